@@ -1,0 +1,64 @@
+# Ottla. `make demo` and `make test` need nothing but this checkout, Python >= 3.11 and a network for the first install.
+SHELL := /bin/bash
+PY := .venv/bin/python
+OUT ?= bench.json
+SEED ?=
+SECONDS ?= 60
+ONLY ?=
+FILE ?=
+KEEP ?=
+
+.PHONY: help install demo test check format generate bench compat sim soak peer constraints clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.venv/.installed: pyproject.toml constraints.txt tools/install.sh
+	@tools/install.sh
+
+install:  ## prepare .venv with every extra, Java for Spark, and the compiled hot modules
+	@tools/install.sh
+
+demo: .venv/.installed  ## count the words of real text on Spark, topic to topic (FILE=path, KEEP=1)
+	@FILE="$(FILE)" KEEP="$(KEEP)" $(PY) -m ottla.cli.demo
+
+test: .venv/.installed  ## every test that a change must pass
+	@tools/run_tests.sh
+
+check: .venv/.installed  ## format, lint, types, architecture
+	@.venv/bin/ruff format --check src tests tools bench examples
+	@.venv/bin/ruff check src tests tools bench examples
+	@.venv/bin/mypy
+	@$(PY) -m pytest -p no:xdist tests/test_architecture.py tests/test_style.py tests/test_generated.py
+
+format: .venv/.installed  ## apply the formatter and the linter's safe fixes
+	@.venv/bin/ruff format src tests tools bench examples
+	@.venv/bin/ruff check --fix src tests tools bench examples
+
+generate: .venv/.installed  ## rewrite everything that is generated from facts
+	@$(PY) tools/generate.py
+
+bench: .venv/.installed  ## Ottla beside Apache Kafka in one run (OUT=file.json)
+	@$(PY) tools/compile_hot.py
+	@$(PY) -m bench --out "$(OUT)" $(if $(ONLY),--only "$(ONLY)")
+
+compat: .venv/.installed  ## clients and tools that nobody here wrote (ONLY=name)
+	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq kcat >/dev/null 2>&1; } || \
+	  echo "kcat is not installed, its tests are skipped: apt-get install kcat"
+	@$(PY) -m pytest tests/compat $(if $(ONLY),-k "$(ONLY)")
+
+sim: .venv/.installed  ## deterministic simulation (SEED=n, SECONDS=n)
+	@$(PY) -m tests.sim $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"
+
+soak: .venv/.installed  ## everything at once on one broker, every record accounted for (SECONDS=n)
+	@$(PY) -m tests.soak --seconds "$(SECONDS)" $(if $(SEED),--seed "$(SEED)")
+
+peer: .venv/.installed  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark that compare with it
+	@$(PY) -m tests.peer fetch
+
+constraints: .venv/.installed  ## renew constraints.txt from what is installed
+	@tools/write_constraints.sh
+
+clean:  ## remove what is built or installed in this checkout
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src -name '*.so' -delete

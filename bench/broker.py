@@ -1,0 +1,213 @@
+"""The broker's cases: produce, fetch, latency, processor time, memory, start-up, and Kafka's own load tools."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
+
+from bench.generator import Load
+from bench.rows import Case, Metric
+from bench.systems import System
+from tests import peer
+
+__all__ = ["broker_cases"]
+
+PARTITIONS = 4
+GB = 1e9
+FETCH_RATE_COLUMN = 8
+"""`fetch.MB.sec` in ConsumerPerformance's line."""
+JOIN_GROUP = 11
+LOAD_SECONDS_MAX = 300
+GENERATOR_SHARE_MAX = 0.9
+"""Above this share of one processor the generator is named as a possible limit."""
+
+
+def generate(load: Load) -> dict[str, float]:
+    """Run the generator in a process of its own and return what it measured."""
+    command = [sys.executable, "-m", "bench.generator", load.text()]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX, check=False)
+    if result.returncode:
+        raise RuntimeError(f"the load failed: {result.stderr.strip().splitlines()[-1]}")
+    found: dict[str, float] = json.loads(result.stdout)
+    if (share := found["generator_cpu"] / found["seconds"]) > GENERATOR_SHARE_MAX:
+        print(f"  the generator used {share:.0%} of a processor: it may be what limits this figure", flush=True)
+    return found
+
+
+class Topic:
+    """A topic that exists for the length of a block."""
+
+    def __init__(self, system: System, name: str) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.name = name
+        self._admin = AdminClient({"bootstrap.servers": system.bootstrap})
+
+    def __enter__(self) -> str:
+        from confluent_kafka.admin import NewTopic
+
+        self._admin.create_topics([NewTopic(self.name, PARTITIONS, 1)])[self.name].result(30)
+        return self.name
+
+    def __exit__(self, *error: object) -> None:
+        self._admin.delete_topics([self.name])[self.name].result(30)
+
+
+def unique(name: str) -> str:
+    """Return a topic name that was not used before."""
+    return f"{name}-{time.monotonic_ns()}"
+
+
+def produce_case(name: str, requests: int, targets: dict[str, float], **shape: int) -> Case:
+    """Return a case that produces in bursts; its CPU figure is the broker's, per GB or per 100,000 requests."""
+    small = shape.get("batch_bytes", 16384) < 1000
+    cpu = f"{name}, broker CPU"
+    metrics = [
+        Metric(name, "requests/s" if small else "MB/s", at_least=targets.get("rate")),
+        Metric(cpu, "s/100k requests" if small else "s/GB", at_most=targets.get("cpu")),
+    ]
+
+    def run(system: System) -> dict[str, float]:
+        with Topic(system, unique("produce")) as topic:
+            load = {"kind": "produce", "port": system.port, "topic": topic, "connections": PARTITIONS, **shape}
+            generate(Load(**load, requests=max(64, requests // 10)))  # type: ignore[arg-type]
+            before = system.cpu_seconds()
+            found = generate(Load(**load, requests=requests))  # type: ignore[arg-type]
+            used = system.cpu_seconds() - before
+        if small:
+            return {name: found["requests"] / found["seconds"], cpu: used / found["requests"] * 100_000}
+        return {name: found["bytes"] / 1e6 / found["seconds"], cpu: used / (found["bytes"] / GB)}
+
+    return Case(name, metrics, run)  # type: ignore[arg-type]
+
+
+def fetch_case(name: str, fetch_bytes: int, total: int, targets: dict[str, float]) -> Case:
+    """Return a case that reads a topic from its start, `total` bytes, in answers of at most `fetch_bytes`."""
+    cpu = f"{name}, broker CPU"
+    metrics = [Metric(name, "MB/s", at_least=targets.get("rate")), Metric(cpu, "s/GB", at_most=targets.get("cpu"))]
+
+    def run(system: System) -> dict[str, float]:
+        with Topic(system, unique("fetch")) as topic:
+            common = {"port": system.port, "topic": topic, "connections": PARTITIONS}
+            fill = Load(kind="produce", **common, batch_bytes=16384, requests=total // 16384)  # type: ignore[arg-type]
+            generate(fill)
+            load = {"kind": "fetch", **common, "fetch_bytes": fetch_bytes}
+            generate(Load(**load, requests=64))  # type: ignore[arg-type]
+            before = system.cpu_seconds()
+            requests = int(total * 0.9) // max(fetch_bytes, 16384)
+            found = generate(Load(**load, requests=requests))  # type: ignore[arg-type]
+            used = system.cpu_seconds() - before
+        return {name: found["bytes"] / 1e6 / found["seconds"], cpu: used / (found["bytes"] / GB)}
+
+    return Case(name, metrics, run)  # type: ignore[arg-type]
+
+
+def latency_case(requests: int) -> Case:
+    """Return the case of single requests at 1,000 a second."""
+    names = {"p50": "produce latency at 1,000/s, p50", "p99": "produce latency at 1,000/s, p99"}
+    metrics = [Metric(names["p50"], "ms"), Metric(names["p99"], "ms", at_most=1)]
+
+    def run(system: System) -> dict[str, float]:
+        with Topic(system, unique("latency")) as topic:
+            load = {"kind": "latency", "port": system.port, "topic": topic, "batch_bytes": 170}
+            generate(Load(**load, requests=1000))  # type: ignore[arg-type]
+            found = generate(Load(**load, requests=requests))  # type: ignore[arg-type]
+        return {name: found[key] for key, name in names.items()}
+
+    return Case("latency", metrics, run)  # type: ignore[arg-type]
+
+
+def perf_case(records: int, record_bytes: int) -> Case:
+    """Return a case of Kafka's own tools with their defaults (acks=all): ProducerPerformance, then ConsumerPerformance.
+
+    The consumer joins a group: it has no figure where the broker has no groups.
+    """
+    names = [f"{tool}, {record_bytes} B records" for tool in ("producer-perf", "consumer-perf")]
+
+    def run(system: System) -> dict[str, float]:
+        with Topic(system, unique("perf")) as topic:
+            options = ["--num-records", str(records), "--record-size", str(record_bytes), "--throughput", "-1"]
+            properties = ["--producer-props", f"bootstrap.servers={system.bootstrap}", "acks=all"]
+            written = peer.tool("producer-perf", "--topic", topic, *options, *properties, timeout=LOAD_SECONDS_MAX)
+            read = consumer_perf(system, topic, records) if system.serves(JOIN_GROUP) else None
+        rates = re.findall(r"\(([\d.]+) MB/sec\)", written.stdout)
+        if not rates:
+            raise RuntimeError(f"producer-perf failed: {written.stderr.strip()[-300:]}")
+        found = {names[0]: float(rates[-1])}
+        if read is not None:
+            found[names[1]] = read
+        return found
+
+    return Case(names[0], [Metric(name, "MB/s") for name in names], run)  # type: ignore[arg-type]
+
+
+def consumer_perf(system: System, topic: str, records: int) -> float | None:
+    """Return ConsumerPerformance's MB/s without the time it took to join its group; None where it says nothing."""
+    options = ["--bootstrap-server", system.bootstrap, "--num-records", str(records), "--hide-header"]
+    result = peer.tool("consumer-perf", "--topic", topic, *options, timeout=LOAD_SECONDS_MAX)
+    lines = [line.split(",") for line in result.stdout.splitlines() if line.count(",") >= FETCH_RATE_COLUMN]
+    return float(lines[-1][FETCH_RATE_COLUMN]) if lines else None
+
+
+def start_case(fresh: Callable[[str, Path], System]) -> Case:
+    """Return the case of a start with an empty folder: until the first answer, and memory once idle."""
+    metrics = [
+        Metric("start-up, empty folder", "s", at_most=0.5, absolute=True),
+        Metric("memory, idle", "MiB", at_most=100, absolute=True),
+    ]
+
+    def run(system: System) -> dict[str, float]:
+        other = fresh(system.name, Path(mkdtemp(prefix="ottla-bench-")))
+        try:
+            started = time.perf_counter()
+            other.start()
+            seconds = time.perf_counter() - started
+            time.sleep(1)  # what a start leaves behind is part of being idle; nothing is asserted here
+            return {metrics[0].name: seconds, metrics[1].name: other.memory_mib()}
+        finally:
+            other.stop()
+
+    return Case("start", metrics, run)  # type: ignore[arg-type]
+
+
+def memory_case() -> Case:
+    """Return the case of memory after the loads before it."""
+    name = "memory, loaded"
+    return Case(name, [Metric(name, "MiB")], lambda system: {name: system.memory_mib()})  # type: ignore[attr-defined]
+
+
+def broker_cases(fresh: Callable[[str, Path], System], *, scale: float) -> list[Case]:
+    """Return the broker's cases in the order in which they run; `scale` shortens them."""
+
+    def size(full: int) -> int:
+        return max(128, int(full * scale))
+
+    return [
+        start_case(fresh),
+        produce_case("produce 100 B records, 16 KiB batches", size(40_000), {"rate": 2.5, "cpu": 0.4}),
+        produce_case(
+            "produce 1 KB records, 16 KiB batches", size(40_000), {"rate": 2.5, "cpu": 0.4}, record_bytes=1000
+        ),
+        produce_case("produce 100 B records, 1 MiB batches", size(600), {"cpu": 0.4}, batch_bytes=1 << 20, depth=2),
+        produce_case(
+            "produce 1 KB records, 1 MiB batches",
+            size(600),
+            {"cpu": 0.4},
+            batch_bytes=1 << 20,
+            depth=2,
+            record_bytes=1000,
+        ),
+        produce_case("produce single 100 B records", size(200_000), {"rate": 2}, batch_bytes=170, depth=64),
+        fetch_case("fetch 1 MiB", 1 << 20, size(600_000_000), {"cpu": 1}),
+        fetch_case("fetch 64 KiB", 1 << 16, size(600_000_000), {"cpu": 1}),
+        latency_case(size(10_000)),
+        perf_case(size(2_000_000), 100),
+        perf_case(size(300_000), 1000),
+        memory_case(),
+    ]

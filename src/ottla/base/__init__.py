@@ -1,0 +1,55 @@
+"""The words every room shares.
+
+Identifiers and counts as distinct types, the error tree and Kafka's table of codes, the protocols through which the
+world is reached (clock, randomness, off-loop work), and every limit that crosses a room. Pure: it imports nothing of
+Ottla and touches nothing of the machine.
+"""
+
+from ottla.base.error_codes import RETRIABLE, ErrorCode
+from ottla.base.errors import (
+    ConfigError,
+    CorruptionError,
+    KafkaError,
+    OttlaError,
+    StorageError,
+    WireError,
+)
+from ottla.base.ids import (
+    ZERO_UUID,
+    LeaderEpoch,
+    Millis,
+    NodeId,
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    Uuid,
+    parse_uuid,
+    uuid_text,
+)
+from ottla.base.seams import Clock, Offload, Rng
+
+__all__ = [
+    "RETRIABLE",
+    "ZERO_UUID",
+    "Clock",
+    "ConfigError",
+    "CorruptionError",
+    "ErrorCode",
+    "KafkaError",
+    "LeaderEpoch",
+    "Millis",
+    "NodeId",
+    "Offload",
+    "Offset",
+    "OttlaError",
+    "ProducerEpoch",
+    "ProducerId",
+    "Rng",
+    "StorageError",
+    "TopicPartition",
+    "Uuid",
+    "WireError",
+    "parse_uuid",
+    "uuid_text",
+]

@@ -1,0 +1,1 @@
+"""One module per Kafka API, each with its `HANDLER`; `broker/handlers.py` finds them."""

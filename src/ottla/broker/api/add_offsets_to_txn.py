@@ -1,0 +1,61 @@
+"""AddOffsetsToTxn: a transaction is going to commit offsets of a group, into its partition of `__consumer_offsets`.
+
+Only clients of the first protocol send it; in the second, TxnOffsetCommit itself adds the partition (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
+from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.transactions import Outcome, add_partitions
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+__all__ = ["HANDLER"]
+
+FENCED_FROM = 2
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def add_offsets_to_txn(context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+    """Add the group's partition to the transaction."""
+    name = request.transactional_id
+    if not context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    index = context.services.groups.partition_of(request.group_id)
+    if index is None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    answer = context.services.transactions.decide(
+        name,
+        lambda found, moment: add_partitions(
+            found,
+            ProducerId(request.producer_id),
+            ProducerEpoch(request.producer_epoch),
+            frozenset({TopicPartition(OFFSETS_TOPIC, index)}),
+            moment,
+            client_version=0,
+        ),
+    )
+    if isinstance(answer, Deferred):
+        return answer.then(lambda outcome: _answer(context, outcome))
+    return _answer(context, answer)
+
+
+def _answer(context: RequestContext, outcome: Outcome) -> AddOffsetsToTxnResponse:
+    code = outcome.code
+    if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return AddOffsetsToTxnResponse(error_code=int(code))
+
+
+HANDLER = Handler(
+    AddOffsetsToTxnRequest,
+    versions=(0, 4),
+    needs=Needs(Operation.WRITE, Resource.TRANSACTIONAL_ID),
+    handle=add_offsets_to_txn,
+)

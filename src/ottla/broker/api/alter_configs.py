@@ -1,0 +1,71 @@
+"""AlterConfigs (KIP-133): replace all of a resource's configuration. Clients of today use IncrementalAlterConfigs."""
+
+from __future__ import annotations
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker.api.incremental_alter_configs import may_alter, refusal
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.metadata import Image, ResourceType, decide
+from ottla.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+__all__ = ["HANDLER"]
+
+
+async def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace each resource's values by itself, and answer once that is committed."""
+    services = context.services
+    results: list[AlterConfigsResourceResponse] = []
+    stored: list[AlterConfigsResource] = []
+    for resource in request.resources:
+        if not may_alter(context, resource.resource_type, resource.resource_name):
+            results.append(_result(resource, refusal(resource.resource_type)))
+        elif resource.resource_type == ResourceType.BROKER_LOGGER:
+            refused = KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
+            results.append(_result(resource, refused))
+        else:
+            stored.append(resource)
+    wanted = request.replace(resources=stored)
+
+    def decision(image: Image) -> decide.Decision[list[decide.AlteredConfig]]:
+        return decide.replace_configs(image, wanted, config=services.configuration.broker)
+
+    results += [_answer(each) for each in await services.quorum.submit(decision)]
+    return AlterConfigsResponse(responses=results)
+
+
+def _answer(altered: decide.AlteredConfig) -> AlterConfigsResourceResponse:
+    error = altered.error
+    return AlterConfigsResourceResponse(
+        error_code=int(error.code) if error else 0,
+        error_message=error.message if error else None,
+        resource_type=altered.resource.type,
+        resource_name=altered.resource.name,
+    )
+
+
+def _result(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=int(error.code),
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def refuse(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
+    """Say of every resource that the request failed."""
+    return AlterConfigsResponse(responses=[_result(each, error) for each in request.resources])
+
+
+HANDLER = Handler(
+    AlterConfigsRequest,
+    versions=(0, 2),
+    needs=Needs(Operation.ALTER_CONFIGS, Resource.TOPIC),
+    handle=alter_configs,
+    error_response=refuse,
+)

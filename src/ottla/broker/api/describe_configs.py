@@ -1,0 +1,165 @@
+"""DescribeConfigs: what is in effect on a resource, and where each value comes from.
+
+Version 1 adds sources and synonyms (KIP-226), 3 types and documentation (KIP-569). Secrets are never told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker.client_config import client_metrics_entries, group_entries
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.loggers import logger_entries
+from ottla.config import ConfigEntry, ConfigSource
+from ottla.metadata import ResourceType
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+__all__ = ["HANDLER"]
+
+
+def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Describe each resource by itself."""
+    return DescribeConfigsResponse(results=[_result(context, request, each) for each in request.resources])
+
+
+def _result(
+    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    try:
+        _authorize(context, resource)
+        entries = _entries(context, resource, resource.configuration_keys or None)
+    except KafkaError as error:
+        return DescribeConfigsResult(
+            error_code=int(error.code),
+            error_message="" if error.message == error.code.name else error.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+    return DescribeConfigsResult(
+        error_message="",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_described(each, request) for each in entries],
+    )
+
+
+def _authorize(context: RequestContext, resource: DescribeConfigsResource) -> None:
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            allowed = context.allows(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, resource.resource_name)
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        case ResourceType.GROUP:
+            allowed = context.allows(Operation.DESCRIBE_CONFIGS, Resource.GROUP, resource.resource_name)
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        case _:
+            allowed = context.allows(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if not allowed:
+        raise KafkaError(code)
+
+
+def _entries(
+    context: RequestContext, resource: DescribeConfigsResource, names: Sequence[str] | None
+) -> Sequence[ConfigEntry]:
+    services = context.services
+    image = services.quorum.image
+    name = resource.resource_name
+    broker = services.configuration.broker
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            if image.topic(name) is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return services.configuration.topic(name).entries(names)
+        case ResourceType.BROKER:
+            if _own(context, name, or_all=True):
+                return broker.entries(names)
+            return [_alone(each) for each in broker.default_entries(names)]
+        case ResourceType.BROKER_LOGGER:
+            _own(context, name, or_all=False)
+            return logger_entries(names)
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise _invalid("Client metrics subscription name must not be empty")
+            return client_metrics_entries(image.config(ResourceType.CLIENT_METRICS, name), names)
+        case ResourceType.GROUP:
+            if not name:
+                raise _invalid("Group name must not be empty")
+            return group_entries(image.config(ResourceType.GROUP, name), broker, names)
+        case _:
+            raise _invalid(f"Unsupported resource type: {resource.resource_type}")
+
+
+def _alone(entry: ConfigEntry) -> ConfigEntry:
+    """Return an entry of the default for all brokers with what is set there; what is behind it differs by broker."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    return replace(entry, synonyms=tuple(each for each in entry.synonyms if each.source is source))
+
+
+def _own(context: RequestContext, name: str, *, or_all: bool) -> bool:
+    """Return whether a broker's name is this one's, not the one for all; another broker's is refused."""
+    node_id = context.services.node_id
+    if not name:
+        if or_all:
+            return False
+        raise _invalid("Broker id must not be empty")
+    try:
+        asked = int(name)
+    except ValueError:
+        raise _invalid(f"Broker id must be an integer, but it is: {name}") from None
+    if asked != node_id:
+        expected = f"{node_id} or empty string," if or_all else f"{node_id}"
+        raise _invalid(f"Unexpected broker id, expected {expected} but received {name}")
+    return True
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _described(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=int(entry.source),
+        is_sensitive=entry.sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=each.name, value=each.value, source=int(each.source)) for each in synonyms
+        ],
+        config_type=0 if entry.type is None else int(entry.type),
+        documentation=entry.doc if request.include_documentation else None,
+    )
+
+
+def refuse(request: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:
+    """Say of every resource that the request failed."""
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=int(error.code),
+                error_message=error.message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in request.resources
+        ]
+    )
+
+
+HANDLER = Handler(
+    DescribeConfigsRequest,
+    versions=(1, 4),
+    needs=Needs(Operation.DESCRIBE_CONFIGS, Resource.TOPIC),
+    handle=describe_configs,
+    error_response=refuse,
+)

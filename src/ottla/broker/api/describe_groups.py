@@ -1,0 +1,53 @@
+"""DescribeGroups: members, protocol and assignment of classic groups. Version 6 tells which do not exist (KIP-1043)."""
+
+from __future__ import annotations
+
+from ottla import groups
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker.authorized_operations import group_operations
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.groups import ShardState
+from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+__all__ = ["HANDLER"]
+
+
+def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Describe each group by itself."""
+    return DescribeGroupsResponse(
+        groups=[_describe(context, each, operations=request.include_authorized_operations) for each in request.groups]
+    )
+
+
+def _describe(context: RequestContext, group_id: str, *, operations: bool) -> DescribedGroup:
+    if not context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
+        return _failed(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    def look(state: ShardState) -> DescribedGroup:
+        return groups.describe_classic(state, group_id, context.api_version)
+
+    try:
+        found: DescribedGroup = context.services.groups.read(group_id, look)
+    except KafkaError as error:
+        return _failed(group_id, error.code)
+    if operations and not found.error_code:
+        return found.replace(authorized_operations=group_operations(context, group_id))
+    return found
+
+
+def _failed(group_id: str, code: ErrorCode) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=int(code))
+
+
+def refuse(request: DescribeGroupsRequest, error: KafkaError) -> DescribeGroupsResponse:
+    """Say of every group that the request failed."""
+    return DescribeGroupsResponse(groups=[_failed(each, error.code) for each in request.groups])
+
+
+HANDLER = Handler(
+    DescribeGroupsRequest,
+    versions=(0, 6),
+    needs=Needs(Operation.DESCRIBE, Resource.GROUP),
+    handle=describe_groups,
+    error_response=refuse,
+)

@@ -1,0 +1,77 @@
+"""DescribeProducers: who has written to a partition idempotently, and whose transactions are open there (KIP-664)."""
+
+from __future__ import annotations
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+__all__ = ["HANDLER"]
+
+
+def describe_producers(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Answer for each partition by itself, from its leader."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_answer(context, topic.name, index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(context: RequestContext, topic: str, index: int) -> PartitionResponse:
+    try:
+        if not context.allows(Operation.READ, Resource.TOPIC, topic):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        held = context.services.partitions.leader_of(topic, index)
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=int(error.code), error_message=error.message)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.transaction_offset,
+            )
+            for producer_id, entry in held.log.producers
+        ],
+    )
+
+
+def refuse(request: DescribeProducersRequest, error: KafkaError) -> DescribeProducersResponse:
+    """Say of every partition that the request failed."""
+    code, text = int(error.code), error.message
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    PartitionResponse(partition_index=index, error_code=code, error_message=text)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+HANDLER = Handler(
+    DescribeProducersRequest,
+    versions=(0, 0),
+    needs=Needs(Operation.READ, Resource.TOPIC),
+    handle=describe_producers,
+    error_response=refuse,
+)

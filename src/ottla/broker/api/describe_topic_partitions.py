@@ -1,0 +1,125 @@
+"""DescribeTopicPartitions (KIP-966): topics' partitions with eligible leader replicas, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker.authorized_operations import topic_operations
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.topic_view import INTERNAL_TOPICS, partition_view
+from ottla.metadata import Image, Partition, Topic, decide
+from ottla.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+__all__ = ["HANDLER"]
+
+
+def describe_topic_partitions(
+    context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Describe topics by name in order, from the cursor on, until the page is full."""
+    image = context.services.quorum.image
+    settings = context.services.configuration.broker.settings
+    limit = max(min(request.response_partition_limit, settings.max_request_partition_size_limit), 1)
+    cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}"
+        )
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in _names(context, request, image):
+        if limit <= 0:
+            return DescribeTopicPartitionsResponse(
+                topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0)
+            )
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        topic = image.topic(name)
+        if topic is None:
+            topics.append(_missing(context, name))
+            continue
+        chosen = [(index, each) for index, each in topic.in_order() if index >= first]
+        topics.append(_described(context, image, topic, chosen[:limit]))
+        if len(chosen) > limit:
+            following = Cursor(topic_name=name, partition_index=chosen[limit][0])
+            return DescribeTopicPartitionsResponse(topics=topics, next_cursor=following)
+        limit -= len(chosen)
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=None)
+
+
+def _names(context: RequestContext, request: DescribeTopicPartitionsRequest, image: Image) -> Iterator[str]:
+    """Yield the names to describe, those refused left out where all were asked for."""
+    first = request.cursor.topic_name if request.cursor is not None else ""
+    asked = sorted({each.name for each in request.topics})
+    for name in asked or sorted(image.topics):
+        if name >= first and (asked or context.allows(Operation.DESCRIBE, Resource.TOPIC, name)):
+            yield name
+
+
+def _missing(context: RequestContext, name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        decide.validate_topic_name(name)
+    except KafkaError as error:
+        code = error.code
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=int(code),
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=topic_operations(context, name),
+    )
+
+
+def _described(
+    context: RequestContext, image: Image, topic: Topic, partitions: list[tuple[int, Partition]]
+) -> DescribeTopicPartitionsResponseTopic:
+    if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+        code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_partition(context, image, index, each) for index, each in partitions],
+        topic_authorized_operations=topic_operations(context, topic.name),
+    )
+
+
+def _partition(
+    context: RequestContext, image: Image, index: int, partition: Partition
+) -> DescribeTopicPartitionsResponsePartition:
+    view = partition_view(image, partition, context.connected.listener)
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=int(view.error),
+        partition_index=index,
+        leader_id=view.leader_id,
+        leader_epoch=view.leader_epoch,
+        replica_nodes=view.replicas,
+        isr_nodes=view.isr,
+        eligible_leader_replicas=partition.eligible_leader_replicas,
+        last_known_elr=partition.last_known_elr,
+        offline_replicas=view.offline,
+    )
+
+
+def refuse(request: DescribeTopicPartitionsRequest, error: KafkaError) -> DescribeTopicPartitionsResponse:
+    """Say of every topic that the request failed."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=int(error.code), name=each.name) for each in request.topics
+        ]
+    )
+
+
+HANDLER = Handler(
+    DescribeTopicPartitionsRequest,
+    versions=(0, 0),
+    needs=Needs(Operation.DESCRIBE, Resource.TOPIC),
+    handle=describe_topic_partitions,
+    error_response=refuse,
+)

@@ -1,0 +1,52 @@
+"""DescribeTransactions: state, producer and partitions of transactional ids, from their coordinator (KIP-664)."""
+
+from __future__ import annotations
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.transactions import describe
+from ottla.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+
+__all__ = ["HANDLER"]
+
+
+def describe_transactions(
+    context: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    """Answer for each transactional id by itself."""
+    return DescribeTransactionsResponse(
+        transaction_states=[_answer(context, each) for each in dict.fromkeys(request.transactional_ids)]
+    )
+
+
+def _answer(context: RequestContext, name: str) -> TransactionState:
+    try:
+        if not context.allows(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name):
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        found = context.services.transactions.look(name) if name else None
+    except KafkaError as error:
+        return TransactionState(transactional_id=name, error_code=int(error.code))
+    return describe(found, name, lambda topic: context.allows(Operation.DESCRIBE, Resource.TOPIC, topic))
+
+
+def refuse(request: DescribeTransactionsRequest, error: KafkaError) -> DescribeTransactionsResponse:
+    """Say of every transactional id that the request failed."""
+    code = int(error.code)
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            TransactionState(transactional_id=each, error_code=code) for each in request.transactional_ids
+        ]
+    )
+
+
+HANDLER = Handler(
+    DescribeTransactionsRequest,
+    versions=(0, 0),
+    needs=Needs(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID),
+    handle=describe_transactions,
+    error_response=refuse,
+)

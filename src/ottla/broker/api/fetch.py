@@ -1,0 +1,200 @@
+"""Fetch: hand out stored batches as they are, at once or when enough has come.
+
+- Sessions (KIP-227) since 7, diverging epochs (KIP-595) since 12, topic ids (KIP-516) since 13, the replica's state
+  (KIP-903) since 15, leader endpoints (KIP-951) since 16, the follower's high watermark (KIP-1166) since 18.
+- A request waits until `min_bytes` can be read, a partition has an error, or `max_wait_ms` has passed; then it is read
+  anew, so that the answer has everything that came meanwhile. At least one whole batch is sent if any partition has
+  one.
+- Large slices go from the page cache to the socket, small ones are copied; what is not in memory is read on a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker.fetch_answer import fetch_answer
+from ottla.broker.fetching import FetchLimits, Reading, read_all
+from ottla.broker.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
+from ottla.replica import FetchedPartition, FetchSession, SessionKey, Wait
+from ottla.wire import Fetch, read_fetch_request, write_fetch_response
+
+__all__ = ["HANDLER"]
+
+TOPIC_IDS_FROM = 13
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+
+
+class _Fetch:
+    """One Fetch request on its way: what it asks for, and in which session."""
+
+    __slots__ = ("context", "is_incremental", "limits", "session", "session_epoch", "wanted")
+
+    def __init__(self, context: RequestContext, request: Fetch) -> None:
+        replica_id = request.replica_id
+        if replica_id >= 0 and not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        self.context = context
+        max_bytes = request.max_bytes if replica_id >= 0 else _bytes_max(context, request)
+        self.limits = FetchLimits(
+            max_bytes=max_bytes,
+            min_bytes=min(request.min_bytes, max_bytes),
+            max_wait_ms=request.max_wait_ms,
+            isolation_level=request.isolation_level,
+            replica_id=replica_id,
+        )
+        self.session: FetchSession | None = None
+        self.session_epoch = request.session_epoch
+        self.is_incremental = False
+        self.wanted: Iterable[tuple[SessionKey, FetchedPartition]] = ()
+        self._join_session(request)
+
+    def _join_session(self, request: Fetch) -> None:
+        """Find, make or end the session, and with it which partitions are asked for."""
+        by_id = self.context.api_version >= TOPIC_IDS_FROM
+        sessions = self.context.services.sessions
+        now_s = self.context.services.loop.time()
+        asked = _asked_for(request, by_id=by_id)
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if request.session_id:
+                sessions.close(request.session_id)
+            if request.session_epoch == INITIAL_EPOCH:
+                self.session = sessions.create(
+                    asked, privileged=self.limits.replica_id >= 0, uses_topic_ids=by_id, now_s=now_s
+                )
+            self.wanted = asked
+            return
+        session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids=by_id, now_s=now_s)
+        session.update(asked, _forgotten(request, by_id=by_id))
+        if not session.partitions:
+            sessions.close(session.id)
+            return
+        self.session = session
+        self.is_incremental = True
+        self.wanted = session.partitions.items()
+
+    def read(self) -> list[Reading]:
+        """Read every partition as it is now."""
+        return read_all(self.context, self.wanted, self.limits)
+
+    def answer(self, readings: list[Reading]) -> Any:
+        """Render the answer; in an incremental one, only partitions with something new."""
+        quotas = self.context.services.quotas
+        if quotas is not None and self.limits.replica_id < 0:
+            throttle_ms = quotas.fetched(self.context, sum(reading.size for reading in readings))
+            if throttle_ms > 0:
+                return self._nothing_yet(throttle_ms)
+        session = self.session
+        shown = readings
+        if session is not None:
+            shown = []
+            for reading in readings:
+                must = reading.wanted.must_answer(
+                    high_watermark=reading.high_watermark,
+                    log_start_offset=reading.log_start_offset,
+                    has_news=reading.size > 0 or reading.is_urgent,
+                )
+                if must or not self.is_incremental:
+                    shown.append(reading)
+            for reading in shown:
+                if reading.size:
+                    session.served(reading.key)
+        return fetch_answer(self.context, shown, session_id=session.id if session is not None else 0)
+
+    def _nothing_yet(self, throttle_ms: int) -> Encoded:
+        """Render the answer without partitions that keeps a client waiting; it will ask for the same again."""
+        context = self.context
+        session_id = 0
+        if self.session is not None and self.is_incremental:
+            session_id = self.session.id
+        elif self.session is not None:
+            context.services.sessions.close(self.session.id)
+        parts = write_fetch_response(
+            context.api_version, context.correlation_id, [], throttle_time_ms=throttle_ms, session_id=session_id
+        )
+        return Encoded(parts, throttle_time_ms=throttle_ms)
+
+
+def _bytes_max(context: RequestContext, request: Fetch) -> int:
+    """Return how large a client's answer may be: as it asks, as the broker allows, and as its quota can ever grant."""
+    services = context.services
+    max_bytes = min(request.max_bytes, services.configuration.broker.settings.fetch_max_bytes)
+    granted = None if services.quotas is None else services.quotas.fetch_bytes_max(context)
+    return max_bytes if granted is None else min(max_bytes, granted)
+
+
+def fetch(context: RequestContext, request: Fetch) -> Any:
+    """Answer at once where there is enough or something is wrong, else wait for more."""
+    fetch = _Fetch(context, request)
+    readings = fetch.read()
+    size = sum(reading.size for reading in readings)
+    limits = fetch.limits
+    if (
+        size >= limits.min_bytes
+        or limits.max_wait_ms <= 0
+        or not readings
+        or any(reading.is_urgent for reading in readings)
+    ):
+        return fetch.answer(readings)
+    return _answer_later(fetch, readings, missing=limits.min_bytes - size)
+
+
+def _answer_later(fetch: _Fetch, readings: list[Reading], *, missing: int) -> Deferred:
+    deferred = Deferred()
+    services = fetch.context.services
+
+    def finish(reached: bool) -> None:
+        try:
+            answer = fetch.answer(fetch.read())
+        except Exception as error:  # the router renders it, as it does what a handler raises
+            deferred.fail(error)
+        else:
+            deferred.resolve(answer)
+
+    wait = Wait(services.loop.time() + fetch.limits.max_wait_ms / 1000, finish, missing_bytes=missing)
+    services.waits.add_fetch(wait, tuple(each.partition.key for each in readings if each.partition is not None))
+    return deferred
+
+
+def _asked_for(request: Fetch, *, by_id: bool) -> list[tuple[SessionKey, FetchedPartition]]:
+    asked = []
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for each in topic.partitions:
+            wanted = FetchedPartition(
+                fetch_offset=each.fetch_offset,
+                max_bytes=each.partition_max_bytes,
+                current_leader_epoch=each.current_leader_epoch,
+                last_fetched_epoch=each.last_fetched_epoch,
+                log_start_offset=each.log_start_offset,
+            )
+            asked.append((SessionKey(name, each.partition), wanted))
+    return asked
+
+
+def _forgotten(request: Fetch, *, by_id: bool) -> list[SessionKey]:
+    return [
+        SessionKey(topic.topic_id if by_id else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+
+
+def refuse(request: Fetch, error: KafkaError) -> Any:
+    """Say that the request as a whole failed."""
+    from ottla.wire.messages.fetch import FetchResponse
+
+    return FetchResponse(error_code=int(error.code))
+
+
+HANDLER = Handler(
+    Fetch,
+    api_key=1,
+    versions=(4, 18),
+    needs=Needs(Operation.READ, Resource.TOPIC),
+    handle=fetch,
+    read=read_fetch_request,
+    error_response=refuse,
+)

@@ -1,0 +1,107 @@
+"""IncrementalAlterConfigs (KIP-339): set, delete, append to and subtract from single keys."""
+
+from __future__ import annotations
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.loggers import change_levels
+from ottla.metadata import Image, ResourceType, decide
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+__all__ = ["HANDLER"]
+
+
+async def incremental_alter_configs(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Change each resource by itself, and answer once that is committed; loggers change here and at once."""
+    services = context.services
+    results: list[AlterConfigsResourceResponse] = []
+    stored: list[AlterConfigsResource] = []
+    for resource in request.resources:
+        if not may_alter(context, resource.resource_type, resource.resource_name):
+            results.append(_result(resource, refusal(resource.resource_type)))
+        elif resource.resource_type == ResourceType.BROKER_LOGGER:
+            results.append(_result(resource, _change_loggers(context, request, resource)))
+        else:
+            stored.append(resource)
+    wanted = request.replace(resources=stored)
+
+    def decision(image: Image) -> decide.Decision[list[decide.AlteredConfig]]:
+        return decide.alter_configs(image, wanted, config=services.configuration.broker)
+
+    results += [_answer(each) for each in await services.quorum.submit(decision)]
+    return IncrementalAlterConfigsResponse(responses=results)
+
+
+def may_alter(context: RequestContext, kind: int, name: str) -> bool:
+    """Return whether the client may change this resource's configuration."""
+    if kind == ResourceType.TOPIC:
+        return context.allows(Operation.ALTER_CONFIGS, Resource.TOPIC, name)
+    if kind == ResourceType.GROUP:
+        return context.allows(Operation.ALTER_CONFIGS, Resource.GROUP, name)
+    return context.allows(Operation.ALTER_CONFIGS, Resource.CLUSTER)
+
+
+def refusal(kind: int) -> KafkaError:
+    """Return the error for who may not."""
+    codes = {
+        ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    }
+    return KafkaError(codes.get(kind, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))  # type: ignore[call-overload]
+
+
+def _change_loggers(
+    context: RequestContext, request: IncrementalAlterConfigsRequest, resource: AlterConfigsResource
+) -> KafkaError | None:
+    node_id = context.services.node_id
+    if resource.resource_name != str(node_id):
+        return KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected node id. Expected {node_id}, but received {resource.resource_name}",
+        )
+    operations = [(each.name, each.config_operation, each.value) for each in resource.configs]
+    try:
+        change_levels(operations, validate_only=request.validate_only)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _answer(altered: decide.AlteredConfig) -> AlterConfigsResourceResponse:
+    error = altered.error
+    return AlterConfigsResourceResponse(
+        error_code=int(error.code) if error else 0,
+        error_message=error.message if error else None,
+        resource_type=altered.resource.type,
+        resource_name=altered.resource.name,
+    )
+
+
+def _result(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=int(error.code) if error else 0,
+        error_message=error.message if error else None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def refuse(request: IncrementalAlterConfigsRequest, error: KafkaError) -> IncrementalAlterConfigsResponse:
+    """Say of every resource that the request failed."""
+    return IncrementalAlterConfigsResponse(responses=[_result(each, error) for each in request.resources])
+
+
+HANDLER = Handler(
+    IncrementalAlterConfigsRequest,
+    versions=(0, 1),
+    needs=Needs(Operation.ALTER_CONFIGS, Resource.TOPIC),
+    handle=incremental_alter_configs,
+    error_response=refuse,
+)

@@ -1,0 +1,52 @@
+"""JoinGroup: entering a group of the classic protocol. The answer waits until the group's next generation begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla import groups
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker.group_coordinator import asker_of
+from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.groups import Decision, Shard
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+__all__ = ["HANDLER"]
+
+NULLABLE_PROTOCOL_FROM = 7
+
+
+def join_group(context: RequestContext, request: JoinGroupRequest) -> Any:
+    """Let the client into the group, now or when everyone has joined."""
+    if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
+        return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    coordinator = context.services.groups
+
+    def decide(shard: Shard, token: int) -> Decision:
+        return groups.join(shard.groups.get(request.group_id), request, asker_of(context, token), coordinator.moment())
+
+    answer = coordinator.write(request.group_id, decide, lambda error: refuse(request, error))
+    if context.api_version >= NULLABLE_PROTOCOL_FROM:
+        return answer
+    if isinstance(answer, Deferred):
+        return answer.then(_without_null)
+    return _without_null(answer)
+
+
+def _without_null(response: JoinGroupResponse) -> JoinGroupResponse:
+    """Return the answer for versions in which the protocol's name cannot be left out."""
+    return response if response.protocol_name is not None else response.replace(protocol_name="")
+
+
+def refuse(request: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:
+    """Answer with an error."""
+    return groups.join_refused(error.code, request.member_id)
+
+
+HANDLER = Handler(
+    JoinGroupRequest,
+    versions=(0, 9),
+    needs=Needs(Operation.READ, Resource.GROUP),
+    handle=join_group,
+    error_response=refuse,
+)

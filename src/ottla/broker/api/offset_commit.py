@@ -1,0 +1,117 @@
+"""OffsetCommit: how far a group has read. Version 9 speaks of member epochs (KIP-848), 10 names topics by id (KIP-848)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla import groups
+from ottla.base import ErrorCode, KafkaError, Uuid
+from ottla.broker.group_coordinator import asker_of
+from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.groups import Decision, Shard
+from ottla.metadata import Topic
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+__all__ = ["HANDLER"]
+
+TOPIC_IDS_FROM = 10
+
+
+def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Any:
+    """Commit what may be committed; the other partitions are refused beside it."""
+    if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
+        return groups.commit_refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    refused: list[OffsetCommitResponseTopic] = []
+    permitted = _permitted(context, request, refused)
+    if not permitted and refused:
+        return OffsetCommitResponse(topics=refused)
+    asked = request.replace(topics=permitted)
+    coordinator = context.services.groups
+
+    def decide(shard: Shard, token: int) -> Decision:
+        group = shard.groups.get(request.group_id)
+        return groups.commit(group, asked, asker_of(context, token), coordinator.moment())
+
+    answer = coordinator.write(request.group_id, decide, lambda error: groups.commit_refused(asked, error.code))
+    if not refused:
+        return answer
+    if isinstance(answer, Deferred):
+        return answer.then(lambda committed: _joined(refused, committed))
+    return _joined(refused, answer)
+
+
+def _joined(refused: list[OffsetCommitResponseTopic], committed: OffsetCommitResponse) -> OffsetCommitResponse:
+    """Return one answer; of a topic with good and bad partitions there is one entry."""
+    topics = {each.name or each.topic_id: each for each in refused}
+    for topic in committed.topics:
+        key = topic.name or topic.topic_id
+        before = topics.get(key)
+        if before is not None:
+            topic = topic.replace(partitions=[*before.partitions, *topic.partitions])
+        topics[key] = topic
+    return OffsetCommitResponse(topics=list(topics.values()))
+
+
+def _permitted(
+    context: RequestContext, request: OffsetCommitRequest, refused: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitRequestTopic]:
+    """Return the partitions that exist and may be read, with their topics' names; note the others as refused."""
+    permitted = []
+    by_id = context.api_version >= TOPIC_IDS_FROM
+    image = context.services.quorum.image
+    for asked in request.topics:
+        topic = image.topic_by_id(Uuid(asked.topic_id)) if by_id else image.topic(asked.name)
+        name = asked.name if topic is None or not by_id else topic.name
+        code = _refusal(context, name, topic, by_id=by_id)
+        if code is not ErrorCode.NONE or topic is None:
+            refused.append(_refused(asked, list(asked.partitions), code))
+            continue
+        good = [each for each in asked.partitions if each.partition_index in topic.partitions]
+        if len(good) < len(asked.partitions):
+            bad = [each for each in asked.partitions if each.partition_index not in topic.partitions]
+            refused.append(_refused(asked, bad, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name))
+        if good:
+            permitted.append(asked.replace(name=name, topic_id=topic.id, partitions=good))
+    return permitted
+
+
+def _refusal(context: RequestContext, name: str, topic: Topic | None, *, by_id: bool) -> ErrorCode:
+    """Return the error for all partitions of a topic, if there is one."""
+    if topic is None and by_id:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not context.allows(Operation.READ, Resource.TOPIC, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE
+
+
+def _refused(
+    asked: OffsetCommitRequestTopic, partitions: list[Any], code: ErrorCode, name: str = ""
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=name or asked.name,
+        topic_id=asked.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=int(code))
+            for each in partitions
+        ],
+    )
+
+
+def refuse(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
+    """Say of every partition that the request failed."""
+    return groups.commit_refused(request, error.code)
+
+
+HANDLER = Handler(
+    OffsetCommitRequest,
+    versions=(2, 10),
+    needs=Needs(Operation.READ, Resource.GROUP),
+    handle=offset_commit,
+    error_response=refuse,
+)

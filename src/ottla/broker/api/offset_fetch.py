@@ -1,0 +1,207 @@
+"""OffsetFetch: how far groups have read. Version 8 asks for many groups (KIP-709), 9 as a member (KIP-848), 10 by id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ottla import groups
+from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Uuid
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.groups import Committed, FetchedOffset, ShardState, coordinator_error
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+__all__ = ["HANDLER"]
+
+GROUPS_FROM = 8
+TOPIC_IDS_FROM = 10
+GROUP_ERRORS_FROM = 2
+NONE = Committed(-1, -1, "", -1)
+"""What is told where nothing is committed."""
+
+
+class _Topic(NamedTuple):
+    """A topic as it was asked for, by whichever of name and id."""
+
+    name: str
+    topic_id: bytes
+    partitions: Sequence[int]
+
+
+def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Answer for every group by itself; earlier versions ask for one."""
+    if context.api_version >= GROUPS_FROM:
+        answers = [_answer(context, each, require_stable=request.require_stable) for each in request.groups]
+        return OffsetFetchResponse(groups=answers)
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
+            for each in request.topics
+        ]
+    one = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics, member_id=None, member_epoch=-1)
+    return _single(context, one, _answer(context, one, require_stable=request.require_stable))
+
+
+def _answer(
+    context: RequestContext, asked: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    try:
+        if not context.allows(Operation.DESCRIBE, Resource.GROUP, asked.group_id):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        topics = (
+            _everything(context, asked, require_stable)
+            if asked.topics is None
+            else _some(context, asked, require_stable)
+        )
+    except KafkaError as error:
+        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=int(coordinator_error(error.code)))
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+
+
+def _everything(
+    context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
+) -> list[OffsetFetchResponseTopics]:
+    """Return all offsets of a group whose topics the client may know of, and by id only those that exist."""
+
+    def look(state: ShardState) -> list[FetchedOffset]:
+        return groups.fetch_all(
+            state,
+            asked.group_id,
+            member_id=asked.member_id,
+            member_epoch=asked.member_epoch,
+            require_stable=require_stable,
+        )
+
+    found: dict[str, list[FetchedOffset]] = {}
+    for each in context.services.groups.read(asked.group_id, look):
+        found.setdefault(each.topic, []).append(each)
+    answers = []
+    for name, offsets in found.items():
+        topic_id = ZERO_UUID
+        if context.api_version >= TOPIC_IDS_FROM:
+            topic = context.services.quorum.image.topic(name)
+            if topic is None:
+                continue
+            topic_id = topic.id
+        if context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
+            answers.append(_topic(name, topic_id, offsets))
+    return answers
+
+
+def _some(
+    context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
+) -> list[OffsetFetchResponseTopics]:
+    """Return the offsets that were asked for, in their order, and an error for what the client may not know of."""
+    assert asked.topics is not None
+    wanted: list[tuple[_Topic, ErrorCode]] = [_resolve(context, each) for each in asked.topics]
+    readable = [(topic.name, topic.partitions) for topic, code in wanted if code is ErrorCode.NONE]
+
+    def look(state: ShardState) -> list[FetchedOffset]:
+        return groups.fetch_offsets(
+            state,
+            asked.group_id,
+            readable,
+            member_id=asked.member_id,
+            member_epoch=asked.member_epoch,
+            require_stable=require_stable,
+        )
+
+    found = iter(context.services.groups.read(asked.group_id, look))
+    answers = []
+    for topic, code in wanted:
+        if code is ErrorCode.NONE:
+            offsets = [next(found) for _ in topic.partitions]
+        else:
+            offsets = [FetchedOffset(topic.name, each, None, code) for each in topic.partitions]
+        answers.append(_topic(topic.name, topic.topic_id, offsets))
+    return answers
+
+
+def _resolve(context: RequestContext, asked: OffsetFetchRequestTopics) -> tuple[_Topic, ErrorCode]:
+    """Return a topic with its name, and the error for all of its partitions if there is one."""
+    name = asked.name
+    if context.api_version >= TOPIC_IDS_FROM:
+        topic = context.services.quorum.image.topic_by_id(Uuid(asked.topic_id))
+        if topic is None:
+            return _Topic("", asked.topic_id, asked.partition_indexes), ErrorCode.UNKNOWN_TOPIC_ID
+        name = topic.name
+    allowed = context.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+    code = ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return _Topic(name, asked.topic_id, asked.partition_indexes), code
+
+
+def _topic(name: str, topic_id: bytes, offsets: Iterable[FetchedOffset]) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=[_partition(each) for each in offsets])
+
+
+def _partition(found: FetchedOffset) -> OffsetFetchResponsePartitions:
+    committed = found.committed or NONE
+    return OffsetFetchResponsePartitions(
+        partition_index=found.partition,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=int(found.code),
+    )
+
+
+# -- one group
+
+
+def _single(
+    context: RequestContext, asked: OffsetFetchRequestGroup, answer: OffsetFetchResponseGroup
+) -> OffsetFetchResponse:
+    """Return the answer for versions that ask for one group; the first of them has errors of partitions only."""
+    if answer.error_code and context.api_version < GROUP_ERRORS_FROM:
+        code = ErrorCode(answer.error_code)
+        failed = [
+            _topic(
+                each.name, ZERO_UUID, [FetchedOffset(each.name, index, None, code) for index in each.partition_indexes]
+            )
+            for each in asked.topics or ()
+        ]
+        answer = OffsetFetchResponseGroup(group_id=asked.group_id, topics=failed, error_code=answer.error_code)
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=each.partition_index,
+                    committed_offset=each.committed_offset,
+                    committed_leader_epoch=each.committed_leader_epoch,
+                    metadata=each.metadata,
+                    error_code=each.error_code,
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in answer.topics
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=answer.error_code)
+
+
+def refuse(request: OffsetFetchRequest, error: KafkaError) -> OffsetFetchResponse:
+    """Say of every group that the request failed."""
+    code = int(error.code)
+    failed = [OffsetFetchResponseGroup(group_id=each.group_id, error_code=code) for each in request.groups]
+    return OffsetFetchResponse(groups=failed, error_code=code)
+
+
+HANDLER = Handler(
+    OffsetFetchRequest,
+    versions=(1, 10),
+    needs=Needs(Operation.DESCRIBE, Resource.GROUP),
+    handle=offset_fetch,
+    error_response=refuse,
+)

@@ -1,0 +1,73 @@
+"""OffsetForLeaderEpoch (KIP-101, KIP-320): where a leader epoch ends, so that a log can tell where it parted."""
+
+from __future__ import annotations
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+__all__ = ["HANDLER"]
+
+UNDEFINED = -1
+
+
+def offset_for_leader_epoch(
+    context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Answer every partition by itself."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_answer(context, topic.topic, each) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(context: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = context.services.partitions.leader_of(topic, asked.partition, asked.current_leader_epoch)
+        end = partition.log.leader_epochs.end_offset_for(asked.leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(
+            partition=asked.partition, error_code=int(error.code), leader_epoch=UNDEFINED, end_offset=UNDEFINED
+        )
+    return EpochEndOffset(
+        partition=asked.partition,
+        error_code=int(ErrorCode.NONE),
+        leader_epoch=end.epoch,
+        end_offset=end.end_offset,
+    )
+
+
+def refuse(request: OffsetForLeaderEpochRequest, error: KafkaError) -> OffsetForLeaderEpochResponse:
+    """Say of every partition that the request failed."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    EpochEndOffset(partition=each.partition, error_code=int(error.code)) for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+HANDLER = Handler(
+    OffsetForLeaderEpochRequest,
+    versions=(2, 4),
+    needs=Needs(Operation.DESCRIBE, Resource.TOPIC),
+    handle=offset_for_leader_epoch,
+    error_response=refuse,
+)

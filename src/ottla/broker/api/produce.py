@@ -1,0 +1,420 @@
+"""Produce: check, append, and answer when as many copies have the records as `acks` asks for.
+
+- acks 0 is not answered; an error closes the connection, so that the client learns that something was lost (as Kafka
+does).
+- acks 1 is answered once the leader has appended, acks -1 (all) once the high watermark has passed the records.
+- Version 13 names topics by id (KIP-516); 8 added `record_errors` (KIP-467); 10 the new leader and its endpoint, so
+that the client need not ask for metadata (KIP-951).
+- A transaction's coordinator is asked before the transaction begins to write to a partition: whether the client has
+  told it (KIP-890), and from version 12 on to add the partition.
+- A topic whose `compression.type` is not `producer` has its batches recompressed in the worker process; nothing that
+  follows on the connection overtakes them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from inspect import isawaitable
+from typing import Any
+
+from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
+from ottla.broker.endpoints import leader_endpoints
+from ottla.broker.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.hosted_partition import HostedPartition
+from ottla.broker.recompression import recompressed
+from ottla.broker.services import Services
+from ottla.broker.transaction_admission import Admission, Admitted, Writer, admit
+from ottla.broker.verification import Verification
+from ottla.replica import Wait
+from ottla.wire import (
+    BATCH_OVERHEAD,
+    Attributes,
+    BatchHeader,
+    NodeEndpoint,
+    Produce,
+    ProducedPartition,
+    ProducedTopic,
+    ProducePartition,
+    ProduceTopic,
+    RecordsRefused,
+    read_batch_header,
+    read_produce_request,
+    write_produce_response,
+)
+
+__all__ = ["HANDLER"]
+
+log = logging.getLogger(__name__)
+
+PRODUCE = "Produce"
+"""The API's name in the metrics."""
+TOPIC_IDS_FROM = 13
+LEADER_FROM = 10
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics that only their coordinators write."""
+ADMIN_CLIENT_ID = "__admin_client"
+"""The client id that Kafka lets write to them all the same."""
+SECOND_PROTOCOL_FROM = 12
+"""The first version with which partitions are added to a transaction as they are written to (KIP-890)."""
+ABORTABLE_FROM = 11
+"""The first version that knows TRANSACTION_ABORTABLE."""
+ATTRIBUTES_LOW_BYTE = 22
+"""Where a batch's codec stands."""
+
+
+_Appended = tuple[HostedPartition, ProducedPartition, int]
+"""A partition that was appended to, its answer, and the offset that its high watermark has to reach."""
+_Known = Mapping[TopicPartition, Admission]
+"""Partitions of which it is known before the append why there is none, or with what of a transaction there is."""
+_NOTHING_KNOWN: _Known = {}
+
+
+def produce(context: RequestContext, request: Produce) -> Any:
+    """Append every partition's batch; answer at once, or when the high watermark has passed what was appended."""
+    if request.transactional_id is not None:
+        return _produce_in_transaction(context, request)
+    return _produce_any(context, request, _NOTHING_KNOWN)
+
+
+def _produce_any(context: RequestContext, request: Produce, known: _Known) -> Any:
+    if context.services.partitions.any_recompresses and _to_recompress(context, request):
+        return _produce_recompressed(context, request, known)
+    return _produce(context, request, known)
+
+
+def _produce(context: RequestContext, request: Produce, known: _Known) -> Any:
+    acks = request.acks
+    appended: list[_Appended] = []
+    responses = [_append_topic(context, request, topic, appended, known) for topic in request.topic_data]
+    if acks == 0:
+        return _unacknowledged(context, responses)
+    for partition, _, _ in appended:
+        if partition.must_flush:
+            return _acknowledged_when_durable(context, request, responses, appended)
+    return _acknowledged(context, request, responses, appended)
+
+
+def _acknowledged(
+    context: RequestContext, request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
+) -> Any:
+    """Answer now, or with acks=all when every copy in sync has the records."""
+    if request.acks == -1:
+        waiting = {each.key: end for each, _, end in appended if each.replica.high_watermark < end}
+        if waiting:
+            return _acknowledged_later(context, request, responses, appended, waiting)
+    return _response(context, responses)
+
+
+def _append_topic(
+    context: RequestContext, request: Produce, topic: ProduceTopic, appended: list[_Appended], known: _Known
+) -> ProducedTopic:
+    """Append to every partition of a topic, each by itself, and note which were."""
+    services = context.services
+    partitions = services.partitions
+    now_ms = services.clock.now_ms()
+    name, refusal = _resolve(context, request, topic)
+    answers = []
+    for data in topic.partition_data:
+        try:
+            if refusal is not None:
+                raise refusal
+            partition = partitions.leader_of(name, data.index)
+            verification = _admission(known, partition) if known else None
+            if data.records is None:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch")
+            info = partition.append_from_client(
+                data.records, acks=request.acks, now_ms=now_ms, verification=verification
+            )
+        except Exception as error:
+            failed = services.traffic.by_topic.get(name, services.traffic.elsewhere)
+            failed.produces += 1
+            failed.failed_produces += 1
+            answers.append(_refused(context, name, data.index, error))
+        else:
+            answer = ProducedPartition(data.index, 0, info.first_offset, info.log_append_time, info.log_start_offset)
+            answers.append(answer)
+            appended.append((partition, answer, info.last_offset + 1))
+            traffic = partition.traffic
+            traffic.produces += 1
+            traffic.bytes_in += info.size
+            traffic.messages_in += info.last_offset - info.first_offset + 1
+    return ProducedTopic(name, topic.topic_id, answers)
+
+
+def _admission(known: _Known, partition: HostedPartition) -> Verification | None:
+    """Return with what a batch is appended; raises the KafkaError for which it is not."""
+    found = known.get(partition.key)
+    if isinstance(found, KafkaError):
+        raise found
+    return found
+
+
+# -- transactions
+
+
+def _produce_in_transaction(context: RequestContext, request: Produce) -> Any:
+    """Ask the transaction's coordinator about every partition to which the transaction has not written yet."""
+    identities: set[tuple[int, int]] = set()
+    wanted: list[tuple[HostedPartition, int]] = []
+    for topic in request.topic_data:
+        name, refusal = _resolve(context, request, topic)
+        for data in topic.partition_data:
+            header = _transactional_header(data)
+            if header is None:
+                continue
+            identities.add((header.producer_id, header.producer_epoch))
+            held = context.services.partitions.get(name, data.index)
+            if refusal is None and held is not None and held.replica.is_leader:
+                wanted.append((held, header.base_sequence))
+    if not identities:
+        return _produce_any(context, request, _NOTHING_KNOWN)
+    transactional_id = request.transactional_id
+    assert transactional_id is not None
+    if not context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if len(identities) > 1:
+        text = "Transactional records contained more than one producer ID"
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, text)
+    producer_id, epoch = identities.pop()
+    version = context.api_version
+    writer = Writer(
+        transactional_id,
+        ProducerId(producer_id),
+        ProducerEpoch(epoch),
+        is_second=version >= SECOND_PROTOCOL_FROM,
+        knows_abortable=version >= ABORTABLE_FROM,
+    )
+    admitted = admit(context, writer, wanted)
+    if isinstance(admitted, dict):
+        return _produce_any(context, request, admitted)
+    return _produce_when_admitted(context, request, admitted)
+
+
+async def _produce_when_admitted(context: RequestContext, request: Produce, admitted: Awaitable[Admitted]) -> Any:
+    answer = _produce_any(context, request, await admitted)
+    if isinstance(answer, Deferred):
+        return await answer.wait()
+    return await answer if isawaitable(answer) else answer
+
+
+def _transactional_header(data: ProducePartition) -> BatchHeader | None:
+    """Return the header of a batch that is in a transaction; None for others, and for what is no batch at all."""
+    records = data.records
+    if records is None or len(records) < BATCH_OVERHEAD or not records[ATTRIBUTES_LOW_BYTE] & Attributes.TRANSACTIONAL:
+        return None
+    try:
+        return read_batch_header(records)
+    except KafkaError:  # the append says what is wrong with it
+        return None
+
+
+# -- recompression
+
+
+def _to_recompress(context: RequestContext, request: Produce) -> list[tuple[HostedPartition, ProducePartition]]:
+    """Return the partitions whose batch has another codec than their topic."""
+    partitions = context.services.partitions
+    found = []
+    for topic in request.topic_data:
+        name = topic.name or partitions.topic_name(topic.topic_id) or ""
+        for data in topic.partition_data:
+            hosted = partitions.get(name, data.index)
+            if hosted is not None and data.records is not None and _has_other_codec(hosted, data.records):
+                found.append((hosted, data))
+    return found
+
+
+def _has_other_codec(partition: HostedPartition, records: memoryview) -> bool:
+    wanted = partition.recompress_to
+    return (
+        wanted is not None
+        and len(records) > ATTRIBUTES_LOW_BYTE
+        and records[ATTRIBUTES_LOW_BYTE] & Attributes.CODEC != wanted
+    )
+
+
+async def _produce_recompressed(context: RequestContext, request: Produce, known: _Known) -> Any:
+    """Have the worker process recompress what has another codec than its topic, then append what is sound."""
+    services = context.services
+    known = dict(known)
+    for partition, data in _to_recompress(context, request):
+        assert data.records is not None
+        try:
+            made = await services.offload.process(
+                recompressed,
+                bytes(data.records),
+                partition.recompress_to,
+                partition.compression_level,
+                services.clock.now_ms(),
+            )
+        except KafkaError as error:
+            known[partition.key] = error
+        else:
+            data.records = memoryview(made)
+    answer = _produce(context, request, known)
+    return await answer.wait() if isinstance(answer, Deferred) else answer
+
+
+# -- refusing
+
+
+def _resolve(context: RequestContext, request: Produce, topic: ProduceTopic) -> tuple[str, KafkaError | None]:
+    """Return a topic's name, and the error that refuses all of its partitions if there is one."""
+    name = topic.name
+    if context.api_version >= TOPIC_IDS_FROM:
+        found = context.services.partitions.topic_name(topic.topic_id)
+        if found is None:
+            return "", KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        name = found
+    if not -1 <= request.acks <= 1:
+        return name, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if not context.allows(Operation.WRITE, Resource.TOPIC, name):
+        return name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        return name, KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
+    return name, None
+
+
+def _refused(context: RequestContext, name: str, index: int, error: Exception) -> ProducedPartition:
+    """Render what kept a batch from being appended; a mistake of ours is logged here, once."""
+    if not isinstance(error, KafkaError):
+        log.error("Appending to %s-%s failed", name, index, exc_info=error)
+        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    answer = ProducedPartition(index, int(error.code), error_message=error.message)
+    if isinstance(error, RecordsRefused):
+        answer.record_errors = error.record_errors
+    if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.api_version >= LEADER_FROM:
+        found = context.services.quorum.image.partition(name, index)
+        if found is not None:
+            answer.leader_id, answer.leader_epoch = found.leader, found.leader_epoch
+    return answer
+
+
+# -- answering
+
+
+def _unacknowledged(context: RequestContext, responses: list[ProducedTopic]) -> Encoded | None:
+    """Answer acks=0: not at all, or by closing the connection, which is all that such a client can notice."""
+    for topic in responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                raise WireError(
+                    f"records for {topic.name}-{answer.index} sent with acks=0 were refused: "
+                    f"{ErrorCode(answer.error_code).name}"
+                )
+    quotas = context.services.quotas
+    return None if quotas is None else Encoded((), throttle_time_ms=quotas.produced(context, answers=False))
+
+
+def _acknowledged_when_durable(
+    context: RequestContext, request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
+) -> Deferred:
+    """Answer once the device has what `flush.messages` asks for."""
+    deferred = Deferred()
+
+    async def flush() -> None:
+        for partition, answer, _ in appended:
+            try:
+                if partition.must_flush:
+                    await partition.flush()
+            except KafkaError as error:
+                answer.error_code, answer.base_offset = int(error.code), -1
+        answered = _acknowledged(context, request, responses, appended)
+        deferred.resolve(await answered.wait() if isinstance(answered, Deferred) else answered)
+
+    task = context.services.loop.create_task(flush())
+    deferred.keep(task)
+    return deferred
+
+
+def _acknowledged_later(
+    context: RequestContext,
+    request: Produce,
+    responses: list[ProducedTopic],
+    appended: list[_Appended],
+    waiting: dict[TopicPartition, int],
+) -> Deferred:
+    """Answer when the high watermarks have passed, or at the deadline with REQUEST_TIMED_OUT where they have not."""
+    deferred = Deferred()
+
+    def finish(reached: bool) -> None:
+        for partition, answer, end in appended:
+            code = _replication_error(partition, end)
+            if code is not ErrorCode.NONE:
+                answer.error_code = int(code)
+                answer.base_offset = -1
+        deferred.resolve(_response(context, responses))
+
+    services: Services = context.services
+    deadline_s = services.loop.time() + max(request.timeout_ms, 0) / 1000
+    wait = Wait(deadline_s, finish, required=dict(waiting))
+    services.waits.add_produce(wait, tuple(waiting))
+    return deferred
+
+
+def _replication_error(partition: HostedPartition, end: int) -> ErrorCode:
+    """Return what an acks=all append has to be answered with when the wait for its replication is over."""
+    replica = partition.replica
+    if partition.is_offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if not replica.is_leader:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if replica.high_watermark < end:
+        return ErrorCode.REQUEST_TIMED_OUT
+    if not replica.has_enough_in_sync(partition.min_insync_replicas):
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    return ErrorCode.NONE
+
+
+def _response(context: RequestContext, responses: list[ProducedTopic]) -> Encoded:
+    """Render the answer; where another broker leads, with its address, and where a quota is exceeded, with a pause."""
+    services = context.services
+    endpoints: Sequence[NodeEndpoint] = ()
+    for topic in responses:
+        for each in topic.partition_responses:
+            if each.error_code:
+                errors = services.metrics.request(PRODUCE).errors
+                errors[each.error_code] = errors.get(each.error_code, 0) + 1
+            if each.leader_id >= 0:
+                endpoints = _leaders(context, responses)
+    throttle_ms = 0 if services.quotas is None else services.quotas.produced(context)
+    encoded = write_produce_response(context.api_version, context.correlation_id, responses, throttle_ms, endpoints)
+    return Encoded((encoded,), throttle_time_ms=throttle_ms)
+
+
+def _leaders(context: RequestContext, responses: list[ProducedTopic]) -> list[NodeEndpoint]:
+    leaders = {each.leader_id for topic in responses for each in topic.partition_responses if each.leader_id >= 0}
+    return [NodeEndpoint(*each) for each in leader_endpoints(context, leaders)]
+
+
+def refuse(request: Produce, error: KafkaError) -> Any:
+    """Say of every partition that the request failed."""
+    from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=each.index, error_code=int(error.code), base_offset=-1, error_message=error.message
+                    )
+                    for each in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+HANDLER = Handler(
+    Produce,
+    api_key=0,
+    versions=(3, 13),
+    needs=Needs(Operation.WRITE, Resource.TOPIC),
+    handle=produce,
+    read=read_produce_request,
+    error_response=refuse,
+)

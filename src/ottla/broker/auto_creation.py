@@ -1,0 +1,124 @@
+"""Creating topics that clients ask about, where the broker allows it (`auto.create.topics.enable`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ottla.base import KafkaError
+from ottla.config import BrokerConfig
+from ottla.metadata import Image, decide
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.services import Services
+
+__all__ = ["AutoCreation"]
+
+log = logging.getLogger(__name__)
+
+COMPLAINTS_MAX = 1000
+"""Topics of which it is remembered that they could not be made."""
+
+
+class AutoCreation:
+    """Creates topics in the background, each once however many ask; who asked sees it when it asks again."""
+
+    def __init__(self) -> None:
+        self._under_way: set[str] = set()
+        self._complaints: dict[str, str] = {}
+        """What was last logged of a topic that cannot be made: who waits for it asks many times a second."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def create(self, services: Services, names: Iterable[str]) -> None:
+        """Begin to create these topics, except those under way."""
+        new = [name for name in dict.fromkeys(names) if name not in self._under_way]
+        if new:
+            self._under_way.update(new)
+            task = asyncio.get_running_loop().create_task(self._create(services, new))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _create(self, services: Services, names: list[str]) -> None:
+        config = services.configuration.broker
+        request = CreateTopicsRequest(topics=[_topic(name, config) for name in names])
+
+        def decision(image: Image) -> decide.Decision[CreateTopicsResponse]:
+            return decide.create_topics(image, request, config=config, rng=services.rng)
+
+        try:
+            response = await services.quorum.submit(decision)
+            for each in response.topics:
+                if each.error_code:
+                    self._complain(each.name, each.error_message or "")
+        except KafkaError as error:
+            self._complain(", ".join(names), str(error))
+        finally:
+            self._under_way.difference_update(names)
+
+    def _complain(self, names: str, reason: str) -> None:
+        """Log once why topics cannot be made, and again when the reason is another."""
+        if self._complaints.get(names) != reason:
+            if len(self._complaints) >= COMPLAINTS_MAX:
+                self._complaints.clear()
+            self._complaints[names] = reason
+            log.warning("Auto topic creation failed for %s: %s", names, reason)
+
+
+def _topic(name: str, config: BrokerConfig) -> CreatableTopic:
+    """Return a topic with the broker's defaults; internal topics have their own counts and policies."""
+    settings = config.settings
+    if name == "__consumer_offsets":
+        return _internal(
+            name,
+            settings.offsets_topic_num_partitions,
+            settings.offsets_topic_replication_factor,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            },
+        )
+    if name == "__transaction_state":
+        return _internal(
+            name,
+            settings.transaction_state_log_num_partitions,
+            settings.transaction_state_log_replication_factor,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(settings.transaction_state_log_min_isr),
+                "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+    if name == "__share_group_state":
+        return _internal(
+            name,
+            settings.share_coordinator_state_topic_num_partitions,
+            settings.share_coordinator_state_topic_replication_factor,
+            {
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "min.insync.replicas": str(settings.share_coordinator_state_topic_min_isr),
+                "retention.ms": "-1",
+                "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
+            },
+        )
+    return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+
+
+def _internal(name: str, partitions: int, replication_factor: int, configs: dict[str, str]) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )

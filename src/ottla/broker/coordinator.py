@@ -1,0 +1,583 @@
+"""A coordinator: the shards of an internal topic that this broker leads, each a fold over one partition.
+
+Decide, append, apply, answer when committed. A shard is loaded when leadership of its partition begins, in slices so that
+the loop goes on, and let go when it ends; whoever is parked then hears NOT_COORDINATOR. With one copy an append is committed
+at once and the answer needs no task; with more it waits for the high watermark. One timer serves the deadlines of all
+shards. Groups are coordinated so, and transactions and share groups can be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from ottla.base import Clock, ErrorCode, KafkaError, Millis, Offload, OttlaError, ProducerId
+from ottla.broker.handler import Deferred
+from ottla.broker.hosted_partition import HostedPartition
+from ottla.broker.partitions import Partitions
+from ottla.broker.waits import Waits
+from ottla.config import BrokerSettings
+from ottla.metadata import Delta, Image
+from ottla.replica import Wait
+from ottla.wire import Codec, Record, build_batch, control_type, iter_batch_records, iter_batches
+from ottla.wire import ControlType as Control
+
+__all__ = ["CoordinatedShard", "Coordinator", "Decided", "partition_of"]
+
+log = logging.getLogger(__name__)
+
+SLICE_S = 0.002
+"""How long loading may hold the loop before requests have their turn."""
+RECORDS_PER_LOOK = 32
+"""Records that loading replays between two looks at the time."""
+TIMER_RETRY_MS = 1000
+"""When a decision of a timer could not be appended, other timers are looked at this much later."""
+
+
+class Decided(Protocol):
+    """What a decision has to say here."""
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """The records to append."""
+        ...
+
+    @property
+    def response(self) -> Any:
+        """The answer of who asked, or None where it is parked."""
+        ...
+
+    @property
+    def replies(self) -> Iterable[tuple[int, Any]]:
+        """Answers of requests that were parked, by their tokens."""
+        ...
+
+    @property
+    def producer(self) -> tuple[int, int] | None:
+        """The producer id and epoch in whose transaction the records are written, or None outside of transactions."""
+        ...
+
+
+class CoordinatedShard(Protocol):
+    """The state of one partition of a coordinator's topic; `state` is one immutable value."""
+
+    @property
+    def state(self) -> Any:
+        """What every record so far, and every decision, has left."""
+        ...
+
+    def replay(self, record: Record, producer_id: int) -> None:
+        """Apply a stored record while the shard is loaded; `producer_id` is -1 outside of transactions."""
+        ...
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """Apply a transaction marker."""
+        ...
+
+    def encode(self, decision: Any) -> Sequence[tuple[bytes, bytes | None]]:
+        """Return the (key, value) bytes of a decision's records."""
+        ...
+
+    def applied(self, decision: Any, base_offset: int) -> None:
+        """Take over a decision whose records have been appended at `base_offset`."""
+        ...
+
+    def loaded(self, moment: Any) -> Iterator[Any]:
+        """Yield what has to be decided once everything has been replayed."""
+        ...
+
+    def expire(self, moment: Any) -> Iterator[Any]:
+        """Yield a decision for each deadline that has come."""
+        ...
+
+    def next_deadline(self) -> int | None:
+        """Return a time before which nothing expires; None where nothing does."""
+        ...
+
+
+S = TypeVar("S", bound=CoordinatedShard)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A decision that is made already: only its answer is left, for when what was appended is committed."""
+
+    response: Any
+    records: Sequence[Any] = ()
+    replies: tuple[tuple[int, Any], ...] = ()
+    producer: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class _Parked:
+    """An answer that is owed, and how it is refused."""
+
+    answer: Deferred
+    refuse: Callable[[KafkaError], Any]
+
+
+@dataclass(slots=True)
+class _Uncommitted:
+    """What leaves, and what can be read, once the high watermark has reached `end`."""
+
+    end: int
+    state: Any
+    answers: list[tuple[_Parked, Any]]
+
+
+@dataclass(slots=True)
+class _Running(Generic[S]):
+    """A shard in office. `committed` is the state at the high watermark, `end` where the decided state ends."""
+
+    partition: HostedPartition
+    epoch: int
+    shard: S
+    committed: Any
+    is_active: bool = False
+    end: int = 0
+    parked: dict[int, _Parked] = field(default_factory=dict)
+    uncommitted: deque[_Uncommitted] = field(default_factory=deque)
+
+
+class _Pace:
+    """Gives requests their turn after each slice of time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._until_s = loop.time() + SLICE_S
+
+    def is_over(self) -> bool:
+        """Return whether the slice is over."""
+        return self._loop.time() >= self._until_s
+
+    async def rest(self) -> None:
+        """Let requests have their turn, and begin the next slice."""
+        await asyncio.sleep(0)
+        self._until_s = self._loop.time() + SLICE_S
+
+
+def partition_of(key: str, count: int) -> int:
+    """Return the partition that coordinates a key: the absolute value of Java's `String.hashCode`, modulo the count."""
+    hashed = 0
+    encoded = key.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(encoded), 2):
+        hashed = (hashed * 31 + (encoded[at] << 8) + encoded[at + 1]) & 0xFFFFFFFF
+    if hashed >= 1 << 31:
+        hashed = (1 << 32) - hashed
+    return hashed % count if hashed != 1 << 31 else 0  # whose absolute value Java cannot hold
+
+
+class Coordinator(Generic[S]):
+    """Runs the shards of `topic` whose partitions this broker leads."""
+
+    def __init__(
+        self,
+        topic: str,
+        *,
+        make_shard: Callable[[], S],
+        moment: Callable[[Millis], Any],
+        codec: Callable[[], Codec],
+        commit_timeout_ms: Callable[[BrokerSettings], int],
+        error_of: Callable[[ErrorCode], ErrorCode],
+        settings: Callable[[], BrokerSettings],
+        partitions: Partitions,
+        waits: Waits,
+        clock: Clock,
+        offload: Offload,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.topic = topic
+        self._make_shard = make_shard
+        self._moment = moment
+        self._codec = codec
+        self._commit_timeout_ms = commit_timeout_ms
+        self._error_of = error_of
+        self._settings = settings
+        self._partitions = partitions
+        self._waits = waits
+        self._clock = clock
+        self._offload = offload
+        self._loop = loop
+        self._count = 0
+        self._shards: dict[int, _Running[S]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tokens = 0
+        self._started_ms = clock.now_ms()
+        self._started_s = loop.time()
+        self._is_closed = False
+
+    def now_ms(self) -> Millis:
+        """Return the wall clock's time as it was at the start, plus what has passed: sessions survive a clock's jump."""
+        return Millis(self._started_ms + int((self._loop.time() - self._started_s) * 1000))
+
+    def moment(self) -> Any:
+        """Return what a decision may know now besides its shard."""
+        return self._moment(self.now_ms())
+
+    # -- asking
+
+    def write(self, key: str, decide: Callable[[S, int], Decided], refuse: Callable[[KafkaError], Any]) -> Any:
+        """Decide about a request for a key; return its answer, or a Deferred where it is committed or made later.
+
+        `decide` gets the shard and the token under which the answer is parked where it gives none. `refuse` makes the
+        answer that says why there is none.
+        """
+        try:
+            running = self._active(key)
+            self._tokens += 1
+            token = self._tokens
+            decision = self._append_or_else(running, decide(running.shard, token))
+        except KafkaError as error:
+            return self._refused(refuse, error)
+        return self._answered(running, decision, token, refuse)
+
+    def end_transaction(
+        self, index: int, marker: bytearray, producer_id: ProducerId, *, commit: bool, is_bumped: bool
+    ) -> Deferred | None:
+        """Append a transaction's marker to a shard's partition, and apply it; return what waits for it to be committed.
+
+        Raises KafkaError where it is refused. The answer, where there is one to wait for, is an ErrorCode. `is_bumped`: see
+        `HostedPartition.append_marker`.
+        """
+        running = self._shards.get(index)
+        if running is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if not running.is_active:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        now_ms = self._clock.now_ms()
+        info = running.partition.append_marker(memoryview(marker), now_ms=now_ms, is_bumped=is_bumped)
+        running.end = info.last_offset + 1
+        running.shard.end_transaction(producer_id, commit=commit)
+        self._tokens += 1
+        answer = self._answered(running, _Answer(ErrorCode.NONE), self._tokens, lambda error: error.code)
+        return answer if isinstance(answer, Deferred) else None
+
+    def leader_epoch_of(self, key: str) -> int:
+        """Return the leader epoch in which a key's shard is in office; raises KafkaError where it is not here."""
+        return self._active(key).epoch
+
+    def read(self, key: str, look: Callable[[Any], Any]) -> Any:
+        """Return what `look` makes of the committed state of a key's shard; raises KafkaError where it is not here."""
+        running = self._active(key)
+        self._committed(running)
+        return look(running.committed)
+
+    def active_shards(self) -> list[S]:
+        """Return the shards in office."""
+        return [running.shard for running in self._shards.values() if running.is_active]
+
+    def perform(self, shard: S, decisions: Iterable[Decided]) -> None:
+        """Append decisions about a shard that nobody has asked for; raises KafkaError where it is not in office."""
+        running = next((each for each in self._shards.values() if each.shard is shard), None)
+        if running is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        self._perform(running, decisions)
+
+    def committed_states(self) -> list[Any]:
+        """Return the committed state of every shard; raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
+        if not all(running.is_active for running in self._shards.values()):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        for running in self._shards.values():
+            self._committed(running)
+        return [running.committed for running in self._shards.values()]
+
+    def partition_of(self, key: str) -> int | None:
+        """Return the partition that coordinates a key; None where the topic does not exist."""
+        return partition_of(key, self._count) if self._count else None
+
+    def _active(self, key: str) -> _Running[S]:
+        running = self._shards.get(partition_of(key, self._count)) if self._count else None
+        if running is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if not running.is_active:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return running
+
+    # -- appending and answering
+
+    def _append_or_else(self, running: _Running[S], decision: Decided) -> Decided:
+        """Append a decision, or what it says is to be done where that fails; return which it was."""
+        try:
+            self._append(running, decision)
+        except KafkaError as error:
+            otherwise = getattr(decision, "otherwise", None)
+            if otherwise is None:
+                raise
+            log.warning("A decision about %s cannot be appended: %s", running.partition.key, error)
+            decision = otherwise(self._error_of(error.code))
+            self._append(running, decision)
+        return decision
+
+    def _encoded(self, running: _Running[S], decision: Decided) -> Sequence[tuple[bytes, bytes | None]]:
+        """Return a decision's records as they are stored; raises UNKNOWN_SERVER_ERROR where a client's text is too long."""
+        try:
+            return running.shard.encode(decision)
+        except ValueError as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{running.partition.key}: {error}") from error
+
+    def _append(self, running: _Running[S], decision: Decided) -> None:
+        """Append a decision's records, if any, and take it over; raises KafkaError where nothing has happened."""
+        base_offset = -1
+        if decision.records:
+            now_ms = self._clock.now_ms()
+            pairs = self._encoded(running, decision)
+            producer = decision.producer
+            producer_id, producer_epoch = (-1, -1) if producer is None else producer
+            batch = build_batch(
+                [Record(timestamp=now_ms, key=key, value=value) for key, value in pairs],
+                codec=self._codec(),
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                transactional=producer is not None,
+            )
+            info = running.partition.append_from_coordinator(memoryview(batch), now_ms=now_ms)
+            base_offset, running.end = info.first_offset, info.last_offset + 1
+        running.shard.applied(decision, base_offset)
+        self._note_deadline(running)
+
+    def _answered(
+        self, running: _Running[S], decision: Decided, token: int, refuse: Callable[[KafkaError], Any]
+    ) -> Any:
+        """Let the answers go that are committed; keep the others until they are."""
+        own = decision.response
+        others = []
+        for reply in decision.replies:
+            if reply[0] == token:
+                own = reply[1]
+            else:
+                others.append(reply)
+        if self._is_committed(running):
+            for reply in others:
+                self._reply(running, *reply)
+            if own is not None:
+                return own
+            return self._park(running, token, refuse)
+        parked = self._park(running, token, refuse)
+        self._wait(running, others if own is None else [*others, (token, own)])
+        return parked
+
+    def _park(self, running: _Running[S], token: int, refuse: Callable[[KafkaError], Any]) -> Deferred:
+        parked = running.parked[token] = _Parked(Deferred(), refuse)
+        return parked.answer
+
+    def _is_committed(self, running: _Running[S]) -> bool:
+        """Return whether everything that the decision saw and wrote is committed, which with one copy it always is."""
+        if running.partition.replica.high_watermark < running.end:
+            return False
+        if running.uncommitted:
+            self._committed(running)
+        running.committed = running.shard.state
+        return True
+
+    def _refused(self, refuse: Callable[[KafkaError], Any], error: KafkaError) -> Any:
+        """Return the answer to a request that came to nothing, in the codes that this coordinator's clients know."""
+        return refuse(KafkaError(self._error_of(error.code), error.message))
+
+    def _reply(self, running: _Running[S], token: int, response: Any) -> None:
+        parked = running.parked.pop(token, None)
+        if parked is not None:
+            parked.answer.resolve(response)
+
+    def _wait(self, running: _Running[S], replies: list[tuple[int, Any]]) -> None:
+        """Keep answers until the high watermark has reached the end of what they saw."""
+        answers = [(running.parked.pop(token), response) for token, response in replies if token in running.parked]
+        waiting = _Uncommitted(running.end, running.shard.state, answers)
+        running.uncommitted.append(waiting)
+        key = running.partition.key
+        deadline_s = self._loop.time() + self._commit_timeout_ms(self._settings()) / 1000
+        wait = Wait(deadline_s, lambda reached: self._waited(running, waiting, reached), required={key: running.end})
+        self._waits.add_produce(wait, (key,))
+
+    def _waited(self, running: _Running[S], waiting: _Uncommitted, reached: bool) -> None:
+        """Hear that a high watermark has come; or that it has not in time, or will not: then who waits is told so."""
+        self._committed(running)
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if reached else ErrorCode.REQUEST_TIMED_OUT
+        answers, waiting.answers = waiting.answers, []
+        for parked, _ in answers:
+            parked.answer.resolve(self._refused(parked.refuse, KafkaError(code)))
+
+    def _committed(self, running: _Running[S]) -> None:
+        """Let go of everything up to the high watermark."""
+        high_watermark = running.partition.replica.high_watermark
+        waiting = running.uncommitted
+        while waiting and waiting[0].end <= high_watermark:
+            done = waiting.popleft()
+            running.committed = done.state
+            answers, done.answers = done.answers, []
+            for parked, response in answers:
+                parked.answer.resolve(response)
+
+    def _perform(self, running: _Running[S], decisions: Iterable[Decided]) -> None:
+        """Append decisions that nobody has asked for: timers, loading, housekeeping."""
+        for decision in decisions:
+            self._append(running, decision)
+            if self._is_committed(running):
+                for reply in decision.replies:
+                    self._reply(running, *reply)
+            else:
+                self._wait(running, [*decision.replies])
+
+    # -- time
+
+    def _note_deadline(self, running: _Running[S]) -> None:
+        deadline_ms = running.shard.next_deadline()
+        if deadline_ms is not None:
+            self._set_timer(deadline_ms)
+
+    def _set_timer(self, deadline_ms: int) -> None:
+        """Look at the deadlines at that time, unless that is done earlier."""
+        at_s = self._started_s + (deadline_ms + 1 - self._started_ms) / 1000  # late rather than a fraction too early
+        if self._timer is not None:
+            if self._timer.when() <= at_s:
+                return
+            self._timer.cancel()
+        if not self._is_closed:
+            self._timer = self._loop.call_at(at_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        for running in list(self._shards.values()):
+            if not running.is_active:
+                continue
+            deadline_ms = running.shard.next_deadline()
+            try:
+                if deadline_ms is not None and deadline_ms <= self.now_ms():
+                    self._perform(running, running.shard.expire(self.moment()))
+                self._note_deadline(running)
+            except KafkaError as error:
+                log.warning("A deadline of %s has no effect: %s", running.partition.key, error)
+                self._set_timer(self.now_ms() + TIMER_RETRY_MS)
+                if running.partition.is_offline:
+                    self._unload(running.partition.key.partition)
+            except Exception:
+                log.exception("A deadline of %s could not be handled", running.partition.key)
+                self._set_timer(self.now_ms() + TIMER_RETRY_MS)
+
+    # -- following the image
+
+    def image_changed(self, old: Image, image: Image, delta: Delta) -> None:
+        """Load what this broker leads now, and let go of what it no longer does."""
+        topic = image.topic(self.topic)
+        self._count = 0 if topic is None else len(topic.partitions)
+        if topic is not None and self.topic not in delta.topics_changed:
+            return
+        for index, running in list(self._shards.items()):
+            if index >= self._count or not self._is_led(running):
+                self._unload(index)
+        for index in range(self._count):
+            held = self._partitions.get(self.topic, index)
+            if held is not None and held.replica.is_leader and index not in self._shards:
+                self._load(index, held)
+
+    def _is_led(self, running: _Running[S]) -> bool:
+        """Return whether the partition is led still, and has been without a break."""
+        held = running.partition
+        is_held = self._partitions.get(self.topic, held.key.partition) is held
+        return is_held and held.replica.is_leader and held.replica.leader_epoch == running.epoch
+
+    def _unload(self, index: int) -> None:
+        """Let a shard go; who waits for it has to ask the next coordinator."""
+        running = self._shards.pop(index)
+        owed = [*running.parked.values(), *(each for done in running.uncommitted for each, _ in done.answers)]
+        running.parked.clear()
+        running.uncommitted.clear()
+        for parked in owed:
+            parked.answer.resolve(parked.refuse(KafkaError(ErrorCode.NOT_COORDINATOR)))
+
+    def close(self) -> None:
+        """Stop timers and loading; whoever still waits is refused."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        for index in list(self._shards):
+            self._unload(index)
+
+    # -- loading
+
+    def _load(self, index: int, held: HostedPartition) -> None:
+        shard = self._make_shard()
+        running = _Running(held, held.replica.leader_epoch, shard, shard.state)
+        self._shards[index] = running
+        if held.log.log_end_offset == held.log.log_start_offset:
+            self._activate(running)
+        else:
+            self.run(self._load_slices(running))
+
+    def run(self, work: Any) -> None:
+        """Run a coroutine until the coordinator is closed."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def load_buffer_bytes(self) -> int:
+        """Return how many bytes are read at once while a shard is loaded."""
+        return self._settings().offsets_load_buffer_size
+
+    async def _load_slices(self, running: _Running[S]) -> None:
+        """Replay a partition, a buffer at a time, and take office unless the leadership has ended meanwhile."""
+        started_s = self._loop.time()
+        key = running.partition.key
+        try:
+            count = await self._replay(running)
+        except OttlaError as error:
+            log.error("The coordinator of %s cannot be loaded, and answers NOT_COORDINATOR: %s", key, error)
+            if self._shards.get(key.partition) is running:
+                self._unload(key.partition)
+            return
+        if self._shards.get(key.partition) is running:
+            log.info("Loaded %s records of %s in %.3f s", count, key, self._loop.time() - started_s)
+            self._activate(running)
+
+    async def _replay(self, running: _Running[S]) -> int:
+        held = running.partition
+        position: int = held.log.log_start_offset
+        end, count = held.log.log_end_offset, 0
+        pace = _Pace(self._loop)
+        while position < end and self._shards.get(held.key.partition) is running:
+            size = self.load_buffer_bytes()
+            part = held.log.read(position, max_bytes=size, upper_bound=end, min_one_batch=True)
+            data = await self._offload.thread(part.read)
+            if not data:
+                break
+            for header, at in iter_batches(data):
+                if header.last_offset >= position:
+                    count += await self._replay_batch(running, data, at, header, pace)
+                    position = header.last_offset + 1
+        running.end = end
+        return count
+
+    async def _replay_batch(self, running: _Running[S], data: bytes, at: int, header: Any, pace: _Pace) -> int:
+        """Replay one batch; what is committed is noted on the way."""
+        shard = running.shard
+        records = list(iter_batch_records(data, at, header))
+        if header.is_control:
+            for each in records:
+                kind = control_type(each.key)
+                if kind in (Control.COMMIT, Control.ABORT):
+                    shard.end_transaction(header.producer_id, commit=kind == Control.COMMIT)
+        else:
+            producer_id = header.producer_id if header.is_transactional else -1
+            for number, each in enumerate(records):
+                if number % RECORDS_PER_LOOK == 0 and pace.is_over():
+                    await pace.rest()
+                shard.replay(each, producer_id)
+        if header.last_offset < running.partition.replica.high_watermark:
+            running.committed = shard.state
+        return len(records)
+
+    def _activate(self, running: _Running[S]) -> None:
+        """Take office: sessions begin, and requests are answered from now on."""
+        running.is_active = True
+        try:
+            self._perform(running, running.shard.loaded(self.moment()))
+            if running.partition.replica.high_watermark < running.end:
+                self._wait(running, [])
+        except KafkaError as error:
+            log.warning("%s begins with its groups as they are: %s", running.partition.key, error)

@@ -1,0 +1,119 @@
+"""The bytes of a Fetch response: its fields around slices of segments that were never looked into.
+
+A large slice leaves as a part of the file, for `sendfile`; a small one is copied, which costs less up to about 64 KiB
+(measured). What is copied has to be in memory already: the rest is read on a thread, and then the answer is a
+coroutine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from ottla.base import ZERO_UUID, ErrorCode, StorageError
+from ottla.broker.endpoints import leader_endpoints
+from ottla.broker.fetching import Reading
+from ottla.broker.file_part import FilePart
+from ottla.broker.handler import Encoded, RequestContext
+from ottla.wire import FetchedPartition, FetchedTopic, NodeEndpoint, write_fetch_response
+
+__all__ = ["fetch_answer"]
+
+FILE_BYTES_MIN = 64 * 1024
+"""From this size a slice goes by `sendfile`."""
+
+
+def fetch_answer(
+    context: RequestContext, readings: Sequence[Reading], *, session_id: int
+) -> Encoded | Coroutine[Any, Any, Encoded]:
+    """Return the whole answer, or a coroutine for it where some of the records have to come from the device first."""
+    takes_files = context.connected.takes_files
+    elsewhere = context.services.traffic.elsewhere
+    has_files = False
+    cold: list[tuple[FetchedPartition, Reading]] = []
+    topics: list[FetchedTopic] = []
+    current: tuple[str, object] | None = None
+    for reading in readings:
+        answer = _partition(reading)
+        found = reading.slice
+        topic_traffic = elsewhere if reading.partition is None else reading.partition.traffic
+        topic_traffic.fetches += 1
+        if reading.error:
+            topic_traffic.failed_fetches += 1
+            _count_error(context, int(reading.error))
+        if found is not None and found.size:
+            topic_traffic.bytes_out += found.size
+            answer.records_size = found.size
+            if takes_files and found.size >= FILE_BYTES_MIN and (descriptor := found.file.fileno()) >= 0:
+                answer.records = FilePart(descriptor, found.position, found.size)
+                has_files = True
+            else:
+                records = found.file.pread_nowait(found.position, found.size)
+                if records is None:
+                    cold.append((answer, reading))
+                else:
+                    answer.records = records
+        topic = (reading.topic, reading.key.topic)
+        if topic != current:
+            current = topic
+            topic_id = reading.key.topic if isinstance(reading.key.topic, bytes) else ZERO_UUID
+            topics.append(FetchedTopic(reading.topic, topic_id, []))
+        topics[-1].partitions.append(answer)
+    if cold:
+        return _read_cold(context, topics, cold, session_id=session_id, has_files=has_files)
+    return _encode(context, topics, session_id=session_id, has_files=has_files)
+
+
+def _count_error(context: RequestContext, code: int) -> None:
+    errors = context.services.metrics.request("FetchConsumer").errors
+    errors[code] = errors.get(code, 0) + 1
+
+
+def _partition(reading: Reading) -> FetchedPartition:
+    answer = FetchedPartition(
+        reading.key.partition,
+        int(reading.error),
+        reading.high_watermark,
+        reading.last_stable_offset,
+        reading.log_start_offset,
+        aborted_transactions=reading.aborted_transactions,
+    )
+    if reading.diverging_epoch >= 0:
+        answer.diverging_epoch = reading.diverging_epoch
+        answer.diverging_end_offset = reading.diverging_end
+    if reading.leader_epoch >= 0:
+        answer.leader_id = reading.leader
+        answer.leader_epoch = reading.leader_epoch
+    return answer
+
+
+def _encode(context: RequestContext, topics: list[FetchedTopic], *, session_id: int, has_files: bool) -> Encoded:
+    leaders = {each.leader_id for topic in topics for each in topic.partitions if each.leader_epoch >= 0}
+    endpoints = [NodeEndpoint(*each) for each in leader_endpoints(context, leaders)] if leaders else ()
+    parts = write_fetch_response(
+        context.api_version, context.correlation_id, topics, session_id=session_id, node_endpoints=endpoints
+    )
+    return Encoded(parts, has_files=has_files)
+
+
+async def _read_cold(
+    context: RequestContext,
+    topics: list[FetchedTopic],
+    cold: list[tuple[FetchedPartition, Reading]],
+    *,
+    session_id: int,
+    has_files: bool,
+) -> Encoded:
+    """Read on a thread what the page cache does not hold, then render the answer."""
+    for answer, reading in cold:
+        assert reading.slice is not None
+        try:
+            records = await context.services.offload.thread(reading.slice.read)
+        except StorageError as error:
+            assert reading.partition is not None
+            context.services.partitions.dir_failed(reading.partition.log_dir, error)
+            records = b""
+            answer.error_code = int(ErrorCode.KAFKA_STORAGE_ERROR)
+        answer.records = records
+        answer.records_size = len(records)
+    return _encode(context, topics, session_id=session_id, has_files=has_files)

@@ -1,0 +1,257 @@
+"""One partition that this broker holds: its log, its place among the copies, and its topic's rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ottla.base import ErrorCode, KafkaError, Millis, Offload, Offset, StorageError, TopicPartition, Uuid
+from ottla.broker.meters import TopicTraffic
+from ottla.broker.verification import Verification, Verifications, is_in_transaction
+from ottla.broker.waits import Waits
+from ottla.config import TopicSettings
+from ottla.log import AppendInfo, AppendOrigin, Log, LogConfig, LogDir, NoSpaceError
+from ottla.replica import Replica, Role
+from ottla.wire import Attributes, BatchHeader, BatchRules, Codec, WritableBuffer, admit_batch, read_batch_header
+
+__all__ = ["HostedPartition"]
+
+INT64_MAX = (1 << 63) - 1
+"""What `flush.messages` is where it is not wanted."""
+
+
+class HostedPartition:
+    """Appends and what follows from them; reads go to `log` within the bounds of `replica`.
+
+    Every change of this log's end passes through here, so that the high watermark follows and waits are told. A failing
+    disk takes the whole log directory offline (`dir_failed`); from then on everything answers KAFKA_STORAGE_ERROR.
+    """
+
+    __slots__ = (
+        "_dir_failed",
+        "_flush",
+        "_offload",
+        "_waits",
+        "being_cleaned",
+        "compression_level",
+        "flushes",
+        "is_offline",
+        "key",
+        "log",
+        "log_dir",
+        "min_insync_replicas",
+        "recompress_to",
+        "replica",
+        "rules",
+        "topic_id",
+        "traffic",
+        "verifications",
+        "verifies",
+        "walk",
+    )
+
+    def __init__(
+        self,
+        key: TopicPartition,
+        topic_id: Uuid,
+        log: Log,
+        log_dir: LogDir,
+        replica: Replica,
+        *,
+        waits: Waits,
+        offload: Offload,
+        dir_failed: Callable[[LogDir, StorageError], None],
+        walk: bool,
+        traffic: TopicTraffic | None = None,
+    ) -> None:
+        self.key = key
+        self.topic_id = topic_id
+        self.log = log
+        self.log_dir = log_dir
+        self.replica = replica
+        self.is_offline = False
+        self.verifications = Verifications()
+        self.verifies = True
+        """False where `transaction.partition.verification.enable` says that batches begin transactions unasked."""
+        self.being_cleaned = False
+        """True while the log cleaner works on it, and retention waits."""
+        self.walk = walk
+        self.traffic = traffic or TopicTraffic()
+        self.rules = BatchRules()
+        self.recompress_to: Codec | None = None
+        self.compression_level: int | None = None
+        self.min_insync_replicas = 1
+        self.flushes = False
+        self._waits = waits
+        self._offload = offload
+        self._dir_failed = dir_failed
+        self._flush: asyncio.Future[None] | None = None
+
+    def configure(self, settings: TopicSettings, log_config: LogConfig) -> None:
+        """Take over a topic's configuration as it is now."""
+        self.log.config = log_config
+        self.flushes = log_config.flush_messages < INT64_MAX
+        self.min_insync_replicas = settings.min_insync_replicas
+        self.rules = BatchRules(
+            log_append_time=settings.message_timestamp_type == "LogAppendTime",
+            timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
+            require_keys="compact" in settings.cleanup_policy,
+            walk=self.walk,
+        )
+        name = settings.compression_type
+        self.recompress_to = None if name == "producer" else _codec_of(name)
+        level = getattr(settings, f"compression_{name}_level", None)
+        self.compression_level = level
+
+    def begin_epoch(self) -> None:
+        """Begin to lead: the log notes where the epoch starts, and what is replicated already may be served."""
+        self.log.begin_epoch(self.replica.leader_epoch)
+        self.replica.appended(self.log.log_end_offset)
+
+    def check_writable(self, acks: int) -> None:
+        """Raise the KafkaError for which a Produce with these acks is refused now, if there is one."""
+        if self.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key} is in an offline log directory")
+        if self.replica.role is not Role.LEADER:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Leader not local for partition {self.key} on broker {self.replica.node_id}",
+            )
+        if acks == -1 and not self.replica.has_enough_in_sync(self.min_insync_replicas):
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {list(self.replica.isr)} is insufficient to satisfy "
+                f"the min.isr requirement of {self.min_insync_replicas} for partition {self.key}",
+            )
+
+    def append_from_client(
+        self,
+        records: WritableBuffer,
+        *,
+        acks: int,
+        now_ms: Millis,
+        verification: Verification | None = None,
+    ) -> AppendInfo:
+        """Check a client's batch and append it as the leader; raises KafkaError where it is refused.
+
+        When this returns, the records are with the operating system, and everyone who waited for them was told. A batch
+        of a transaction needs the `verification` that was begun before its coordinator was asked.
+        """
+        self.check_writable(acks)
+        header = admit_batch(records, self.rules, now_ms)
+        if header.attributes & Attributes.TRANSACTIONAL:
+            return self._append_in_transaction(records, header, verification, now_ms)
+        return self._append(records, AppendOrigin.CLIENT, now_ms)
+
+    def _append_in_transaction(
+        self, records: WritableBuffer, header: BatchHeader, verification: Verification | None, now_ms: Millis
+    ) -> AppendInfo:
+        if verification is None:  # the request names no transactional id, so nobody has asked whether it may
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        self.check_transaction(header.producer_id, header.producer_epoch, header.base_sequence, verification)
+        info = self._append(records, AppendOrigin.CLIENT, now_ms)
+        self.verifications.end(header.producer_id)
+        return info
+
+    def check_transaction(self, producer_id: int, epoch: int, sequence: int, verification: Verification | None) -> None:
+        """Raise the KafkaError for which what would begin a transaction here is refused (KIP-890)."""
+        if self.verifies and not is_in_transaction(self.log, producer_id, epoch):
+            self.verifications.check(self.log, producer_id, sequence, verification)
+
+    def append_marker(self, marker: WritableBuffer, *, now_ms: Millis, is_bumped: bool) -> AppendInfo:
+        """Append the end of a transaction; raises KafkaError where it is refused.
+
+        `is_bumped` says that its epoch is one that no record of the transaction has (KIP-890), so that a marker which comes
+        late can end nothing newer (KIP-1228). The marker of a transaction that has ended may come again.
+        """
+        self.check_writable(-1)
+        header = read_batch_header(marker)
+        entry = self.log.producers.entries.get(header.producer_id)
+        if is_bumped and entry is not None and header.producer_epoch == entry.epoch and entry.transaction_offset >= 0:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"A marker of epoch {header.producer_epoch} cannot end the transaction of producer "
+                f"{header.producer_id} in {self.key}, which has that epoch itself",
+            )
+        info = self._append(marker, AppendOrigin.COORDINATOR, now_ms)
+        self.verifications.end(header.producer_id)
+        return info
+
+    def append_from_coordinator(self, records: WritableBuffer, *, now_ms: Millis) -> AppendInfo:
+        """Append a batch that a coordinator of this broker has made; raises KafkaError where it is refused."""
+        self.check_writable(1)
+        return self._append(records, AppendOrigin.COORDINATOR, now_ms)
+
+    def _append(self, records: WritableBuffer, origin: AppendOrigin, now_ms: Millis) -> AppendInfo:
+        replica = self.replica
+        log = self.log
+        try:
+            info = log.append(records, leader_epoch=replica.leader_epoch, now_ms=now_ms, origin=origin)
+        except NoSpaceError as error:  # nothing was written: when there is room again, all is well
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key}: {error}") from error
+        except StorageError as error:
+            self._dir_failed(self.log_dir, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key}: {error}") from error
+        if replica.appended(log.log_end_offset):
+            self._waits.advanced(self.key, replica.high_watermark, info.size)
+        return info
+
+    def housekeep(self, now_ms: Millis) -> list[str]:
+        """Apply retention below the high watermark; return the files whose time has come to be unlinked."""
+        if self.being_cleaned:
+            return []
+        gone = self.log.housekeep(now_ms, high_watermark=self.replica.high_watermark)
+        self.verifications.expire(now_ms - self.log.producers.expiration_ms)
+        self.replica.log_start_moved(self.log.log_start_offset)
+        self.replica.appended(self.log.log_end_offset)
+        return gone
+
+    def last_stable_offset(self) -> Offset:
+        """Return the offset below which every transaction has ended, as far as it is replicated (KIP-98)."""
+        return self.log.stable_until(self.replica.high_watermark)
+
+    @property
+    def must_flush(self) -> bool:
+        """True where `flush.messages` asks that what was appended is on the device before it is acknowledged."""
+        return self.flushes and self.log.unflushed >= self.log.config.flush_messages
+
+    async def flush(self) -> None:
+        """Make durable everything that was appended before this call; one fsync serves all who wait (group commit).
+
+        Raises KafkaError with KAFKA_STORAGE_ERROR where the disk fails, after which nothing of the directory is trusted,
+        and where it is full, after which it may be tried again.
+        """
+        end = self.log.log_end_offset
+        while self.log.recovery_point < end and not self.is_offline:
+            if self._flush is None:
+                self._flush = asyncio.ensure_future(self._flush_once())
+                self._flush.add_done_callback(self._flush_ended)
+            await asyncio.shield(self._flush)
+        if self.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def quiet(self) -> None:
+        """Return once no flush is running; until the caller lets others run, none begins."""
+        while self._flush is not None:
+            await asyncio.shield(self._flush)
+
+    async def _flush_once(self) -> None:
+        try:
+            await self._offload.thread(self.log.flush)
+        except NoSpaceError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key}: {error}") from error
+        except StorageError as error:
+            self._dir_failed(self.log_dir, error)
+
+    def _flush_ended(self, done: asyncio.Future[None]) -> None:
+        self._flush = None
+
+    def go_offline(self) -> None:
+        """Answer everything with KAFKA_STORAGE_ERROR from now on."""
+        self.is_offline = True
+        self._waits.interrupt(self.key)
+
+
+def _codec_of(name: str) -> Codec:
+    return Codec.NONE if name == "uncompressed" else Codec[name.upper()]

@@ -1,0 +1,353 @@
+"""One broker and controller, joined from its parts; nothing else constructs them.
+
+Start: lock and identify the log directories, load every log (scanning only what was not closed cleanly), replay the
+metadata, create what the image gives to this broker, listen, register, unfence. Stop: close the listeners, let answers
+leave, resign, write checkpoints, close the logs, and mark the directories as closed cleanly, in that order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
+from ottla.broker.authorizer import AllowAll
+from ottla.broker.configuration import Configuration
+from ottla.broker.connection_limits import ConnectionLimits
+from ottla.broker.group_coordinator import GroupCoordinator
+from ottla.broker.handlers import all_handlers
+from ottla.broker.health import Health, Stage
+from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.listeners import BoundListener, Listeners
+from ottla.broker.metrics import Metrics
+from ottla.broker.metrics_report import MetricsReport
+from ottla.broker.partitions import Partitions
+from ottla.broker.peers import Peers
+from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.quorum import Quorum, QuorumSettings
+from ottla.broker.quorum_registration import leave, register, unfence
+from ottla.broker.quotas import Quotas
+from ottla.broker.router import Router
+from ottla.broker.services import Services
+from ottla.broker.storage import Storage
+from ottla.broker.transaction_coordinator import TransactionCoordinator
+from ottla.broker.transaction_markers import Markers
+from ottla.broker.waits import Waits
+from ottla.config import BrokerConfig, HttpListener, Listener
+from ottla.log import Disk
+from ottla.metadata import Delta, Endpoint, Image, decide
+from ottla.net import Network
+from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from ottla.replica import FetchSessionCache
+from ottla.wire import APIS, build_mode
+
+if TYPE_CHECKING:
+    from ottla.broker.http_service import HttpService
+
+__all__ = ["Node"]
+
+log = logging.getLogger(__name__)
+
+WILDCARD_HOSTS = ("", "0.0.0.0", "::")
+"""Addresses to listen on that nobody can connect to: clients are told the machine's name instead."""
+
+
+class Node:
+    """A Kafka broker and controller in this process."""
+
+    def __init__(
+        self, config: BrokerConfig, disk: Disk, network: Network, clock: Clock, rng: Rng, offload: Offload
+    ) -> None:
+        self.config = config
+        self._disk = disk
+        self._network = network
+        self._clock = clock
+        self._rng = rng
+        self._offload = offload
+        self._services: Services | None = None
+        self._http: HttpService | None = None
+        self.stage = Stage.STARTING
+        self._transactions: TransactionCoordinator | None = None
+        self._report: MetricsReport | None = None
+        self.failed: asyncio.Future[None] | None = None
+        """Done, with the error, when the node can no longer serve and has to be stopped: its disks have failed."""
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Where clients are served, with the ports that were chosen."""
+        return tuple(
+            Listener(each.listener.name, each.listener.host or each.host, each.port, each.listener.protocol)
+            for each in self._listeners.bound
+            if each.listener.name not in self.config.controller_listener_names
+        )
+
+    @property
+    def http_listeners(self) -> tuple[HttpListener, ...]:
+        """Where metrics and health are served, with the ports that were chosen."""
+        return () if self._http is None else tuple(self._http.bound)
+
+    async def start(self) -> None:
+        """Serve; returns when clients are answered.
+
+        Raises StorageError where the log directories are another's, in use, or damaged beyond recovery, and OSError
+        where an address is taken. What was opened until then is closed again.
+        """
+        self._loop = asyncio.get_running_loop()
+        self.failed = self._loop.create_future()
+        self.failed.add_done_callback(lambda done: done.exception())  # whoever runs the node may look, and need not
+        self._storage = Storage(
+            self.config,
+            disk=self._disk,
+            clock=self._clock,
+            rng=self._rng,
+            offload=self._offload,
+            on_failure=self._disk_failed,
+        )
+        self._join()
+        try:
+            if self.config.http_listeners:
+                await self._serve_http()
+            self.stage = Stage.RECOVERY
+            self._storage.open()
+            await self._start_quorum()
+            await self._listen()
+            await self._register()
+        except BaseException:
+            if self._http is not None:
+                await self._http.close()
+            if self._transactions is not None:
+                self._transactions.close()
+            self._groups.close()
+            await self._listeners.close()
+            self._storage.release()
+            raise
+        self._housekeeping.start()
+        self._groups.start()
+        assert self._transactions is not None
+        self._transactions.start()
+        self.stage = Stage.RUNNING
+
+    def _join(self) -> None:
+        """Construct the parts that need nothing from the disk."""
+        loop = self._loop
+        node_id = self.config.node_id
+        configuration = self._configuration = Configuration(self.config)
+        waits = self._waits = Waits(loop)
+        self._partitions = Partitions(
+            node_id,
+            storage=self._storage,
+            configuration=configuration,
+            waits=waits,
+            offload=self._offload,
+            walk_records=build_mode() == "compiled",
+        )
+        self._housekeeping = Housekeeping(
+            partitions=self._partitions,
+            storage=self._storage,
+            configuration=configuration,
+            clock=self._clock,
+            offload=self._offload,
+            loop=loop,
+        )
+        self._groups = GroupCoordinator(
+            configuration=configuration,
+            partitions=self._partitions,
+            waits=waits,
+            clock=self._clock,
+            rng=self._rng,
+            offload=self._offload,
+            loop=loop,
+        )
+        self._listeners = Listeners(
+            self._network, config=lambda: configuration.broker, loop=loop, offload=self._offload
+        )
+        self._quotas = Quotas(loop, self.config.settings)
+        self._limits = ConnectionLimits(loop, lambda: configuration.broker.settings, self._quotas.connection_opened)
+        self._incarnation_id = Uuid(self._rng.randbytes(16))
+
+    # -- starting
+
+    async def _start_quorum(self) -> None:
+        """Replay the metadata; from here on the partitions follow the image."""
+        config = self.config
+        self._quorum = Quorum(
+            key=ReplicaKey(config.node_id, self._storage.metadata_directory_id),
+            folder=config.metadata_log_dir,
+            disk=self._disk,
+            settings=QuorumSettings.of(config.settings),
+            clock=self._clock,
+            rng=self._rng,
+            offload=self._offload,
+            static_voters=_static_voters(config),
+            on_failure=self._disk_failed,
+        )
+        await self._quorum.start()
+        self._transactions = self._make_transactions()
+        self._quorum.subscribe(self._partitions.image_changed)
+        self._quorum.subscribe(self._groups.image_changed)
+        self._quorum.subscribe(self._transactions.image_changed)
+        self._storage.loaded()
+
+    def _make_transactions(self) -> TransactionCoordinator:
+        """Construct the transaction coordinator, which asks the quorum for producer ids and other brokers for markers."""
+        quorum, configuration = self._quorum, self._configuration
+        peers = Peers(
+            image=lambda: quorum.image, listener=self.config.inter_broker_listener_name, network=self._network
+        )
+        return TransactionCoordinator(
+            node_id=self.config.node_id,
+            configuration=configuration,
+            quorum=quorum,
+            partitions=self._partitions,
+            producer_ids=ProducerIds(),
+            markers=Markers(partitions=self._partitions, groups=self._groups, waits=self._waits, clock=self._clock),
+            peers=peers,
+            waits=self._waits,
+            clock=self._clock,
+            offload=self._offload,
+            loop=self._loop,
+        )
+
+    async def _serve_http(self) -> None:
+        """Serve health from now on, and metrics as soon as there are some."""
+        from ottla.broker.http_service import HttpService  # it imports aiohttp
+
+        health = Health(
+            self.config.node_id,
+            stage=lambda: self.stage,
+            storage=lambda: self._storage,
+            services=lambda: self._services,
+        )
+        self._http = HttpService(health, lambda: self._report)
+        for listener in self.config.http_listeners:
+            await self._http.listen(listener)
+
+    async def _listen(self) -> None:
+        """Open the listeners; requests are answered from now on."""
+        assert self._transactions is not None
+        handlers = all_handlers()
+        settings = self.config.settings
+        metrics = Metrics()
+        self._services = services = Services(
+            node_id=self.config.node_id,
+            cluster_id=self._storage.cluster_id,
+            incarnation_id=self._incarnation_id,
+            configuration=self._configuration,
+            quorum=self._quorum,
+            partitions=self._partitions,
+            storage=self._storage,
+            waits=self._waits,
+            groups=self._groups,
+            transactions=self._transactions,
+            sessions=FetchSessionCache(settings.max_incremental_fetch_session_cache_slots, self._rng),
+            authorizer=AllowAll(),
+            metrics=metrics,
+            traffic=self._partitions.traffic,
+            loop=self._loop,
+            clock=self._clock,
+            rng=self._rng,
+            offload=self._offload,
+            handlers=handlers,
+        )
+        self._name_gauges(metrics, services)
+        self._report = MetricsReport(
+            services, limits=self._limits, quotas=self._quotas, broker_state=lambda: int(self.stage)
+        )
+        self._follow_quotas(services)
+        for listener in self.config.listeners:
+            is_controller = listener.name in self.config.controller_listener_names
+            side = "controller" if is_controller else "broker"
+            served = [each for each in handlers if side in APIS[each.api_key].listeners]
+            router = Router(services, served, self._limits)
+            await self._listeners.open(listener, router, is_controller=is_controller)
+
+    def _follow_quotas(self, services: Services) -> None:
+        """Keep the quotas as the image has them; handlers see them only where there are some."""
+
+        def changed(old: Image, image: Image, delta: Delta) -> None:
+            self._quotas.image_changed(old, image, delta)
+            services.quotas = self._quotas if self._quotas.clients.table.has_client_quotas else None
+
+        self._quorum.subscribe(changed)
+
+    def _name_gauges(self, metrics: Metrics, services: Services) -> None:
+        partitions = self._partitions
+        metrics.gauge("ReplicaManager.PartitionCount", lambda: len(partitions))
+        metrics.gauge("ReplicaManager.LeaderCount", lambda: sum(each.replica.is_leader for each in partitions))
+        metrics.gauge("ReplicaManager.OfflineReplicaCount", lambda: sum(each.is_offline for each in partitions))
+        metrics.gauge("LogManager.OfflineLogDirectoryCount", lambda: len(self._storage.offline))
+        metrics.gauge("DelayedOperationPurgatory.NumDelayedOperations", lambda: len(self._waits))
+        metrics.gauge("FetchSessionCache.NumIncrementalFetchSessions", lambda: len(services.sessions))
+        metrics.gauge("FetchSessionCache.NumIncrementalFetchPartitionsCached", lambda: services.sessions.partitions)
+        self._housekeeping.cleaner.name_gauges(metrics)
+
+    async def _register(self) -> None:
+        """Tell the quorum where this broker is reached, and that it may be given leaderships."""
+        registration = decide.Registration(
+            broker_id=self.config.node_id,
+            incarnation_id=self._incarnation_id,
+            endpoints=tuple(self._endpoint(each) for each in self.config.advertised_listeners),
+            rack=self.config.settings.broker_rack,
+            log_dirs=self._storage.directory_ids,
+            previous_epoch=self._storage.previous_broker_epoch,
+        )
+        self._broker_epoch = await register(
+            self._quorum, registration, controller_endpoints=tuple(self._controller_endpoints())
+        )
+        await unfence(self._quorum, self.config.node_id, self._broker_epoch)
+
+    def _controller_endpoints(self) -> Iterator[Endpoint]:
+        """Yield where this node's controller listeners are reached."""
+        for each in self._listeners.bound:
+            if each.listener.name in self.config.controller_listener_names:
+                yield self._endpoint(each.listener)
+
+    def _endpoint(self, advertised: Listener) -> Endpoint:
+        """Return what clients are told of a listener: the bound port for 0, the machine's name for every interface."""
+        bound: BoundListener | None = next(
+            (each for each in self._listeners.bound if each.listener.name == advertised.name), None
+        )
+        port = bound.port if bound is not None and advertised.port == 0 else advertised.port
+        host = socket.getfqdn() if advertised.host in WILDCARD_HOSTS else advertised.host
+        return Endpoint(advertised.name, host, port, int(advertised.protocol))
+
+    # -- stopping
+
+    async def stop(self) -> None:
+        """Stop serving and leave the folders so that the next start scans nothing."""
+        self.stage = Stage.STOPPING
+        await self._listeners.close()
+        await self._limits.close_all()
+        assert self._transactions is not None
+        self._transactions.close()
+        await self._transactions.closed()
+        self._groups.close()
+        self._waits.close()
+        await self._housekeeping.stop()
+        await leave(self._quorum, self.config.node_id, self._broker_epoch)
+        await self._quorum.stop()
+        await self._storage.close(self._partitions.high_watermarks, broker_epoch=self._broker_epoch)
+        if self._http is not None:
+            await self._http.close()
+
+    def _disk_failed(self, error: StorageError) -> None:
+        """Without its metadata log, or any log directory, the node cannot go on: whoever runs it has to end it."""
+        log.critical("This node can no longer serve: %s", error)
+        self.stage = Stage.FAILED
+        assert self.failed is not None
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
+
+def _static_voters(config: BrokerConfig) -> VoterSet:
+    """Return the voters that the configuration names; none named means this node, whichever its directory."""
+    if not config.voters:
+        return VoterSet.of([Voter(ReplicaKey(config.node_id, ZERO_UUID))])
+    name = (config.controller_listener_names or ("CONTROLLER",))[0]
+    return VoterSet.of(
+        Voter(ReplicaKey(each.node_id, ZERO_UUID), (VoterEndpoint(name, each.host, each.port),))
+        for each in config.voters
+    )

@@ -1,0 +1,203 @@
+"""The partitions that this broker holds, kept as the metadata image says.
+
+Topics are found by name or id without building a key: names and partition numbers come straight from requests. What the
+image gives to this broker is created or opened here, what it takes away is deleted, and leaderships and configurations
+follow it, before anyone is answered from the new image.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from ottla.base import ErrorCode, KafkaError, NodeId, Offload, Offset, StorageError, TopicPartition, Uuid
+from ottla.broker.configuration import Configuration
+from ottla.broker.hosted_partition import HostedPartition
+from ottla.broker.metrics import Traffic
+from ottla.broker.storage import Storage
+from ottla.broker.waits import Waits
+from ottla.log import LogDir
+from ottla.metadata import EMPTY_IMAGE, Delta, Image, Partition, Topic
+from ottla.replica import NO_EPOCH, Replica, Role
+
+__all__ = ["Partitions"]
+
+log = logging.getLogger(__name__)
+
+
+class Partitions:
+    """Every hosted partition, by topic name and index; the one owner of their logs."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        *,
+        storage: Storage,
+        configuration: Configuration,
+        waits: Waits,
+        offload: Offload,
+        walk_records: bool,
+    ) -> None:
+        self._node_id = node_id
+        self._storage = storage
+        self._configuration = configuration
+        self._waits = waits
+        self._offload = offload
+        self._walk_records = walk_records
+        self._by_topic: dict[str, dict[int, HostedPartition]] = {}
+        self._image: Image = EMPTY_IMAGE
+        self.traffic = Traffic()
+        self._unopened: set[tuple[str, int]] = set()
+        self.any_recompresses = False
+        """True where some topic has a codec of its own, so that Produce has to look."""
+
+    def __iter__(self) -> Iterator[HostedPartition]:
+        for partitions in list(self._by_topic.values()):
+            yield from list(partitions.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_topic.values()))
+
+    # -- finding
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id, or None."""
+        return self._image.topic_names.get(Uuid(topic_id))
+
+    def get(self, topic: str, index: int) -> HostedPartition | None:
+        """Return a partition where this broker holds it."""
+        partitions = self._by_topic.get(topic)
+        return partitions.get(index) if partitions is not None else None
+
+    def leader_of(self, topic: str, index: int, current_leader_epoch: int = NO_EPOCH) -> HostedPartition:
+        """Return a partition that this broker leads, in the epoch that the asker knows if it names one.
+
+        Raises KafkaError with UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
+        UNKNOWN_LEADER_EPOCH or KAFKA_STORAGE_ERROR.
+        """
+        partitions = self._by_topic.get(topic)
+        found = partitions.get(index) if partitions is not None else None
+        if found is None:
+            raise self._absent(topic, index)
+        if found.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {found.key} is in an offline log directory")
+        if current_leader_epoch != NO_EPOCH or found.replica.role is not Role.LEADER:
+            code = found.replica.check_leader(current_leader_epoch)
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code)
+        return found
+
+    def _absent(self, topic: str, index: int) -> KafkaError:
+        """Return the error for a partition that is not held here."""
+        if (topic, index) in self._unopened:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{index} could not be opened")
+        if self._image.partition(topic, index) is None:
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    # -- following the image
+
+    def image_changed(self, old: Image, image: Image, delta: Delta) -> None:
+        """Hold what the image gives to this broker, drop what it no longer does."""
+        self._image = image
+        all_changed = self._configuration.image_changed(image, delta)
+        for topic in delta.topics_deleted:
+            self._unopened = {each for each in self._unopened if each[0] != topic.name}
+            self._delete_topic(topic)
+        for name in delta.topics_changed:
+            for index, partition in image.topics[name].in_order():
+                self._follow(image.topics[name], index, partition)
+        changed = {resource.name for resource in delta.configs_changed}
+        for name, partitions in self._by_topic.items():
+            if all_changed or name in changed:
+                for each in partitions.values():
+                    self._configure(each)
+        if all_changed or delta.configs_changed or delta.topics_changed or delta.topics_deleted:
+            self.any_recompresses = any(each.recompress_to is not None for each in self)
+
+    def _follow(self, topic: Topic, index: int, state: Partition) -> None:
+        """Bring one partition to what the image says of it."""
+        held = self.get(topic.name, index)
+        if self._node_id not in state.replicas:
+            if held is not None:
+                self._drop(held)
+            return
+        if held is None:
+            try:
+                held = self._open(topic, index)
+            except StorageError as error:
+                log.error("Partition %s-%s cannot be opened: %s", topic.name, index, error)
+                self._unopened.add((topic.name, index))
+                return
+        was_leader = held.replica.is_leader
+        began = held.replica.become(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            replicas=state.replicas,
+            isr=state.isr,
+        )
+        if began:
+            held.begin_epoch()
+        elif was_leader and not held.replica.is_leader:
+            self._waits.interrupt(held.key)
+
+    def _open(self, topic: Topic, index: int) -> HostedPartition:
+        """Open a partition's log, which the start has loaded, or create it."""
+        key = TopicPartition(topic.name, index)
+        stored = self._storage.open_log(key, topic.id, self._configuration.log_config(topic.name))
+        replica = Replica(self._node_id, high_watermark=stored.high_watermark, log_end_offset=stored.log.log_end_offset)
+        replica.log_start_moved(stored.log.log_start_offset)
+        held = HostedPartition(
+            key,
+            topic.id,
+            stored.log,
+            stored.log_dir,
+            replica,
+            waits=self._waits,
+            offload=self._offload,
+            dir_failed=self.dir_failed,
+            walk=self._walk_records,
+            traffic=self.traffic.of(topic.name),
+        )
+        self._configure(held)
+        self._by_topic.setdefault(topic.name, {})[index] = held
+        return held
+
+    def _configure(self, held: HostedPartition) -> None:
+        held.verifies = self._configuration.broker.settings.transaction_partition_verification_enable
+        held.configure(
+            self._configuration.topic(held.key.topic).settings, self._configuration.log_config(held.key.topic)
+        )
+
+    def _delete_topic(self, topic: Topic) -> None:
+        for held in list(self._by_topic.get(topic.name, {}).values()):
+            if held.topic_id == topic.id:
+                self._drop(held)
+
+    def _drop(self, held: HostedPartition) -> None:
+        """Let go of a partition; its folder is set aside now and removed after `file.delete.delay.ms`."""
+        partitions = self._by_topic[held.key.topic]
+        del partitions[held.key.partition]
+        if not partitions:
+            del self._by_topic[held.key.topic]
+            self.traffic.forget(held.key.topic)
+        held.go_offline()
+        try:
+            self._storage.delete_log(held.key, held.log_dir, delay_ms=held.log.config.file_delete_delay_ms)
+        except StorageError as error:
+            self.dir_failed(held.log_dir, error)
+
+    # -- failing
+
+    def dir_failed(self, log_dir: LogDir, error: StorageError) -> None:
+        """Take everything in a log directory offline: a disk that has failed once is not trusted again (fsyncgate)."""
+        if not self._storage.fail(log_dir, error):
+            return
+        for held in self:
+            if held.log_dir is log_dir:
+                held.go_offline()
+
+    def high_watermarks(self, log_dir: LogDir) -> dict[TopicPartition, Offset]:
+        """Return what is checkpointed for a log directory."""
+        return {held.key: held.replica.high_watermark for held in self if held.log_dir is log_dir}

@@ -1,0 +1,64 @@
+"""Producer ids for idempotent and transactional producers, from blocks that the controller gives out (KIP-730)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from ottla.base import NodeId, ProducerId
+from ottla.broker.quorum import Quorum
+from ottla.metadata import Image, decide
+
+__all__ = ["ProducerIds", "allocate_from"]
+
+AllocateBlock = Callable[[], Awaitable[decide.ProducerIdBlock]]
+
+
+def allocate_from(quorum: Quorum, node_id: NodeId) -> AllocateBlock:
+    """Return what asks the controller for a block of ids for this broker."""
+
+    def decision(image: Image) -> decide.Decision[decide.ProducerIdBlock]:
+        broker = image.brokers.get(node_id)
+        epoch = -1 if broker is None else broker.epoch
+        return decide.allocate_producer_ids(image, broker_id=node_id, broker_epoch=epoch)
+
+    return lambda: quorum.submit(decision)
+
+
+class ProducerIds:
+    """Hands out each id once; who finds the block used up waits, with all others, for one new block."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._left = 0
+        self._refill: asyncio.Lock | None = None
+
+    async def take(self, allocate: AllocateBlock) -> ProducerId:
+        """Return an id that nobody else gets; raises what `allocate` raises."""
+        while True:
+            found = self.take_at_hand()
+            if found is not None:
+                return found
+            await self.refill(allocate)
+
+    def take_at_hand(self) -> ProducerId | None:
+        """Return an id that nobody else gets; None where the block is used up."""
+        if not self._left:
+            return None
+        self._left -= 1
+        self._next += 1
+        return ProducerId(self._next - 1)
+
+    @property
+    def are_at_hand(self) -> bool:
+        """True where an id can be taken without asking the controller."""
+        return self._left > 0
+
+    async def refill(self, allocate: AllocateBlock) -> None:
+        """Get a new block where this one is used up; raises what `allocate` raises."""
+        if self._refill is None:
+            self._refill = asyncio.Lock()
+        async with self._refill:
+            if not self._left:
+                block = await allocate()
+                self._next, self._left = block.first, block.size

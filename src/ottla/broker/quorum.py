@@ -1,0 +1,544 @@
+"""The metadata quorum's driver: decides, appends, makes durable, applies, and answers when committed.
+
+It performs what the Raft core asks for, in the order which `Ready` states, on the log of `__cluster_metadata-0`. Many
+decisions may be in flight: each sees the image that those before it will leave, and one fsync, on a thread, makes all of
+them durable that were appended before it began (group commit).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from ottla.base import (
+    Clock,
+    ConfigError,
+    CorruptionError,
+    ErrorCode,
+    KafkaError,
+    LeaderEpoch,
+    Millis,
+    NodeId,
+    Offload,
+    Offset,
+    Rng,
+    StorageError,
+    WireError,
+)
+from ottla.broker.quorum_log import MetadataLog
+from ottla.broker.quorum_snapshot import encode_records
+from ottla.log import Disk
+from ottla.metadata import (
+    EMPTY_IMAGE,
+    METADATA_VERSION_LATEST,
+    METADATA_VERSION_OLDEST,
+    Delta,
+    Image,
+    Record,
+    apply_all,
+    decide,
+    delta_between,
+)
+from ottla.raft import (
+    Append,
+    Envelope,
+    Progress,
+    Raft,
+    RaftConfig,
+    Ready,
+    ReplicaKey,
+    SnapshotId,
+    VoterHistory,
+    VoterSet,
+)
+
+__all__ = ["Listener", "Quorum", "QuorumSettings", "QuorumStatus"]
+
+T = TypeVar("T")
+Listener = Callable[[Image, Image, Delta], None]
+"""Called on the event loop with the image before, the image now and what differs; must neither block nor raise."""
+
+log = logging.getLogger(__name__)
+
+IN_FLIGHT_MAX = 10_000
+"""Decisions that may wait for their commit: far beyond what connections can ask, so that only a stuck disk meets it."""
+
+BATCH_RECORDS_MAX = 10_000
+"""Records in one batch, so that no batch grows past what a fetch carries; only fencing a large broker takes several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumSettings:
+    """What the `metadata.*` and `controller.quorum.*` keys say."""
+
+    raft: RaftConfig = field(default_factory=RaftConfig)
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    retention_bytes: int = 104_857_600
+    retention_ms: int = 604_800_000
+    snapshot_bytes: int = 20_971_520
+    snapshot_interval_ms: int = 3_600_000
+
+    @classmethod
+    def of(cls, settings: Any) -> QuorumSettings:
+        """Return the settings from a broker's, by their keys."""
+        return cls(
+            raft=RaftConfig(
+                election_timeout_ms=settings.controller_quorum_election_timeout_ms,
+                election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
+                fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
+                request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+            ),
+            segment_bytes=settings.metadata_log_segment_bytes,
+            segment_ms=settings.metadata_log_segment_ms,
+            retention_bytes=settings.metadata_max_retention_bytes,
+            retention_ms=settings.metadata_max_retention_ms,
+            snapshot_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
+            snapshot_interval_ms=settings.metadata_log_max_snapshot_interval_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumStatus:
+    """What DescribeQuorum tells: the leader, and how far every replica is as it knows."""
+
+    leader_id: NodeId
+    leader_epoch: LeaderEpoch
+    high_watermark: Offset
+    log_end_offset: Offset
+    voters: VoterSet
+    replicas: dict[NodeId, Progress]
+    kraft_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """The image that an appended batch leaves, until it is committed."""
+
+    end_offset: Offset
+    image: Image
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    """An answer that leaves once everything up to `offset` is committed in the epoch it was decided in."""
+
+    offset: Offset
+    epoch: LeaderEpoch
+    future: asyncio.Future[None]
+
+
+class Quorum:
+    """The one owner of `__cluster_metadata-0` in this process.
+
+    `send` delivers a message to another voter; with one voter there is none. `on_failure` is called once if the metadata
+    log's disk fails: what is not committed then is lost to this process, and it must stop.
+    """
+
+    def __init__(
+        self,
+        *,
+        key: ReplicaKey,
+        folder: str,
+        disk: Disk,
+        settings: QuorumSettings,
+        clock: Clock,
+        rng: Rng,
+        offload: Offload,
+        static_voters: VoterSet | None = None,
+        send: Callable[[Envelope], None] | None = None,
+        on_failure: Callable[[StorageError], None] | None = None,
+    ) -> None:
+        self.key = key
+        self._folder = folder
+        self._disk = disk
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._offload = offload
+        self._static_voters = static_voters
+        self._send = send
+        self._on_failure = on_failure
+        self._listeners: list[Listener] = []
+        self._published = self._latest = EMPTY_IMAGE
+        self._committed = EMPTY_IMAGE
+        self._pending: deque[_Pending] = deque()
+        self._own: dict[Offset, Image] = {}
+        self._waiters: deque[_Waiter] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._persisting: asyncio.Task[None] | None = None
+        self._flushing = self._snapshotting = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._failed: StorageError | None = None
+        self._stopped = False
+
+    # What others ask
+
+    async def start(self) -> None:
+        """Replay snapshot and log, win the election where this node is the only voter; the image is ready on return.
+
+        A new cluster gets its first records here.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._started_at, self._started_ms = self._loop.time(), self._clock.now_ms()
+        self._log = MetadataLog.open(
+            self._disk,
+            self._folder,
+            segment_bytes=self._settings.segment_bytes,
+            segment_ms=self._settings.segment_ms,
+            now_ms=self._now(),
+        )
+        voters = self._replay()
+        self._raft = Raft(
+            self.key,
+            voters=voters,
+            log=self._log.view,
+            election=self._log.read_election(),
+            rng=self._rng,
+            now=self._now(),
+            config=self._settings.raft,
+        )
+        level = self._latest.metadata_version
+        if level and not METADATA_VERSION_OLDEST <= level <= METADATA_VERSION_LATEST:
+            raise CorruptionError(
+                f"the cluster is at metadata.version {level}; this version of Ottla knows {METADATA_VERSION_OLDEST} to "
+                f"{METADATA_VERSION_LATEST}"
+            )
+        if self._send is None and voters.latest.others(self.key.id):
+            raise ConfigError(
+                "controller.quorum.voters",
+                ",".join(map(str, voters.latest.ids)),
+                "this version runs a quorum of one voter, its own node",
+            )
+        self._tick()
+        if voters.latest.ids == (self.key.id,):
+            await self._lead_alone()
+
+    async def _lead_alone(self) -> None:
+        await self._settled()
+        formatted = self._log.bootstrap_records() if not self._latest.metadata_version else ()
+        await self.submit(lambda image: decide.bootstrap(image, formatted, min_insync_replicas=1))
+
+    async def _settled(self) -> None:
+        """Return once no election state is on its way to the disk; until then the newest image may lack the log's end."""
+        while self._persisting is not None:
+            await asyncio.wait({self._persisting})
+
+    async def stop(self) -> None:
+        """Finish the commits in flight, resign, and close the log cleanly."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._failed is None and len(self._raft.voters) > 1:
+            self._raft.resign(self._now())
+            self._pump()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        self._release(KafkaError(ErrorCode.NOT_CONTROLLER, "the node is shutting down"))
+        await self._offload.thread(self._log.close, self._failed is None)
+
+    @property
+    def image(self) -> Image:
+        """The committed image: what every reader may see."""
+        return self._published
+
+    @property
+    def is_leader(self) -> bool:
+        """True while this node decides for the cluster."""
+        return self._raft.is_leader
+
+    @property
+    def kraft_version(self) -> int:
+        """The quorum's own feature level: 0 under static voters, 1 where voters are records (KIP-853)."""
+        return self._raft.voter_history.kraft_version
+
+    @property
+    def status(self) -> QuorumStatus:
+        """How the quorum stands, as this node knows."""
+        raft = self._raft
+        return QuorumStatus(
+            leader_id=NodeId(-1) if raft.leader_id is None else raft.leader_id,
+            leader_epoch=raft.epoch,
+            high_watermark=raft.high_watermark,
+            log_end_offset=raft.log.end_offset,
+            voters=raft.voters,
+            replicas=dict(raft.replicas),
+            kraft_version=self.kraft_version,
+        )
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call this listener at each committed change of the image, in order; at once where there is an image already."""
+        self._listeners.append(listener)
+        if self._published is not EMPTY_IMAGE:
+            listener(EMPTY_IMAGE, self._published, delta_between(EMPTY_IMAGE, self._published))
+
+    async def submit(self, decision: Callable[[Image], decide.Decision[T]], *, timeout_ms: int | None = None) -> T:
+        """Run a decision on the leader's newest image and return its response once what it saw and wrote is committed.
+
+        The decision must be pure: it runs once, on the loop. Raises NOT_CONTROLLER where this node does not lead, or lost
+        the leadership before the commit: then nobody may assume that the records were written, nor that they were not.
+        Nor may anybody after REQUEST_TIMED_OUT, which says that the commit took longer than `timeout_ms`.
+        """
+        await self._settled()
+        if self._failed is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failed))
+        if not self._raft.is_leader or self._stopped:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self.key.id} does not lead the metadata quorum")
+        if len(self._waiters) >= IN_FLIGHT_MAX:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many metadata changes wait for their commit")
+        decided = decision(self._latest)
+        for start in range(0, len(decided.records), BATCH_RECORDS_MAX):
+            self._propose(decided.records[start : start + BATCH_RECORDS_MAX])
+        if self._latest.offset >= self._raft.high_watermark:
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._waiters.append(_Waiter(self._latest.offset, self._raft.epoch, future))
+            self._pump()
+            try:
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    await future
+            except TimeoutError:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.") from None
+        return decided.response
+
+    def receive(self, envelope: Envelope) -> None:
+        """Take in a message from another voter or an observer."""
+        self._raft.step(envelope, self._now())
+        self._pump()
+
+    # Deciding
+
+    def _propose(self, records: Sequence[Record]) -> None:
+        """Append a decision's records and let the next one see what they leave."""
+        base_offset = self._raft.log.end_offset
+        assert self._latest.offset == base_offset - 1, "the newest image holds every record of the log"
+        image = apply_all(self._latest, records, base_offset, self._raft.epoch)
+        level = image.metadata_version or self._latest.metadata_version
+        self._raft.propose(encode_records(records, level), self._now())
+        self._own[base_offset] = self._latest = image
+
+    def _now(self) -> Millis:
+        """Return the wall clock's time as it was at the start, plus what has passed: it never goes back."""
+        return Millis(self._started_ms + int((self._loop.time() - self._started_at) * 1000))
+
+    # Performing what Raft asks for
+
+    def _pump(self) -> None:
+        while self._persisting is None and self._failed is None:
+            ready = self._raft.ready()
+            if not ready:
+                break
+            if ready.election is not None:
+                self._persisting = self._run(self._persist(ready))
+            else:
+                self._perform(ready)
+        self._schedule()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.critical("The metadata quorum cannot go on", exc_info=error)
+            self._fail(StorageError(f"the metadata quorum cannot go on: {error!r}"))
+
+    async def _persist(self, ready: Ready) -> None:
+        """Make the election state durable, and only then do the rest."""
+        assert ready.election is not None
+        voters = self._raft.voter_history
+        try:
+            await self._offload.thread(self._log.write_election, ready.election, voters.kraft_version, voters.latest)
+        except StorageError as error:
+            self._fail(error)
+            return
+        finally:
+            self._persisting = None
+        self._perform(ready)
+        self._pump()
+
+    def _perform(self, ready: Ready) -> None:
+        try:
+            if ready.truncate_to is not None:
+                self._truncate(ready.truncate_to)
+            for append in ready.appends:
+                self._log.append(append.batches)
+                self._take_in(append)
+            for write in ready.snapshot_writes:
+                self._log.write_snapshot_part(write.snapshot, write.position, bytes(write.data))
+                if write.last:
+                    self._run(self._install(write.snapshot))
+        except StorageError as error:
+            self._fail(error)
+            return
+        if ready.appends and not self._flushing:
+            self._flushing = True
+            self._run(self._flush())
+        for envelope in ready.messages:
+            if self._send is not None:
+                self._send(self._log.filled(envelope))
+        if ready.committed is not None:
+            self._commit(ready.committed)
+        self._drop_lost_waiters()
+
+    def _take_in(self, append: Append) -> None:
+        """Fold an appended batch; what this node decided itself is folded already."""
+        end_offset = Offset(append.base_offset + append.count)
+        image = self._own.pop(append.base_offset, None)
+        if image is None:
+            before = self._pending[-1].image if self._pending else self._committed
+            image = self._after(before, append)
+            if not self._own:
+                self._latest = image
+        self._pending.append(_Pending(end_offset, image))
+
+    def _after(self, image: Image, append: Append) -> Image:
+        if append.control:
+            return replace(image, offset=Offset(append.base_offset + append.count - 1), epoch=append.epoch)
+        records = self._log.decode_records(append.batches)
+        return apply_all(image, records, append.base_offset, append.epoch)
+
+    def _truncate(self, offset: Offset) -> None:
+        """Go back to what is left; images make that free."""
+        self._log.truncate_to(offset)
+        while self._pending and self._pending[-1].end_offset > offset:
+            self._pending.pop()
+        self._own.clear()
+        self._latest = self._pending[-1].image if self._pending else self._committed
+
+    async def _flush(self) -> None:
+        """Make appended batches durable until there are none left; appends go on meanwhile and share the next round."""
+        try:
+            while self._log.flushed_offset < self._log.end_offset:
+                end_offset = self._log.end_offset
+                await self._offload.thread(self._log.flush)
+                self._log.flushed_offset = end_offset
+                self._raft.flushed(end_offset, self._now())
+                self._pump()
+        except StorageError as error:
+            self._fail(error)
+        finally:
+            self._flushing = False
+
+    def _commit(self, high_watermark: Offset) -> None:
+        while self._pending and self._pending[0].end_offset <= high_watermark:
+            self._committed = self._pending.popleft().image
+        if not self._committed.in_transaction:
+            old, self._published = self._published, self._committed
+            delta = delta_between(old, self._published)
+            for listener in self._listeners:
+                listener(old, self._published, delta)
+        while self._waiters and self._waiters[0].offset < high_watermark:
+            waiter = self._waiters.popleft()
+            if not waiter.future.done():
+                waiter.future.set_result(None)
+        if not self._snapshotting and self._wants_snapshot():
+            self._snapshotting = True
+            self._run(self._write_snapshot())
+
+    def _drop_lost_waiters(self) -> None:
+        """Fail the answers whose epoch is over: another leader may or may not have their records."""
+        lost = self._waiters and not (self._raft.is_leader and self._raft.epoch == self._waiters[0].epoch)
+        if lost:
+            self._release(KafkaError(ErrorCode.NOT_CONTROLLER, "the metadata quorum has a new leader"))
+
+    def _release(self, error: KafkaError) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.future.done():
+                waiter.future.set_exception(error)
+
+    def _fail(self, error: StorageError) -> None:
+        """The metadata log cannot be written: revert to what is committed, answer nobody with success, and stop."""
+        if self._failed is not None:
+            return
+        self._failed = error
+        log.error("metadata log failed: %s", error)
+        self._pending.clear()
+        self._own.clear()
+        self._latest = self._committed
+        self._release(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log failed: {error}"))
+        if self._on_failure is not None:
+            self._on_failure(error)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._raft.tick(self._now())
+        self._pump()
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._stopped and self._failed is None:
+            delay_ms = max(self._raft.next_deadline - self._now(), 1)
+            self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
+
+    # Replay and snapshots
+
+    def _replay(self) -> VoterHistory:
+        """Fold the newest snapshot and everything after it; nothing of the log counts as committed yet."""
+        voters = VoterHistory.starting(self._static_voters or VoterSet(), kraft_version=0)
+        snapshot = self._log.newest_snapshot()
+        if snapshot is not None:
+            self._committed = snapshot.image
+            voters = snapshot.voters or voters
+        self._latest = self._committed
+        try:
+            for append, after in self._log.replay(voters, self._committed.offset + 1):
+                voters = after
+                self._latest = self._after(self._latest, append)
+                self._pending.append(_Pending(Offset(append.base_offset + append.count), self._latest))
+        except (WireError, KafkaError) as error:
+            raise CorruptionError(f"{self._log.folder}: {error}") from error
+        return voters
+
+    def _wants_snapshot(self) -> bool:
+        if self._committed.in_transaction or self._failed is not None or self._stopped:
+            return False
+        newest = self._log.view.snapshot.end_offset
+        if self._committed.offset + 1 <= newest or not self._committed.metadata_version:
+            return False
+        age = self._now() - self._log.snapshot_at_ms
+        return (
+            self._log.bytes_since_snapshot >= self._settings.snapshot_bytes
+            or age >= self._settings.snapshot_interval_ms > 0
+        )
+
+    async def _write_snapshot(self) -> None:
+        """Write the committed image beside the log, in slices so that the loop goes on, and drop what it replaces."""
+        image = self._committed
+        end_offset = Offset(image.offset + 1)
+        voters = self._raft.voter_history.at(end_offset)
+        snapshot = SnapshotId(end_offset, image.epoch)
+        try:
+            await self._log.write_snapshot(snapshot, image, voters, self._now(), self._offload)
+            start = await self._log.clean(
+                self._now(), self._settings.retention_bytes, self._settings.retention_ms, self._offload
+            )
+            self._raft.snapshotted(snapshot, start)
+        except StorageError as error:
+            self._fail(error)
+        finally:
+            self._snapshotting = False
+
+    async def _install(self, snapshot: SnapshotId) -> None:
+        """Load a snapshot fetched from the leader in place of the log."""
+        try:
+            loaded = await self._offload.thread(self._log.install, snapshot)
+        except StorageError as error:
+            self._fail(error)
+            return
+        self._pending.clear()
+        self._own.clear()
+        self._latest = self._committed = loaded.image
+        self._raft.installed(snapshot, loaded.voters or self._raft.voter_history, self._now())
+        self._commit(snapshot.end_offset)
+        self._pump()

@@ -1,0 +1,107 @@
+"""Client quotas as they are now: follows the image, charges requests, and says for how long their clients wait.
+
+`Services.quotas` is this where some user or client id has a quota, and None where nobody has: that is all that requests
+pay for quotas that are not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter_ns
+
+from ottla.broker.handler import RequestContext
+from ottla.config import BrokerSettings
+from ottla.metadata import Delta, Image
+from ottla.security import ClientQuotas, MutationQuota, QuotaKind, Windows
+
+__all__ = ["Quotas", "mutation_quota"]
+
+NS_PER_PERCENT = 10_000_000
+"""Nanoseconds of one processor in a second, by percent."""
+MS_PER_S = 1000
+
+
+class Quotas:
+    """Charges clients for what they do; times are those of the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, settings: BrokerSettings) -> None:
+        self._loop = loop
+        windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * MS_PER_S)
+        controller = Windows(
+            settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * MS_PER_S
+        )
+        self.clients = ClientQuotas(windows, controller_windows=controller)
+        self.throttled: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
+        """How often each kind of quota has made a client wait."""
+
+    def image_changed(self, old: Image, image: Image, delta: Delta) -> None:
+        """Take over the quotas that the image has."""
+        if delta.quotas_changed:
+            self.clients.configure(image.client_quotas)
+
+    def now_ms(self) -> int:
+        """Return the loop's time."""
+        return int(self._loop.time() * MS_PER_S)
+
+    def produced(self, context: RequestContext, *, answers: bool = True) -> int:
+        """Charge a Produce for its bytes, and for time where it is answered; returns milliseconds to wait."""
+        user, client_id = _client(context)
+        now_ms = self.now_ms()
+        wait_ms = self._charge(QuotaKind.PRODUCE, user, client_id, context.request_bytes, now_ms)
+        if not answers:
+            return wait_ms
+        return max(wait_ms, self._charge(QuotaKind.REQUEST, user, client_id, _worked_percent(context), now_ms))
+
+    def fetched(self, context: RequestContext, size: int) -> int:
+        """Charge a Fetch for the bytes of its answer and for time; where it has to wait, the bytes are not sent."""
+        user, client_id = _client(context)
+        now_ms = self.now_ms()
+        wait_ms = self._charge(QuotaKind.FETCH, user, client_id, size, now_ms)
+        wait_ms = max(wait_ms, self._charge(QuotaKind.REQUEST, user, client_id, _worked_percent(context), now_ms))
+        if wait_ms > 0:
+            self.clients.take_back(QuotaKind.FETCH, user, client_id, size, now_ms)
+        return wait_ms
+
+    def fetch_bytes_max(self, context: RequestContext) -> int | None:
+        """Return how large an answer may be so that the client can have it at all."""
+        return self.clients.bytes_per_span(QuotaKind.FETCH, *_client(context), self.now_ms())
+
+    def worked(self, context: RequestContext) -> int:
+        """Charge a request for the time of its handling, until now or until its answer had to be waited for."""
+        return self._charge(QuotaKind.REQUEST, *_client(context), _worked_percent(context), self.now_ms())
+
+    def mutations(self, context: RequestContext, *, strict: bool) -> MutationQuota | None:
+        """Return what a request may change in the metadata; None where that is not limited."""
+        return self.clients.mutations(*_client(context), self.now_ms(), strict=strict)
+
+    def connection_opened(self, address: str) -> int:
+        """Count a connection; above 0 it is one too many and is closed after so many milliseconds."""
+        if not self.clients.table.has_ip_quotas:
+            return 0
+        return self._counted(QuotaKind.CONNECTION, self.clients.connection_opened(address, self.now_ms()))
+
+    def _charge(self, kind: QuotaKind, user: str, client_id: str, amount: float, now_ms: int) -> int:
+        wait_ms = self.clients.charge(kind, user, client_id, amount, now_ms)
+        return self._counted(kind, wait_ms) if wait_ms > 0 else 0
+
+    def _counted(self, kind: QuotaKind, wait_ms: int) -> int:
+        if wait_ms > 0:
+            self.throttled[kind] += 1
+        return wait_ms
+
+
+def mutation_quota(context: RequestContext, *, strict_from: int) -> MutationQuota | None:
+    """Return what a request may change in the metadata: from a version on, what is too much is refused (KIP-599)."""
+    quotas = context.services.quotas
+    return None if quotas is None else quotas.mutations(context, strict=context.api_version >= strict_from)
+
+
+def _client(context: RequestContext) -> tuple[str, str]:
+    """Return the user and client id that quotas go by."""
+    return context.connected.principal.partition(":")[2], context.client_id or ""
+
+
+def _worked_percent(context: RequestContext) -> float:
+    """Return what a request has taken of a processor's second, until now or until its answer had to be waited for."""
+    worked_ns = context.worked_ns if context.worked_ns >= 0 else perf_counter_ns() - context.started_ns
+    return worked_ns / NS_PER_PERCENT

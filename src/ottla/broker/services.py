@@ -1,0 +1,56 @@
+"""What handlers may use of the broker: the parts that `node.py` has joined."""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ottla.base import Clock, NodeId, Offload, Rng, Uuid
+from ottla.broker.auto_creation import AutoCreation
+from ottla.broker.metadata_answers import MetadataAnswers
+
+if TYPE_CHECKING:
+    from ottla.broker.authorizer import Authorizer
+    from ottla.broker.configuration import Configuration
+    from ottla.broker.group_coordinator import GroupCoordinator
+    from ottla.broker.handler import Handler
+    from ottla.broker.metrics import Metrics, Traffic
+    from ottla.broker.partitions import Partitions
+    from ottla.broker.quorum import Quorum
+    from ottla.broker.quotas import Quotas
+    from ottla.broker.storage import Storage
+    from ottla.broker.transaction_coordinator import TransactionCoordinator
+    from ottla.broker.waits import Waits
+    from ottla.replica import FetchSessionCache
+
+__all__ = ["Services"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """The parts of one running broker, for its handlers; `handlers` is what is served, by API key."""
+
+    node_id: NodeId
+    cluster_id: str
+    incarnation_id: Uuid
+    configuration: Configuration
+    quorum: Quorum
+    partitions: Partitions
+    storage: Storage
+    waits: Waits
+    sessions: FetchSessionCache
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    authorizer: Authorizer
+    metrics: Metrics
+    traffic: Traffic
+    loop: AbstractEventLoop
+    clock: Clock
+    rng: Rng
+    offload: Offload
+    handlers: tuple[Handler[Any], ...] = ()
+    auto_creation: AutoCreation = field(default_factory=AutoCreation)
+    quotas: Quotas | None = None
+    """Where some user or client id has a quota."""
+    metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)

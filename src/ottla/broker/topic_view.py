@@ -1,0 +1,47 @@
+"""A partition as clients are told of it: its leader and replicas, as far as they can be reached."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.base import ErrorCode, LeaderEpoch, NodeId
+from ottla.metadata import NO_LEADER, Image, Partition
+
+__all__ = ["INTERNAL_TOPICS", "PartitionView", "partition_view"]
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics that brokers write for themselves."""
+
+
+class PartitionView(NamedTuple):
+    """A partition as Metadata and DescribeTopicPartitions answer it."""
+
+    error: ErrorCode
+    leader_id: NodeId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+    offline: tuple[NodeId, ...]
+
+
+def partition_view(image: Image, partition: Partition, listener: str) -> PartitionView:
+    """Return what a client that came by this listener is told of a partition."""
+    leader = image.brokers.get(partition.leader)
+    error = ErrorCode.NONE
+    if partition.leader == NO_LEADER or leader is None or leader.fenced:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+    elif leader.endpoint(listener) is None:
+        error = ErrorCode.LISTENER_NOT_FOUND
+    return PartitionView(
+        error,
+        NO_LEADER if error else partition.leader,
+        partition.leader_epoch,
+        partition.replicas,
+        partition.isr,
+        tuple(each for each in partition.replicas if not _reachable(image, each, listener)),
+    )
+
+
+def _reachable(image: Image, broker_id: int, listener: str) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and not broker.fenced and broker.endpoint(listener) is not None

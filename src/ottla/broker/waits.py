@@ -1,0 +1,96 @@
+"""The broker's delayed answers: the lists of `replica`, ticked by one timer of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ottla.base import TopicPartition
+from ottla.replica import DeadlineQueue, KeyedWaits, Wait
+
+__all__ = ["Waits"]
+
+
+class Waits:
+    """Holds delayed produces and fetches of all partitions, and finishes each once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._deadlines = DeadlineQueue()
+        self._produces: KeyedWaits[TopicPartition] = KeyedWaits()
+        self._fetches: KeyedWaits[TopicPartition] = KeyedWaits()
+        self._timer: asyncio.TimerHandle | None = None
+        self._grown: dict[TopicPartition, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def add_produce(self, wait: Wait, partitions: tuple[TopicPartition, ...]) -> None:
+        """Let a produce wait until its partitions have reached their offsets, or its deadline."""
+        self._add(wait, self._produces, partitions)
+
+    def add_fetch(self, wait: Wait, partitions: tuple[TopicPartition, ...]) -> None:
+        """Let a fetch wait until enough can be read, or its deadline."""
+        self._add(wait, self._fetches, partitions)
+
+    def give_up(self, wait: Wait) -> None:
+        """Forget a wait whose client is gone."""
+        if not wait.done:
+            self._deadlines.finished(wait)
+
+    def advanced(self, partition: TopicPartition, high_watermark: int, size: int) -> None:
+        """Hear that a high watermark moved and that `size` more bytes can be read.
+
+        Produces end at once. Fetches end when the loop has handled what it has read so far, so that one fetch takes
+        what a burst of requests has appended, and so that an appending request is answered before the consumers it
+        wakes.
+        """
+        if self._timer is None:  # nobody waits for anything
+            return
+        if self._produces:
+            for wait in self._produces.reached(partition, high_watermark):
+                self._finish(wait)
+        if self._fetches:
+            if not self._grown:
+                self._loop.call_soon(self._wake_fetches)
+            self._grown[partition] = self._grown.get(partition, 0) + size
+
+    def interrupt(self, partition: TopicPartition) -> None:
+        """End every wait of a partition that has gone or changed its leader: each looks again at what is so now."""
+        for wait in self._produces.take(partition) + self._fetches.take(partition):
+            self._finish(wait)
+
+    def close(self) -> None:
+        """Stop the timer; whoever still waits is not answered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _add(self, wait: Wait, where: KeyedWaits[TopicPartition], partitions: tuple[TopicPartition, ...]) -> None:
+        for each in partitions:
+            where.add(each, wait)
+        self._deadlines.add(wait)
+        if self._timer is None or wait.deadline_s < self._timer.when():
+            self._set_timer()
+
+    def _wake_fetches(self) -> None:
+        grown, self._grown = self._grown, {}
+        for partition, size in grown.items():
+            for wait in self._fetches.grew(partition, size):
+                self._finish(wait)
+
+    def _finish(self, wait: Wait) -> None:
+        if not wait.done:
+            self._deadlines.finished(wait)
+            wait.finish(True)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        deadline_s = self._deadlines.next_deadline_s()
+        self._timer = None if deadline_s is None else self._loop.call_at(deadline_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        for wait in self._deadlines.expire(self._loop.time()):
+            wait.finish(False)
+        self._set_timer()

@@ -1,0 +1,279 @@
+"""What the commands about groups ask: which there are, who is in them, and what they committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.base import ErrorCode, KafkaError, LeaderEpoch, Offset, TopicPartition
+from ottla.cli.kafka_errors import raise_code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ottla.client import BlockingClient, Node
+
+__all__ = [
+    "CONSUMER_PROTOCOL",
+    "Committed",
+    "GroupMember",
+    "GroupView",
+    "ListedGroup",
+    "commit",
+    "committed",
+    "consumer_groups",
+    "describe_group",
+    "list_groups",
+]
+
+CONSUMER_PROTOCOL = "consumer"
+"""The protocol type of consumers, as opposed to that of Connect's workers and others."""
+TOPIC_NAMES_UNTIL = 9
+"""The last version of OffsetFetch and OffsetCommit that names topics; later ones use ids alone (KIP-848)."""
+GROUPS_FROM = 8
+"""The version of OffsetFetch from which on it asks for groups (KIP-709)."""
+OFFSET_ONLY = -1
+"""The generation of who commits without being a member."""
+
+
+@dataclass(frozen=True)
+class ListedGroup:
+    """A group as ListGroups names it; state and type as Kafka capitalises them."""
+
+    group: str
+    protocol: str
+    state: str
+    type: str
+
+    @property
+    def is_consumer_group(self) -> bool:
+        """True for groups of consumers; a classic group without members and protocol counts as one."""
+        if self.type == "Consumer":
+            return True
+        return self.type == "Classic" and self.protocol in (CONSUMER_PROTOCOL, "")
+
+
+@dataclass(frozen=True)
+class GroupMember:
+    """One member; epochs and target are None where the group's protocol has none (KIP-848)."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: list[TopicPartition]
+    epoch: int | None = None
+    target: list[TopicPartition] | None = None
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """A group as its coordinator describes it; `state` is Dead where there is none of that name."""
+
+    group: str
+    coordinator: Node
+    state: str
+    assignor: str
+    members: list[GroupMember]
+    epoch: int | None = None
+    target_epoch: int | None = None
+
+    @property
+    def is_inactive(self) -> bool:
+        """True where nobody is in the group, so that its offsets may be set from outside."""
+        return self.state in ("Empty", "Dead")
+
+
+@dataclass(frozen=True)
+class Committed:
+    """An offset that a group committed."""
+
+    offset: Offset
+    leader_epoch: LeaderEpoch | None
+
+
+def list_groups(client: BlockingClient, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
+    """Ask every broker for the groups that it coordinates; sorted by name."""
+    from ottla.wire.messages.list_groups import ListGroupsRequest
+
+    message = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    lowest = 5 if types else 4 if states else 0
+    found: dict[str, ListedGroup] = {}
+    for node in sorted(client.metadata(()).nodes):
+        response = client.request(message, node=node, lowest=lowest)
+        raise_code(response.error_code)
+        for each in response.groups:
+            kind = each.group_type or "Classic"
+            found[each.group_id] = ListedGroup(each.group_id, each.protocol_type, each.group_state, capitalised(kind))
+    return [found[name] for name in sorted(found)]
+
+
+def capitalised(text: str) -> str:
+    """Return a group type as Kafka's tools write it, whichever case the broker sends."""
+    return text[:1].upper() + text[1:].lower()
+
+
+def consumer_groups(client: BlockingClient) -> list[str]:
+    """Return the names of all groups of consumers."""
+    return [each.group for each in list_groups(client) if each.is_consumer_group]
+
+
+def describe_group(client: BlockingClient, group: str) -> GroupView:
+    """Ask a group's coordinator, by the newer protocol first; raises GROUP_ID_NOT_FOUND where there is none."""
+    from ottla.wire import ApiKey
+
+    coordinator = _coordinator(client, group)
+    offered = client.run(client.client.versions(coordinator.node_id))
+    if ApiKey.CONSUMER_GROUP_DESCRIBE in offered:
+        try:
+            return _modern(client, group, coordinator)
+        except KafkaError as error:
+            if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                raise
+    return _classic(client, group, coordinator)
+
+
+def _coordinator(client: BlockingClient, group: str) -> Node:
+    from ottla.client import Coordinated
+
+    node = client.coordinator(Coordinated(group))
+    if node not in client.client.cluster.nodes:
+        client.metadata(())
+    return client.client.cluster.nodes[node]
+
+
+def _modern(client: BlockingClient, group: str, coordinator: Node) -> GroupView:
+    from ottla.client import Coordinated
+    from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+
+    response = client.request(ConsumerGroupDescribeRequest(group_ids=[group]), coordinator_of=Coordinated(group))
+    (found,) = response.groups
+    raise_code(found.error_code, found.error_message or f"Group {group} not found.")
+    members = [
+        GroupMember(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            _partitions(each.assignment),
+            each.member_epoch,
+            _partitions(each.target_assignment),
+        )
+        for each in found.members
+    ]
+    return GroupView(
+        group, coordinator, found.group_state, found.assignor_name, members, found.group_epoch, found.assignment_epoch
+    )
+
+
+def _partitions(assignment: Any) -> list[TopicPartition]:
+    return sorted(
+        TopicPartition(topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions
+    )
+
+
+def _classic(client: BlockingClient, group: str, coordinator: Node) -> GroupView:
+    from ottla.client import Coordinated
+    from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+
+    response = client.request(DescribeGroupsRequest(groups=[group]), coordinator_of=Coordinated(group))
+    (found,) = response.groups
+    raise_code(found.error_code, found.error_message)
+    if found.group_state == "Dead":
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
+    if found.protocol_type not in (CONSUMER_PROTOCOL, ""):
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"GroupId {group} is not a consumer group ({found.protocol_type})."
+        )
+    members = [
+        GroupMember(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            parse_assignment(bytes(each.member_assignment)),
+        )
+        for each in found.members
+    ]
+    return GroupView(group, coordinator, found.group_state, found.protocol_data, members)
+
+
+def parse_assignment(data: bytes) -> list[TopicPartition]:
+    """Read what a member of a classic group was assigned; nothing where no version of the format fits."""
+    from ottla.base import WireError
+    from ottla.wire import decode
+    from ottla.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+
+    if len(data) < 2:
+        return []
+    version = min(int.from_bytes(data[:2], "big"), ConsumerProtocolAssignment.VERSIONS[1])
+    try:
+        found, _ = decode(ConsumerProtocolAssignment, memoryview(data), version, 2)
+    except WireError:
+        return []
+    return sorted(TopicPartition(each.topic, index) for each in found.assigned_partitions for index in each.partitions)
+
+
+def committed(client: BlockingClient, group: str) -> dict[TopicPartition, Committed]:
+    """Return everything that a group has committed; raises KafkaError for a group or partition that cannot answer."""
+    from ottla.client import Coordinated
+    from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+    message = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+    response = client.request(message, coordinator_of=Coordinated(group), lowest=GROUPS_FROM, highest=TOPIC_NAMES_UNTIL)
+    (found,) = response.groups
+    raise_code(found.error_code)
+    offsets: dict[TopicPartition, Committed] = {}
+    for topic in found.topics:
+        for each in topic.partitions:
+            raise_code(each.error_code)
+            if each.committed_offset >= 0:
+                epoch = LeaderEpoch(each.committed_leader_epoch) if each.committed_leader_epoch >= 0 else None
+                offsets[TopicPartition(topic.name, each.partition_index)] = Committed(
+                    Offset(each.committed_offset), epoch
+                )
+    return dict(sorted(offsets.items()))
+
+
+def commit(client: BlockingClient, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+    """Set a group's offsets from outside, as is allowed while nobody is in it; raises the first error."""
+    from ottla.client import Coordinated
+    from ottla.wire.messages.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+
+    topics = [
+        OffsetCommitRequestTopic(
+            name=name,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=each.partition, committed_offset=offsets[each], committed_metadata=""
+                )
+                for each in partitions
+            ],
+        )
+        for name, partitions in by_topic(offsets).items()
+    ]
+    message = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=OFFSET_ONLY,
+        member_id="",
+        group_instance_id=None,
+        topics=topics,
+    )
+    response = client.request(message, coordinator_of=Coordinated(group), highest=TOPIC_NAMES_UNTIL)
+    for topic in response.topics:
+        for each in topic.partitions:
+            if each.error_code:
+                code = ErrorCode(each.error_code)
+                raise KafkaError(code, f"{topic.name}-{each.partition_index} of group {group}: {code.name}")
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """Group partitions by their topics."""
+    found: dict[str, list[TopicPartition]] = {}
+    for each in partitions:
+        found.setdefault(each.topic, []).append(each)
+    return found

@@ -1,0 +1,300 @@
+"""Settings of Java's clients in the words of librdkafka, the C library under `confluent_kafka`, and clients made of them.
+
+The commands take Kafka's properties files as they are; what only Java's clients know is left out, with a line that says so.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.base import ConfigError, ErrorCode, KafkaError
+from ottla.cli.options import warn
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message, Producer
+
+__all__ = [
+    "await_topic",
+    "check_names",
+    "check_reachable",
+    "consumer_settings",
+    "make_consumer",
+    "make_producer",
+    "producer_settings",
+    "taken",
+]
+
+NAMES = {
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "max.in.flight.requests.per.connection": "max.in.flight",
+    "max.request.size": "message.max.bytes",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "compression.gzip.level": "compression.level",
+    "compression.lz4.level": "compression.level",
+    "compression.zstd.level": "compression.level",
+}
+"""Where the C library's name is not the Java clients'."""
+OWN_BUSINESS = {
+    "key.serializer",
+    "value.serializer",
+    "key.deserializer",
+    "value.deserializer",
+    "default.api.timeout.ms",
+    "max.block.ms",
+    "max.poll.records",
+    "partitioner.class",
+    "partitioner.ignore.keys",
+    "partitioner.adaptive.partitioning.enable",
+}
+"""Java settings that the commands keep themselves, or that mean nothing where records are bytes."""
+ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "cooperative-sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+RESETS = {"earliest": "earliest", "latest": "latest", "none": "error"}
+REFUSALS = ("_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED")
+TOLD = ("_TRANSPORT", "_RESOLVE")
+"""Errors that are told; each is one address that does not answer."""
+CONNECTION_PREFIXES = ("bootstrap.", "client.", "security.", "ssl.", "sasl.", "socket.", "log_level")
+NOT_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+REFUSED_TOPICS = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "Invalid topics: [{}]",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Not authorized to access topics: [{}]",
+}
+"""Java's words for a topic that cannot be written to."""
+TOPIC_RETRY_SECONDS = 0.1
+TOLD_AFTER_SECONDS = 1.0
+PROBE_SECONDS = 0.5
+Client = TypeVar("Client")
+JAAS_FIELD = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
+SILENT = 0
+"""The library's `log_level`: what goes wrong comes as errors, which the commands tell in their own words."""
+
+
+def producer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return a producer's settings, with the Java producer's partitioning and idempotence."""
+    settled = properties.get("acks", "all") in ("all", "-1") and properties.get("retries") != "0"
+    found: dict[str, Any] = {"partitioner": "murmur2_random", "enable.idempotence": settled, "log_level": SILENT}
+    for key, value in properties.items():
+        if key == "buffer.memory":
+            found["queue.buffering.max.kbytes"] = max(1, _number(key, value) // 1024)
+        elif key == "batch.size":
+            found[key] = max(1, _number(key, value))
+        else:
+            _translate(key, value, found)
+    _protect(properties, found)
+    return found
+
+
+def consumer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return a consumer's settings; raises ConfigError for a value that the Java consumer would refuse too.
+
+    Java's consumer reads what is not committed unless it is told otherwise; the C library's does not.
+    """
+    found: dict[str, Any] = {"isolation.level": "read_uncommitted", "log_level": SILENT}
+    for key, value in properties.items():
+        match key:
+            case "auto.offset.reset":
+                if value not in RESETS:
+                    raise ConfigError(key, value, f"String must be one of: {', '.join(RESETS)}")
+                found[key] = RESETS[value]
+            case "group.protocol":
+                found[key] = value.lower()
+            case "partition.assignment.strategy":
+                found[key] = ",".join(_assignor(each.strip()) for each in value.split(","))
+            case "request.timeout.ms":
+                found["socket.timeout.ms"] = max(10, _number(key, value))
+            case _:
+                _translate(key, value, found)
+    _protect(properties, found)
+    return found
+
+
+def _translate(key: str, value: str, found: dict[str, Any]) -> None:
+    if key in OWN_BUSINESS or key.startswith(("ssl.truststore.", "ssl.keystore.")) or key == "sasl.jaas.config":
+        return
+    if key.endswith(".buffer.bytes"):
+        found[NAMES[key]] = max(0, _number(key, value))  # -1 is Java's word for what the system chooses
+    else:
+        found[NAMES.get(key, key)] = value
+
+
+def _number(key: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise ConfigError(key, value, "Not a number of type INT") from None
+
+
+def _assignor(name: str) -> str:
+    short = name.rpartition(".")[2]
+    if short not in ASSIGNORS:
+        raise ConfigError("partition.assignment.strategy", name, f"one of these is built in: {', '.join(ASSIGNORS)}")
+    return ASSIGNORS[short]
+
+
+def _protect(properties: Mapping[str, str], found: dict[str, Any]) -> None:
+    """Translate what protects a connection: JAAS lines, and stores in PEM, the one form that both libraries read."""
+    found |= {f"sasl.{name}": value for name, value in JAAS_FIELD.findall(properties.get("sasl.jaas.config", ""))}
+    if properties.get("ssl.endpoint.identification.algorithm") == "":
+        found["ssl.endpoint.identification.algorithm"] = "none"
+    stores = {"truststore": ("ssl.ca.location",), "keystore": ("ssl.certificate.location", "ssl.key.location")}
+    for store, names in stores.items():
+        place = properties.get(f"ssl.{store}.location")
+        kind = properties.get(f"ssl.{store}.type", "JKS").upper()
+        if place is not None and kind != "PEM":
+            raise ConfigError(f"ssl.{store}.type", kind, "PEM is the one form that is read here: convert the store")
+        if place is not None:
+            found |= dict.fromkeys(names, place)
+    for ours, theirs in (
+        ("ssl.truststore.certificates", "ssl.ca.pem"),
+        ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+        ("ssl.keystore.key", "ssl.key.pem"),
+    ):
+        if ours in properties:
+            found[theirs] = properties[ours]
+
+
+def make_producer(settings: dict[str, Any], noun: str) -> Producer:
+    """Return a producer; settings that only Java's client knows are left out with a line that says so."""
+    from confluent_kafka import Producer
+
+    return _made(Producer, settings, noun)
+
+
+def make_consumer(settings: dict[str, Any], noun: str) -> Consumer:
+    """Return a consumer, as `make_producer` does."""
+    from confluent_kafka import Consumer
+
+    if not settings.get("group.id", "none"):  # which would end the process in the C library
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group's name must not be empty")
+    return _made(Consumer, settings, noun)
+
+
+def check_names(topics: Iterable[str]) -> None:
+    """Raise KafkaError for a topic without a name, which the library refuses without saying what is wrong."""
+    if not all(topics):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic's name must not be empty")
+
+
+def taken(consumer: Consumer, count: int, seconds: float) -> list[Message]:
+    """Return what has come, at most `count`, after waiting for the first at most so long.
+
+    The library's own call for several waits until all have come.
+    """
+    first = consumer.poll(seconds)
+    return [] if first is None else [first, *consumer.consume(count - 1, 0)]
+
+
+def _raise_if_hopeless(error: Any) -> None:
+    text = error.str()
+    if error.name() in REFUSALS or "SSL handshake failed" in text:
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text)
+
+
+class Troubles:
+    """Hears the library's errors: what does not pass by itself is raised, all else is told once and tried again."""
+
+    def __init__(self, noun: str) -> None:
+        self._noun = noun
+        self._told: set[tuple[str, str]] = set()
+
+    def __call__(self, error: Any) -> None:
+        """Raise KafkaError where the library would try for ever without hope."""
+        _raise_if_hopeless(error)
+        text = error.str()
+        where = text.partition(": ")[0]
+        if error.name() in TOLD and (error.name(), where) not in self._told:
+            self._told.add((error.name(), where))
+            warn(f"ottla {self._noun}: {text}; trying again")
+
+
+def _made(cls: Callable[[dict[str, Any]], Client], settings: dict[str, Any], noun: str) -> Client:
+    from confluent_kafka import KafkaException
+
+    settings.setdefault("error_cb", Troubles(noun))
+    while True:
+        try:
+            return cls(settings)
+        except KafkaException as error:
+            said = error.args[0].str()
+            unknown = said.removeprefix('No such configuration property: "').rstrip('"')
+            if unknown == said or unknown not in settings:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, said) from error
+            warn(f"ottla {noun}: {unknown} has no effect here")
+            del settings[unknown]
+
+
+def check_reachable(properties: Mapping[str, str], *, timeout_ms: str, topics: list[str]) -> None:
+    """Ask the cluster for the topics, so that brokers that do not answer are an error, and topics are made where that is on.
+
+    The C library would wait silently, for as long as a record may live, for brokers that are not there. Raises OttlaError
+    with what is wrong.
+    """
+    if properties.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
+        _check_protected(properties, int(timeout_ms) / 1000)
+        return
+    from ottla.cli.options import open_client
+
+    with open_client(properties["bootstrap.servers"], {"default.api.timeout.ms": timeout_ms}) as client:
+        client.metadata(topics, allow_auto_topic_creation=True)
+
+
+def await_topic(properties: Mapping[str, str], topic: str, *, timeout_ms: str, noun: str) -> None:
+    """Return when the cluster knows the topic, as Java's producer waits before its first record.
+
+    Raises KafkaError, in Java's words, where it does not within the time, or says that it never will.
+    """
+    if properties.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
+        _check_protected(properties, int(timeout_ms) / 1000)
+        return
+    from ottla.cli.options import open_client
+
+    deadline_s = time.monotonic() + int(timeout_ms) / 1000
+    told = False
+    with open_client(properties["bootstrap.servers"], {"default.api.timeout.ms": timeout_ms}) as client:
+        while True:
+            found = client.metadata([topic], allow_auto_topic_creation=True).topics.get(topic)
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error
+            if error not in NOT_YET:
+                break
+            if time.monotonic() >= deadline_s:
+                raise KafkaError(error, f"Topic {topic} not present in metadata after {timeout_ms} ms.")
+            if not told and time.monotonic() >= deadline_s - int(timeout_ms) / 1000 + TOLD_AFTER_SECONDS:
+                warn(f"ottla {noun}: topic {topic} is not there yet; waiting for it")
+                told = True
+            time.sleep(TOPIC_RETRY_SECONDS)
+    if error:
+        raise KafkaError(error, REFUSED_TOPICS.get(error, "{}: " + error.name).format(topic))
+
+
+def _check_protected(properties: Mapping[str, str], seconds: float) -> None:
+    """The same through the library's own connection, whose errors come as events beside its calls."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    said: list[str] = []
+
+    def tell(error: Any) -> None:
+        said.append(error.str())
+        _raise_if_hopeless(error)
+
+    settings = consumer_settings(properties)
+    needed = {name: value for name, value in settings.items() if name.startswith(CONNECTION_PREFIXES)}
+    client = _made(AdminClient, needed | {"error_cb": tell}, "client")
+    deadline_s = time.monotonic() + seconds
+    while True:
+        try:
+            client.list_topics(timeout=PROBE_SECONDS)
+            return
+        except KafkaException as error:
+            client.poll(0)
+            if time.monotonic() >= deadline_s:
+                why = said[0] if said else error.args[0].str()
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers: {why}") from None

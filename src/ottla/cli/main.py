@@ -1,0 +1,146 @@
+"""`ottla`: finds the noun's module, runs it, and turns every error into one line and exit code 1."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from io import TextIOWrapper
+
+from ottla import __version__
+from ottla.base import OttlaError
+
+__all__ = ["main"]
+
+NOUNS = {
+    "server": "start or stop a broker, or format its folders first",
+    "topics": "create, list, describe, alter and delete topics",
+    "consume": "print records, from anywhere to anywhere",
+    "produce": "write records: lines, a format, or JSON lines",
+    "configs": "describe and alter configurations and quotas",
+    "console-producer": "write lines from standard input to a topic",
+    "console-consumer": "print a topic's records",
+    "get-offsets": "print partitions' offsets, by time too",
+    "consumer-groups": "list, describe and delete consumer groups, and reset their offsets",
+    "groups": "list the groups of every kind",
+    "transactions": "list, describe, find and abort transactions",
+    "delete-records": "drop the records before an offset",
+    "log-dirs": "print what lies in the brokers' data folders",
+    "cluster": "print the cluster's id, endpoints and APIs; drop a broker's registration",
+    "broker-api-versions": "print which APIs each broker offers",
+    "metadata-quorum": "describe the quorum that keeps the cluster's metadata",
+    "features": "describe and change which features are on",
+    "storage": "format log directories, and print their identities",
+    "context": "keep clusters under names, and choose the current one",
+    "doctor": "examine a cluster from here, and say what to do",
+    "completion": "print what teaches bash, zsh or fish to complete commands",
+    "producer-perf-test": "measure how fast records are written",
+    "consumer-perf-test": "measure how fast records are read",
+    "e2e-latency": "measure how long a record takes from producer to consumer",
+    "verifiable-producer": "write integers, and print an event for each",
+    "verifiable-consumer": "read as a member of a group, and print every event",
+    "dump-log": "print what is in a partition's files",
+    "run-class": "run what one of Kafka's Java classes is for",
+    "generate": "print a Grafana dashboard, Prometheus alert rules or a scrape job",
+    "home": "print the folder for KAFKA_HOME, with bin and config",
+    "word-count": "count words on Spark, from topic to topic, until stopped",
+    "demo": "count the words of real text on Spark, from topic to topic",
+}
+"""Every noun, with what it does; its module is of the same name."""
+
+SECTIONS = {
+    "To begin with": ("server", "topics", "produce", "consume", "doctor", "context", "completion", "demo"),
+    "Administration, as Kafka's tools do it": (),
+    "Files, measurements and scripts": (
+        *("dump-log", "producer-perf-test", "consumer-perf-test", "e2e-latency"),
+        *("verifiable-producer", "verifiable-consumer", "generate", "run-class", "home", "word-count"),
+    ),
+}
+"""How `ottla --help` groups the nouns; those that are named nowhere stand in the second section."""
+
+USAGE = "usage: ottla NOUN [options]     (ottla NOUN --help says more)"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    args = sys.argv[1:] if argv is None else argv
+    match args:
+        case [] | ["-h" | "--help" | "help", *_]:
+            print(help_text())
+            return 0 if args else 1
+        case ["--version", *_]:
+            print(f"ottla {__version__} ({build_kind()})")
+            return 0
+        case ["__complete", *words]:
+            return run("complete", words)
+        case [noun, *rest] if noun in NOUNS:
+            return run(noun, rest)
+    print(f"ottla: {args[0]} is not a noun; {nearest(args[0])}`ottla --help` lists them", file=sys.stderr)
+    return 1
+
+
+def nearest(word: str) -> str:
+    """Return a question for the noun that may have been meant, or nothing."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, NOUNS, 1)
+    return f"did you mean {found[0]}? " if found else ""
+
+
+def run(noun: str, args: list[str]) -> int:
+    """Run a noun and end as a program in a pipe should, whatever happens."""
+    from ottla.cli.options import UsageError
+
+    print_any_text()
+    try:
+        code: int = import_module(f"ottla.cli.{noun.replace('-', '_')}").main(args)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        print(f"{error}\n`ottla {noun} --help` lists the options.", file=sys.stderr)
+        return 1
+    except OttlaError as error:
+        print(f"ottla {noun}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader has gone (`| head`); what is still buffered must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"ottla {noun}: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def print_any_text() -> None:
+    """See to it that a terminal which is not UTF-8 shows what it lacks as `?`, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="replace")
+
+
+def help_text() -> str:
+    """Return what `ottla --help` prints."""
+    width = max(map(len, NOUNS))
+    named = {noun for nouns in SECTIONS.values() for noun in nouns}
+    lines = [USAGE]
+    for title, nouns in SECTIONS.items():
+        lines += ["", f"{title}:"]
+        shown = nouns or [noun for noun in NOUNS if noun not in named]
+        lines += [f"  {noun:<{width}}  {NOUNS[noun]}" for noun in shown if noun in NOUNS]
+    return "\n".join([*lines, "", f"  {'--version':<{width}}  print the version, and `compiled` or `pure`"])
+
+
+def build_kind() -> str:
+    """Return `compiled` where the hot modules are mypyc's, else `pure`; asks the folder, since importing takes time."""
+    if os.environ.get("OTTLA_PURE"):
+        return "pure"
+    present = os.listdir(os.path.join(os.path.dirname(os.path.dirname(__file__)), "wire"))
+    sources = [name for name in present if name.endswith(".py") and name.startswith(("hot_", "record_walk"))]
+    machine_code = {name.partition(".")[0] for name in present if name.endswith(".so")}
+    return "compiled" if all(name.removesuffix(".py") in machine_code for name in sources) else "pure"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""Options as Kafka's tools spell them, old names beside new ones (KIP-1147), with Kafka's words for what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from ottla.base import ConfigError, ErrorCode, KafkaError
+from ottla.cli.output import FORMS
+
+if TYPE_CHECKING:
+    from ottla.client import BlockingClient
+
+__all__ = [
+    "Options",
+    "UsageError",
+    "check_invalid",
+    "check_required",
+    "compiled_regex",
+    "key_values",
+    "open_client",
+    "output_option",
+    "properties_file",
+    "properties_text",
+    "warn",
+    "whole_number",
+]
+
+
+class UsageError(Exception):
+    """Options that do not go together, or that are missing; its text is Kafka's for the same mistake."""
+
+
+class Options(argparse.ArgumentParser):
+    """A parser whose errors are UsageErrors; abbreviations and `--option=value` work as in Kafka's tools."""
+
+    def __init__(self, noun: str, description: str) -> None:
+        super().__init__(prog=f"ottla {noun}", description=description)
+        self.add_argument("--version", action="version", version=_version(), help="print the version")
+
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Return the parsed options; raises UsageError for what is not one."""
+        args, unknown = self.parse_known_args(_joined(argv))
+        if unknown:
+            raise UsageError(f"{unknown[0].lstrip('-').partition('=')[0]} is not a recognized option")
+        fill_target(args)
+        return args
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse found wrong in the words of Kafka's tools where they have some."""
+        if match := re.fullmatch(r"argument (?:\S+/)*--([\w.-]+)\S*: expected one argument", message):
+            raise UsageError(f"Option {match[1]} requires an argument")
+        if match := re.fullmatch(r"argument (?:\S+/)*--([\w.-]+)\S*: invalid \S+ value: '(.*)'", message):
+            raise UsageError(f"Cannot parse argument '{match[2]}' of option {match[1]}")
+        raise UsageError(message)
+
+    def connection(self, old_config: str | None = None) -> None:
+        """Declare `--bootstrap-server`, `--context` and `--command-config`, also under its old name.
+
+        Where neither is given, `parse` fills in what the environment or the current context says.
+        """
+        self.add_argument(
+            "--bootstrap-server", metavar="HOST:PORT,…", help="the brokers to begin with (default: the context's)"
+        )
+        self.add_argument("--context", metavar="NAME", help="the cluster of this name; `ottla context` keeps them")
+        names = ["--command-config", *([old_config] if old_config else [])]
+        self.add_argument(*names, metavar="FILE", dest="command_config", help="properties file for the client")
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """Join `--offset -1h` to `--offset=-1h`: argparse would take the value for an option."""
+    found: list[str] = []
+    for word in argv:
+        if re.match(r"-\d", word) and found and re.fullmatch(r"--[\w.-]+", found[-1]):
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
+
+
+def fill_target(args: argparse.Namespace) -> None:
+    """Fill `bootstrap_server` and `command_config` from the environment and the context where no option gave them.
+
+    A context's properties belong to its own brokers: they are not used where an option names other ones.
+    """
+    if not hasattr(args, "bootstrap_server") or not hasattr(args, "context"):
+        return
+    if args.bootstrap_server is not None or getattr(args, "bootstrap_controller", None) is not None:
+        if args.context is not None:
+            raise UsageError("--context and a bootstrap option cannot be used together: each names a cluster")
+        return
+    from ottla.cli.contexts import target
+
+    found = target(args.context)
+    args.bootstrap_server = found.bootstrap_servers
+    older = [getattr(args, f"{name}_config", None) for name in ("command", "consumer", "producer", "admin")]
+    if not any(older):
+        args.command_config = found.command_config
+
+
+def _version() -> str:
+    from ottla import __version__
+
+    return __version__
+
+
+def output_option(parser: argparse.ArgumentParser, *forms: str, default: str = "text") -> None:
+    """Declare `-o`/`--output` with some of `ottla.cli.output.FORMS`, or all; print with `print_answer`."""
+    choices = list(forms) if forms else list(FORMS)
+    if default == "text" and "text" in choices:
+        meaning = "Kafka's own text (text, the default), or another form"
+    else:
+        meaning = f"the form of what is printed (default: {default})"
+    parser.add_argument("-o", "--output", choices=choices, default=default, help=meaning)
+
+
+def whole_number(text: str) -> int:
+    """Parse an integer as Java does, for argparse's `type`."""
+    if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+        raise ValueError(text)
+    return int(text)
+
+
+def check_required(args: argparse.Namespace, *names: str) -> None:
+    """Raise UsageError for the first option that is missing."""
+    for name in names:
+        if getattr(args, name.replace("-", "_")) in (None, False):
+            raise UsageError(f'Missing required argument "[{name}]"')
+
+
+def check_invalid(args: argparse.Namespace, used: str, invalid: Iterable[str]) -> None:
+    """Raise UsageError where `used` was given beside one of the options that it does not go with."""
+    if getattr(args, used.replace("-", "_")) in (None, False, []):
+        return
+    for name in invalid:
+        if getattr(args, name.replace("-", "_")) not in (None, False, []):
+            raise UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')
+
+
+def properties_file(path: str | None) -> dict[str, str]:
+    """Read a properties file, or nothing where none is named."""
+    if path is None:
+        return {}
+    from ottla.config import parse_properties
+
+    return parse_properties(properties_text(path))
+
+
+def properties_text(path: str) -> str:
+    """Return a properties file's text: UTF-8, or else Latin-1, which is what Java reads."""
+    data = Path(path).read_bytes()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def compiled_regex(text: str) -> re.Pattern[str]:
+    """Compile a regular expression; raises KafkaError for what is none."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{text} is an invalid regex: {error}") from None
+
+
+def key_values(pairs: Iterable[str]) -> dict[str, str]:
+    """Parse `key=value` pairs; a key without `=` stands for an empty value, as in Kafka's tools."""
+    found = {}
+    for pair in pairs:
+        key, _, value = pair.partition("=")
+        found[key.strip()] = value
+    return found
+
+
+_CLIENT_SECONDS = {
+    "request.timeout.ms": "request_s",
+    "default.api.timeout.ms": "call_s",
+    "socket.connection.setup.timeout.ms": "connect_s",
+    "retry.backoff.ms": "backoff_s",
+    "retry.backoff.max.ms": "backoff_max_s",
+}
+
+
+def open_client(bootstrap: str, properties: dict[str, str] | None = None, client_id: str = "ottla") -> BlockingClient:
+    """Return a client for these brokers, as patient as the properties ask for.
+
+    Raises ConfigError for what it does not do: a connection that must be protected is never opened in the clear.
+    """
+    from ottla.client import BlockingClient, Limits
+
+    properties = properties or {}
+    protocol = properties.get("security.protocol", "PLAINTEXT")
+    if protocol != "PLAINTEXT":
+        raise ConfigError("security.protocol", protocol, "only PLAINTEXT is supported so far")
+    seconds = {}
+    for key, field in _CLIENT_SECONDS.items():
+        if key in properties:
+            try:
+                seconds[field] = int(properties[key]) / 1000
+            except ValueError:
+                raise ConfigError(key, properties[key], "Not a number of type INT") from None
+    if "call_s" in seconds:
+        seconds["unreachable_s"] = min(seconds["call_s"], Limits().unreachable_s)
+    return BlockingClient(bootstrap, client_id=properties.get("client.id", client_id), limits=Limits(**seconds))
+
+
+def warn(message: str) -> None:
+    """Print a line for the person at the terminal, beside the output."""
+    print(message, file=sys.stderr)

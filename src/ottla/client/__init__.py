@@ -1,0 +1,38 @@
+"""The asking side of Kafka's protocol.
+
+A `Client` starts from a bootstrap list, negotiates versions with each broker, learns who leads what, and sends any request
+to the node that must answer it, again where Kafka says that it may be sent again. Whole record batches go in and out as
+bytes (`produce`, `fetch`), several requests in flight at once. `BlockingClient` is the same code on a private event loop,
+for programs that have none: the command line and Spark's workers.
+"""
+
+from ottla.client.addresses import Address, parse_bootstrap
+from ottla.client.batches import Appended, Fetched, FetchPosition, Isolation
+from ottla.client.blocking import BlockingClient, Pending
+from ottla.client.client import Client, Limits
+from ottla.client.cluster import Cluster, Node, Partition, Topic
+from ottla.client.coordinators import Coordinated, CoordinatorKind
+from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "Address",
+    "Appended",
+    "BlockingClient",
+    "Client",
+    "Cluster",
+    "Coordinated",
+    "CoordinatorKind",
+    "FetchPosition",
+    "Fetched",
+    "Isolation",
+    "Limits",
+    "ListedOffset",
+    "Node",
+    "Partition",
+    "Pending",
+    "Topic",
+    "parse_bootstrap",
+]

@@ -1,0 +1,154 @@
+"""The client for programs without an event loop: the same code on a private one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from ottla.base import Millis, NodeId, TopicPartition
+from ottla.client.batches import Appended, Fetched, FetchPosition, Isolation, Records
+from ottla.client.client import CLIENT_ID_DEFAULT, Client, Limits
+from ottla.client.cluster import Cluster
+from ottla.client.coordinators import Coordinated
+from ottla.client.offsets import ListedOffset
+from ottla.net import Network
+
+__all__ = ["BlockingClient", "Pending"]
+
+T = TypeVar("T")
+
+
+class Pending(Generic[T]):
+    """A call under way; its answer may lie in the system's buffers until `result` collects it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> None:
+        self._loop = loop
+        self._task = task
+
+    @property
+    def done(self) -> bool:
+        """True once `result` will not wait."""
+        return self._task.done()
+
+    def result(self) -> T:
+        """Wait for the answer and return it, or raise what the call raised."""
+        return self._loop.run_until_complete(self._task)
+
+    def cancel(self) -> None:
+        """Give the call up; what was already sent takes its effect all the same."""
+        self._task.cancel()
+
+
+class BlockingClient:
+    """`Client` with calls that wait; not for several threads, and each process makes its own."""
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        client_id: str = CLIENT_ID_DEFAULT,
+        limits: Limits | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self.client = Client(bootstrap, client_id=client_id, limits=limits, network=network)
+        """The client underneath: make coroutines with it for `run` and `begin`."""
+        self._loop = asyncio.new_event_loop()
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Wait for a call of `self.client`, or for any coroutine built on it."""
+        return self._loop.run_until_complete(call)
+
+    def begin(self, call: Coroutine[Any, Any, T]) -> Pending[T]:
+        """Start a call and return at once: over an open connection its request has left when this returns.
+
+        Nothing proceeds between two calls on this client, so do not let much time pass before `result` of something.
+        """
+        task = self._loop.create_task(call)
+        self._loop.run_until_complete(asyncio.sleep(0))
+        return Pending(self._loop, task)
+
+    def request(
+        self,
+        message: Any,
+        *,
+        node: NodeId | None = None,
+        leader_of: TopicPartition | None = None,
+        controller: bool = False,
+        coordinator_of: Coordinated | None = None,
+        lowest: int = 0,
+        highest: int | None = None,
+    ) -> Any:
+        """Send a request and return its response; see `Client.request`."""
+        call = self.client.request(
+            message,
+            node=node,
+            leader_of=leader_of,
+            controller=controller,
+            coordinator_of=coordinator_of,
+            lowest=lowest,
+            highest=highest,
+        )
+        return self.run(call)
+
+    def coordinator(self, wanted: Coordinated) -> NodeId:
+        """Return the node that coordinates a group or a transactional id; see `Client.coordinator`."""
+        return self.run(self.client.coordinator(wanted))
+
+    def metadata(self, topics: Iterable[str] | None = None, *, allow_auto_topic_creation: bool = False) -> Cluster:
+        """Ask for the cluster and some topics, or all; see `Client.metadata`."""
+        return self.run(self.client.metadata(topics, allow_auto_topic_creation=allow_auto_topic_creation))
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, Millis], *, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Return the offset for a time, or EARLIEST or LATEST, per partition; see `Client.list_offsets`."""
+        return self.run(self.client.list_offsets(wanted, isolation=isolation))
+
+    def fetch(
+        self,
+        positions: Sequence[FetchPosition],
+        *,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        max_bytes: int = 50 << 20,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> list[Fetched]:
+        """Fetch whole batches from several partitions; see `Client.fetch`."""
+        call = self.client.fetch(
+            positions, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation=isolation
+        )
+        return self.run(call)
+
+    def produce(
+        self,
+        batches: Mapping[TopicPartition, Records],
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        transactional_id: str | None = None,
+    ) -> list[Appended]:
+        """Append whole batches to several partitions; see `Client.produce`."""
+        call = self.client.produce(batches, acks=acks, timeout_ms=timeout_ms, transactional_id=transactional_id)
+        return self.run(call)
+
+    def close(self) -> None:
+        """Close every connection and the loop; calls under way are cancelled."""
+        if self._loop.is_closed():
+            return
+        pending = asyncio.all_tasks(self._loop)
+        for task in pending:
+            task.cancel()
+        if pending:
+            self._loop.run_until_complete(asyncio.wait(pending))
+        self._loop.run_until_complete(self.client.close())
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

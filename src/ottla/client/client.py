@@ -1,0 +1,467 @@
+"""`Client`: from a bootstrap list to any request at the node that must answer it, with bounded patience."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ottla import __version__
+from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Millis, NodeId, TopicPartition
+from ottla.client.addresses import Address, parse_bootstrap
+from ottla.client.batches import (
+    TOPIC_IDS_FROM,
+    Appended,
+    Fetched,
+    FetchPosition,
+    Isolation,
+    Records,
+    fetch_request,
+    produce_request,
+    read_fetched,
+    read_produced,
+)
+from ottla.client.cluster import Cluster, read_metadata
+from ottla.client.connection import Connection
+from ottla.client.coordinators import Coordinated, coordinator_error, find_request, read_found
+from ottla.client.offsets import ListedOffset, list_offsets_request, lowest_version, read_listed
+from ottla.net import Network, ReceiveBuffer, TcpNetwork
+from ottla.wire import ApiKey
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+__all__ = ["CLIENT_ID_DEFAULT", "Client", "Limits"]
+
+CLIENT_ID_DEFAULT = "ottla"
+T = TypeVar("T")
+Answer = TypeVar("Answer", Fetched, Appended, ListedOffset)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How patient a client is; all in seconds, with the defaults of Kafka's clients where they have one."""
+
+    connect_s: float = 10.0
+    """For one connection, versions included (`socket.connection.setup.timeout.ms`)."""
+    request_s: float = 30.0
+    """For one answer (`request.timeout.ms`); a request that asks the broker to wait is given that long on top."""
+    call_s: float = 60.0
+    """For one call with all its retries (`default.api.timeout.ms`)."""
+    unreachable_s: float = 5.0
+    """How long no broker at all may be reachable before a call gives up."""
+    unknown_topic_s: float = 5.0
+    """How long a topic or partition may be unknown: one just created takes a moment to be known everywhere."""
+    backoff_s: float = 0.1
+    """Before the first retry; it doubles with each (`retry.backoff.ms`)."""
+    backoff_max_s: float = 1.0
+    """The longest wait between two retries (`retry.backoff.max.ms`)."""
+
+
+class Client:
+    """Asks a Kafka cluster; use it in one event loop, and `close` it."""
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        client_id: str = CLIENT_ID_DEFAULT,
+        limits: Limits | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self.bootstrap: tuple[Address, ...] = parse_bootstrap(bootstrap)
+        self.client_id = client_id
+        self.limits = limits if limits is not None else Limits()
+        self.cluster = Cluster()
+        """The newest view of the cluster; empty until something was asked."""
+        self._network: Network = network if network is not None else TcpNetwork()
+        self._coordinators: dict[Coordinated, NodeId] = {}
+        self._connections: dict[Address, Connection] = {}
+        self._opening: dict[Address, asyncio.Task[Connection]] = {}
+        self._buffer = ReceiveBuffer()
+        self._last_reached: Address | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; calls under way fail."""
+        opening = list(self._opening.values())
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        await asyncio.sleep(0)  # lets the transports' own closing run
+
+    # -- any request
+
+    async def request(
+        self,
+        message: Any,
+        *,
+        node: NodeId | None = None,
+        leader_of: TopicPartition | None = None,
+        controller: bool = False,
+        coordinator_of: Coordinated | None = None,
+        lowest: int = 0,
+        highest: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Send a request to a node, a leader, the controller, a coordinator, or whoever answers; return the response.
+
+        The highest version that both sides speak is used, within `lowest` and `highest`. Failing connections and a
+        retriable code at the response's top are retried until `Limits` end it; codes further down are the caller's,
+        except that a coordinator which has moved, or still loads, is looked for and asked again.
+        A request whose connection breaks may have been carried out, and is then sent again. Raises KafkaError.
+        """
+        wait_s = timeout_s if timeout_s is not None else self.limits.request_s
+
+        async def attempt() -> Any:
+            if coordinator_of is not None:
+                connection = await self._connect_coordinator(coordinator_of)
+            else:
+                connection = await self._route(node, leader_of, controller)
+            version = connection.version_for(message.API_KEY, lowest=lowest, highest=highest)
+            response = await connection.request(message, version, timeout_s=wait_s)
+            if coordinator_of is not None and (moved := coordinator_error(response)) is not None:
+                self._coordinators.pop(coordinator_of, None)
+                raise KafkaError(moved, f"the coordinator of {coordinator_of.key} does not answer yet: {moved.name}")
+            code = ErrorCode(getattr(response, "error_code", 0))
+            if code.value and KafkaError(code).retriable:
+                self._distrust([leader_of.topic] if leader_of is not None else [])
+                raise KafkaError(code, getattr(response, "error_message", None) or code.name)
+            return response
+
+        return await self._retrying(attempt)
+
+    async def coordinator(self, wanted: Coordinated) -> NodeId:
+        """Return the node that coordinates a group or a transactional id, and remember it."""
+
+        async def attempt() -> NodeId:
+            return await self._find_coordinator(wanted)
+
+        return await self._retrying(attempt)
+
+    async def versions(self, node: NodeId | None = None) -> dict[int, tuple[int, int]]:
+        """Return what a node (or whoever answers) offers: lowest and highest version by API key."""
+
+        async def attempt() -> dict[int, tuple[int, int]]:
+            return (await self._route(node, None, False)).versions
+
+        return await self._retrying(attempt)
+
+    async def metadata(
+        self, topics: Iterable[str] | None = None, *, allow_auto_topic_creation: bool = False
+    ) -> Cluster:
+        """Ask for the cluster with these topics, or with all where none are named; errors stand on the topics.
+
+        The answer also renews what the client itself knows.
+        """
+        names = None if topics is None else sorted(set(topics))
+        message = MetadataRequest(
+            topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=allow_auto_topic_creation,
+        )
+        answer = read_metadata(await self.request(message, lowest=1))
+        sound = {name: topic for name, topic in answer.topics.items() if not topic.error}
+        gone = answer.topics.keys() - sound.keys()
+        known = Cluster(answer.nodes, sound, answer.cluster_id, answer.controller_id)
+        self.cluster = self.cluster.without(gone).merged(known)
+        return answer
+
+    # -- whole batches and offsets
+
+    async def fetch(
+        self,
+        positions: Sequence[FetchPosition],
+        *,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        max_bytes: int = 50 << 20,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> list[Fetched]:
+        """Fetch whole batches from several partitions' leaders at once, in the order asked.
+
+        Retriable codes are retried for the partitions that have them; others stand in `Fetched.error`.
+        """
+        by_partition = {position.partition: position for position in positions}
+
+        async def ask(connection: Connection, partitions: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
+            asked = [by_partition[partition] for partition in partitions]
+            cluster = self.cluster
+            message = fetch_request(
+                asked,
+                cluster,
+                max_wait_ms=max_wait_ms,
+                min_bytes=min_bytes,
+                max_bytes=max_bytes,
+                isolation=isolation,
+            )
+            version = connection.version_for(message.API_KEY, highest=_highest(partitions, cluster))
+            timeout_s = self.limits.request_s + max_wait_ms / 1000
+            response = await connection.request(message, version, timeout_s=timeout_s)
+            if response.error_code:
+                raise KafkaError(ErrorCode(response.error_code), f"{connection.address} refused Fetch")
+            return read_fetched(response, asked, cluster)
+
+        return await self._from_leaders(list(by_partition), ask)
+
+    async def produce(
+        self,
+        batches: Mapping[TopicPartition, Records],
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        transactional_id: str | None = None,
+    ) -> list[Appended]:
+        """Append whole batches to several partitions' leaders at once; several calls may be in flight.
+
+        Raises the first error as a KafkaError that names its partition. Batches without a producer id may be appended
+        twice when an answer is lost; calls in flight together keep their order only while nothing fails.
+        """
+
+        async def ask(connection: Connection, partitions: list[TopicPartition]) -> dict[TopicPartition, Appended]:
+            cluster = self.cluster
+            message = produce_request(
+                {partition: batches[partition] for partition in partitions},
+                cluster,
+                acks=acks,
+                timeout_ms=timeout_ms,
+                transactional_id=transactional_id,
+            )
+            version = connection.version_for(message.API_KEY, highest=_highest(partitions, cluster))
+            if acks == 0:
+                await connection.send(message, version)
+                return {partition: Appended(partition) for partition in partitions}
+            timeout_s = self.limits.request_s + timeout_ms / 1000
+            response = await connection.request(message, version, timeout_s=timeout_s)
+            return read_produced(response, partitions, cluster)
+
+        return [answer.check() for answer in await self._from_leaders(list(batches), ask)]
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, Millis], *, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Return per partition the first offset at or after a time, or EARLIEST, LATEST, MAX_TIMESTAMP.
+
+        Raises KafkaError for a partition that does not exist, or a timestamp that its broker does not know.
+        """
+        lowest = lowest_version(wanted.values())
+
+        async def ask(connection: Connection, partitions: list[TopicPartition]) -> dict[TopicPartition, ListedOffset]:
+            asked = {partition: wanted[partition] for partition in partitions}
+            message = list_offsets_request(asked, isolation, int(self.limits.request_s * 1000))
+            version = connection.version_for(message.API_KEY, lowest=lowest)
+            return read_listed(await connection.request(message, version, timeout_s=self.limits.request_s))
+
+        return {answer.partition: answer.check() for answer in await self._from_leaders(list(wanted), ask)}
+
+    async def _from_leaders(
+        self,
+        partitions: list[TopicPartition],
+        ask: Callable[[Connection, list[TopicPartition]], Awaitable[dict[TopicPartition, Answer]]],
+    ) -> list[Answer]:
+        """Ask each leader for its partitions, and again for those with a retriable error; answers in the order given."""
+        answers: dict[TopicPartition, Answer] = {}
+
+        async def attempt() -> None:
+            missing = [partition for partition in partitions if not _settled(answers.get(partition))]
+            groups = await self._by_leader(missing)
+            found = await asyncio.gather(*(ask(*group) for group in groups), return_exceptions=True)
+            for each in found:
+                if isinstance(each, dict):
+                    answers.update(each)  # before any raise: what was answered is not asked again
+            for each in found:
+                if isinstance(each, BaseException):
+                    raise each
+            failed = [partition for partition in missing if not _settled(answers.get(partition))]
+            if failed:
+                self._distrust(partition.topic for partition in failed)
+                first = answers.get(failed[0])
+                code = first.error if first is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                raise KafkaError(code, f"{failed[0]}: {code.name}")
+
+        await self._retrying(attempt)
+        return [answers[partition] for partition in partitions]
+
+    async def _by_leader(self, partitions: list[TopicPartition]) -> list[tuple[Connection, list[TopicPartition]]]:
+        """Group partitions by their leaders' connections."""
+        await self._learn({partition.topic for partition in partitions if self.cluster.leader_of(partition) is None})
+        groups: dict[NodeId, list[TopicPartition]] = {}
+        for partition in partitions:
+            groups.setdefault(self._leader(partition), []).append(partition)
+        return [(await self._connect_node(leader), group) for leader, group in groups.items()]
+
+    # -- routing
+
+    async def _route(self, node: NodeId | None, leader_of: TopicPartition | None, controller: bool) -> Connection:
+        if leader_of is not None:
+            if self.cluster.leader_of(leader_of) is None:
+                await self._learn({leader_of.topic})
+            return await self._connect_node(self._leader(leader_of))
+        if controller and node is None:
+            if self.cluster.controller_id not in self.cluster.nodes:
+                await self._learn_nodes()
+            node = self.cluster.controller_id
+            if node not in self.cluster.nodes:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster names no controller")
+        return await (self._connect_node(node) if node is not None else self._connect_any())
+
+    async def _find_coordinator(self, wanted: Coordinated) -> NodeId:
+        known = self._coordinators.get(wanted)
+        if known is None:
+            connection = await self._connect_any()
+            version = connection.version_for(ApiKey.FIND_COORDINATOR, lowest=int(wanted.kind.value > 0))
+            message = find_request(wanted, version)
+            response = await connection.request(message, version, timeout_s=self.limits.request_s)
+            known = self._coordinators[wanted] = read_found(response, wanted)
+        return known
+
+    async def _connect_coordinator(self, wanted: Coordinated) -> Connection:
+        node = await self._find_coordinator(wanted)
+        try:
+            return await self._connect_node(node)
+        except KafkaError:
+            self._coordinators.pop(wanted, None)  # another broker takes over what this one coordinated
+            raise
+
+    async def _learn(self, topics: set[str]) -> None:
+        if topics:
+            connection = await self._connect_any()
+            message = MetadataRequest(
+                topics=[MetadataRequestTopic(name=name) for name in sorted(topics)], allow_auto_topic_creation=False
+            )
+            await self._absorb(connection, message)
+
+    async def _learn_nodes(self) -> None:
+        await self._absorb(await self._connect_any(), MetadataRequest(topics=[], allow_auto_topic_creation=False))
+
+    async def _absorb(self, connection: Connection, message: MetadataRequest) -> None:
+        """Renew the view from one answer; raises a topic's error."""
+        version = connection.version_for(message.API_KEY, lowest=1)
+        response = await connection.request(message, version, timeout_s=self.limits.request_s)
+        answer = read_metadata(response)
+        for topic in answer.topics.values():
+            if topic.error:
+                raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")
+        self.cluster = self.cluster.merged(answer)
+
+    def _leader(self, partition: TopicPartition) -> NodeId:
+        leader = self.cluster.leader_of(partition)
+        if leader is not None:
+            return leader
+        topic = self.cluster.topics.get(partition.topic)
+        known = topic is not None and partition.partition in topic.partitions
+        self._distrust([partition.topic])
+        if known:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} does not exist")
+
+    def _distrust(self, topics: Iterable[str]) -> None:
+        """Forget what is known of some topics and of the controller, so that the next attempt asks again."""
+        kept = self.cluster.without(topics)
+        self.cluster = Cluster(kept.nodes, kept.topics, kept.cluster_id)
+
+    async def _connect_node(self, node: NodeId) -> Connection:
+        if node not in self.cluster.nodes:
+            await self._learn_nodes()
+        found = self.cluster.nodes.get(node)
+        if found is None:
+            known = ", ".join(str(known) for known in sorted(self.cluster.nodes))
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node} is not in the cluster (nodes: {known})")
+        try:
+            return await self._connect(found.address)
+        except KafkaError as error:
+            if error.code is ErrorCode.NETWORK_EXCEPTION:  # its partitions may have moved to another leader
+                self.cluster = Cluster(self.cluster.nodes, {}, self.cluster.cluster_id)
+                if found.address not in self.bootstrap:
+                    hint = f"node {node} says that it is there (advertised.listeners)"
+                    raise KafkaError(error.code, f"{error.message}; {hint}") from error
+            raise
+
+    async def _connect_any(self) -> Connection:
+        """Return a connection to a node that answers, the last good one first; raises what each said when none does."""
+        known = [node.address for node in self.cluster.nodes.values()]
+        last = [self._last_reached] if self._last_reached is not None else []
+        failures: list[str] = []
+        for address in dict.fromkeys((*last, *known, *self.bootstrap)):
+            try:
+                connection = await self._connect(address)
+            except KafkaError as error:
+                if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                    raise
+                failures.append(error.message)
+            else:
+                self._last_reached = address
+                return connection
+        raise _Unreachable("no broker answers: " + "; ".join(failures))
+
+    async def _connect(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is not None and not connection.closed:
+            return connection
+        task = self._opening.get(address)
+        if task is None:
+            task = asyncio.ensure_future(self._open(address))
+            self._opening[address] = task
+            task.add_done_callback(lambda _: self._opening.pop(address, None))
+        return await asyncio.shield(task)  # one caller's cancellation must not fail the others
+
+    async def _open(self, address: Address) -> Connection:
+        connection = await Connection.open(
+            self._network,
+            address,
+            client_id=self.client_id,
+            software_version=__version__,
+            timeout_s=self.limits.connect_s,
+            buffer=self._buffer,
+        )
+        self._connections[address] = connection
+        return connection
+
+    # -- patience
+
+    async def _retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Repeat an attempt while its error is retriable and patience lasts; then raise the last error."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        backoff_s = self.limits.backoff_s
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                if not error.retriable or loop.time() + backoff_s > started + self._patience_s(error):
+                    raise
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, self.limits.backoff_max_s)
+
+    def _patience_s(self, error: KafkaError) -> float:
+        if isinstance(error, _Unreachable):
+            return self.limits.unreachable_s
+        unknown = error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+        return self.limits.unknown_topic_s if unknown else self.limits.call_s
+
+
+class _Unreachable(KafkaError):
+    """No broker answers; retried, but not for as long as a broker's own refusal."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
+
+
+def _settled(answer: Fetched | Appended | ListedOffset | None) -> bool:
+    """Whether there is an answer that asking again would not change."""
+    return answer is not None and not (answer.error and KafkaError(answer.error).retriable)
+
+
+def _highest(partitions: Iterable[TopicPartition], cluster: Cluster) -> int | None:
+    """Return the version to stay below when a topic's id is not known: later ones name topics by id alone."""
+    unknown = any(cluster.topic_id(partition.topic) == ZERO_UUID for partition in partitions)
+    return TOPIC_IDS_FROM - 1 if unknown else None

@@ -1,0 +1,237 @@
+"""One connection to one broker: versions agreed on, requests pipelined, answers matched in order.
+
+A connection is opened by `Connection.open`: connect, then ApiVersions (KIP-35, KIP-511). Authentication will stand between
+those two steps and the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from ottla.base import ErrorCode, KafkaError, WireError
+from ottla.client.addresses import Address
+from ottla.net import FrameProtocol, Network, ReceiveBuffer
+from ottla.wire import APIS, ApiKey, ApiSpec, encode_request, read_response
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+__all__ = ["IN_FLIGHT_MAX", "Connection", "network_error"]
+
+IN_FLIGHT_MAX = 64
+"""Requests of ours that one broker may still have to answer; a further one waits, so that memory stays bounded."""
+FRAME_BYTES_MAX = 1 << 30
+"""The largest answer that is accepted: Fetch answers exceed their limits by at most one batch."""
+SOFTWARE_NAME = "ottla"
+
+
+def network_error(address: Address, reason: object) -> KafkaError:
+    """Return the retriable error that names the broker which could not be reached or went away."""
+    if isinstance(reason, ConnectionRefusedError):
+        reason = "refused the connection"
+    elif isinstance(reason, TimeoutError):
+        reason = "did not answer in time"
+    elif isinstance(reason, OSError):
+        reason = f"cannot be reached: {reason.strerror or reason}"
+    return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{address} {reason}")
+
+
+class Connection:
+    """Speaks with one broker; made by `open`."""
+
+    def __init__(self, address: Address, client_id: str, software_version: str) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._software_version = software_version
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._frames: FrameProtocol | None = None
+        self._waiting: deque[tuple[int, asyncio.Future[memoryview]]] = deque()
+        self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._correlation_id = 0
+        self._error: KafkaError | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        network: Network,
+        address: Address,
+        *,
+        client_id: str,
+        software_version: str,
+        timeout_s: float,
+        buffer: ReceiveBuffer | None = None,
+    ) -> Connection:
+        """Connect and agree on versions; raises KafkaError (NETWORK_EXCEPTION) naming the address that failed."""
+        connection = cls(address, client_id, software_version)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await network.connect(
+                    address.host,
+                    address.port,
+                    lambda: FrameProtocol(connection, buffer=buffer, frame_bytes_max=FRAME_BYTES_MAX),
+                )
+                await connection._negotiate(timeout_s)
+        except (OSError, WireError) as error:  # TimeoutError is an OSError
+            connection.close()
+            raise network_error(address, error) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    # -- asking
+
+    @property
+    def closed(self) -> bool:
+        """True once nothing more can be asked here."""
+        return self._error is not None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answers."""
+        return len(self._waiting)
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        """What the broker offers: lowest and highest version by API key."""
+        return dict(self._versions)
+
+    def version_for(self, api_key: int, *, lowest: int = 0, highest: int | None = None) -> int:
+        """Return the highest version that both sides speak, within bounds; raises UNSUPPORTED_VERSION."""
+        spec = APIS[api_key]
+        offered = self._versions.get(api_key)
+        if offered is None:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.address} does not offer {spec.name}")
+        low = max(spec.min_version, lowest)
+        high = spec.max_version if highest is None else min(spec.max_version, highest)
+        version = min(high, offered[1])
+        if version < max(low, offered[0]):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{self.address} offers {spec.name} in versions {offered[0]} to {offered[1]}; {low} to {high} are needed",
+            )
+        return version
+
+    async def request(self, message: Any, version: int, *, timeout_s: float) -> Any:
+        """Send one request and return its answer; raises KafkaError (NETWORK_EXCEPTION, REQUEST_TIMED_OUT).
+
+        Requests leave in the order in which they are begun. One that is cancelled, or not answered in time, ends the
+        connection only in the second case: its answer would hold up all later ones.
+        """
+        spec: ApiSpec = APIS[message.API_KEY]
+        frame = await self._exchange(message, spec, version, timeout_s)
+        try:
+            _, response = read_response(spec.response, frame, spec.key, version)
+        except WireError as error:
+            self._fail(network_error(self.address, f"sent what is no answer to {spec.name}: {error}"))
+            raise self._error_now() from error
+        return response
+
+    async def send(self, message: Any, version: int) -> None:
+        """Send a request that is never answered (Produce with acks=0); returns when the transport has taken it."""
+        async with self._slots:
+            await self._write(encode_request(message, version, self._next_correlation_id(), self._client_id))
+
+    async def _exchange(self, message: Any, spec: ApiSpec, version: int, timeout_s: float) -> memoryview:
+        async with self._slots:
+            correlation_id = self._next_correlation_id()
+            data = encode_request(message, version, correlation_id, self._client_id)
+            answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+            await self._write(data, (correlation_id, answer))
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await answer
+            except TimeoutError:
+                text = f"did not answer {spec.name} within {timeout_s:g} s"
+                self._fail(network_error(self.address, text))
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self.address} {text}") from None
+
+    async def _write(self, data: bytes, waiting: tuple[int, asyncio.Future[memoryview]] | None = None) -> None:
+        while not self._writable.is_set() and self._error is None:
+            await self._writable.wait()
+        if self._error is not None:
+            raise self._error_now()
+        assert self._frames is not None
+        if waiting is not None:
+            self._waiting.append(waiting)
+        self._frames.transport.write(data)
+
+    def _next_correlation_id(self) -> int:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        return self._correlation_id
+
+    async def _negotiate(self, timeout_s: float) -> None:
+        """Learn the broker's versions; an older broker refuses our version in the format of version 0 (KIP-511)."""
+        spec = APIS[ApiKey.API_VERSIONS]
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=self._software_version)
+        version = spec.max_version
+        frame = await self._exchange(request, spec, version, timeout_s)
+        if int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION:
+            version = 0
+            frame = await self._exchange(request, spec, version, timeout_s)
+        _, response = read_response(ApiVersionsResponse, frame, spec.key, version)
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), f"{self.address} refused ApiVersions")
+        self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    def close(self) -> None:
+        """Close at once; what waits for an answer fails."""
+        self._fail(network_error(self.address, "was left: the connection is closed"))
+
+    def _fail(self, error: KafkaError) -> None:
+        if self._error is not None:
+            return
+        self._error = error
+        self._writable.set()
+        if self._frames is not None:
+            self._frames.transport.abort()
+        for _, answer in self._waiting:
+            if not answer.done():
+                answer.set_exception(self._error_now())
+        self._waiting.clear()
+
+    def _error_now(self) -> KafkaError:
+        """Return the error afresh, since one exception object must not be raised in several places."""
+        assert self._error is not None
+        return KafkaError(self._error.code, self._error.message)
+
+    # -- FrameReceiver
+
+    def connection_opened(self, frames: FrameProtocol) -> None:
+        """Take the open transport."""
+        self._frames = frames
+
+    def frame_received(self, frame: memoryview) -> None:
+        """Give an answer to the oldest request that waits."""
+        if not self._waiting or len(frame) < 4:
+            self._fail(network_error(self.address, "sent an answer to nothing that was asked"))
+            return
+        correlation_id, answer = self._waiting.popleft()
+        if int.from_bytes(frame[:4], "big") != correlation_id:
+            error = network_error(self.address, f"answered out of order: {correlation_id} was next")
+            if not answer.done():
+                answer.set_exception(error)
+            self._fail(error)
+        elif not answer.done():
+            answer.set_result(frame)
+
+    def batch_ended(self) -> None:
+        """Need nothing: each answer wakes its own request."""
+
+    def frame_refused(self, error: WireError) -> None:
+        """End the connection: its stream is not Kafka's protocol."""
+        self._fail(network_error(self.address, f"does not speak Kafka's protocol: {error}"))
+
+    def writing_paused(self) -> None:
+        """Hold further requests back."""
+        self._writable.clear()
+
+    def writing_resumed(self) -> None:
+        """Let requests go again."""
+        self._writable.set()
+
+    def connection_closed(self, error: Exception | None) -> None:
+        """Fail what waits."""
+        self._fail(network_error(self.address, error if isinstance(error, OSError) else "closed the connection"))

@@ -1,0 +1,11 @@
+"""HTTP: the one way in which this project serves REST and plain pages, on aiohttp.
+
+A service is a list of `Route`s: a method, a path (with `{names}`) and a coroutine from `Request` to `Reply`. `HttpServer`
+opens it on the running event loop and closes it again; whatever goes wrong is answered in JSON with `error_code` and
+`message`, and nothing waits longer than its time. Importing this room imports aiohttp: import it where HTTP is asked for.
+"""
+
+from ottla.http.replies import HttpError, Reply, json_reply, text_reply
+from ottla.http.server import HttpServer, Request, Route
+
+__all__ = ["HttpError", "HttpServer", "Reply", "Request", "Route", "json_reply", "text_reply"]

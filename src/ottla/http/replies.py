@@ -1,0 +1,42 @@
+"""What is answered: a reply of bytes, JSON or text, or an error that becomes one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.base import OttlaError
+
+__all__ = ["HttpError", "Reply", "json_reply", "text_reply"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer."""
+
+    body: bytes
+    content_type: str
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class HttpError(OttlaError):
+    """An error with its HTTP status; `error_code` is the service's own, and the status where it has none."""
+
+    def __init__(self, status: int, message: str, *, error_code: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.error_code = status if error_code is None else error_code
+
+
+def json_reply(value: Any, *, status: int = 200, content_type: str = "application/json") -> Reply:
+    """Return a reply of JSON."""
+    return Reply(json.dumps(value, ensure_ascii=False).encode(), content_type, status)
+
+
+def text_reply(text: str, *, status: int = 200, content_type: str = "text/plain; charset=utf-8") -> Reply:
+    """Return a reply of text."""
+    return Reply(text.encode(), content_type, status)

@@ -1,0 +1,694 @@
+"""A partition's log: the one owner of a folder of segments, and everything that is done to it.
+
+Durability: an append is with the operating system when it returns, and survives the end of the process; it survives a power
+failure once `flush` has returned, which moves `recovery_point`. A start after anything but a clean end reads what lies above
+the recovery point. So the caller stores recovery points (`LogDir.write_recovery_points`) after flushes, and after a
+truncation before it appends again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from ottla.base import CorruptionError, Millis, Offset, Rng, Uuid
+from ottla.log.admission import Batch, admit, check_producers
+from ottla.log.config import INT64_MAX, LogConfig
+from ottla.log.disk import TEMPORARY, Disk, File, NoSpaceError, join, parent, replace_file
+from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
+from ottla.log.lookup import offset_of_max_timestamp, offset_of_time
+from ottla.log.names import LOG, file_name
+from ottla.log.producer_state import ProducerState
+from ottla.log.producers import BatchMark, ProducerAppend, Producers
+from ottla.log.properties import PARTITION_METADATA_FILE, encode_topic_id
+from ottla.log.recovery import Progress, recover
+from ottla.log.refusals import out_of_range, start_beyond_end, too_large
+from ottla.log.retention import expired_count
+from ottla.log.segment import Segment
+from ottla.log.startup import load
+from ottla.log.swap import swap_in
+from ottla.log.trash import Trash
+from ottla.log.types import (
+    AbortedTransaction,
+    AppendInfo,
+    AppendOrigin,
+    CleanedGroup,
+    LogSlice,
+    RecoveryReport,
+    TimestampOffset,
+)
+from ottla.wire import WritableBuffer
+
+__all__ = ["Log"]
+
+CLIENT, RAFT = AppendOrigin.CLIENT, AppendOrigin.RAFT
+COORDINATOR, REPLICATION = AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
+
+
+class Log:
+    """One partition's records. All calls belong to one thread but `flush` and the look-ups by time, which say so."""
+
+    __slots__ = (
+        "_bases",
+        "_disk",
+        "_flushed",
+        "_flushed_ms",
+        "_flushing",
+        "_folder_changed",
+        "_generation",
+        "_is_new",
+        "_now_ms",
+        "_opened_end",
+        "_recovery_floor",
+        "_rng",
+        "_roll_jitter_ms",
+        "_segments",
+        "_state",
+        "_trash",
+        "_truncated",
+        "cleaned_to",
+        "config",
+        "folder",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "name",
+        "producers",
+        "recovery",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        config: LogConfig,
+        *,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        state: ProducerState,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        now_ms: int,
+        topic_id: Uuid | None,
+        rng: Rng | None,
+        recovery: RecoveryReport | None,
+        is_new: bool,
+    ) -> None:
+        """Take the parts of a sound folder; `Log.open` finds them."""
+        self._disk = disk
+        self.folder = folder
+        self.name = folder.rpartition("/")[2]
+        self.config = config
+        """May be replaced at any time."""
+        self.topic_id = topic_id
+        self.leader_epochs = epochs
+        self.log_start_offset = Offset(log_start_offset)
+        self.log_end_offset = Offset(log_end_offset)
+        self.recovery = recovery
+        """What recovery did when the log was opened; None after a clean start."""
+        self.cleaned_to = -1
+        """Offset below which compaction has left each key once; -1 where it never ran."""
+        self.producers: Producers = state.producers
+        self._state = state
+        self._segments = segments
+        self._bases = [each.base_offset for each in segments]
+        self._trash = Trash(disk)
+        self._rng = rng
+        self._roll_jitter_ms = self._draw_jitter()
+        self._generation = 0
+        self._truncated = recovery is not None and recovery.cut_bytes > 0
+        self._recovery_floor = min(recovery_point, log_end_offset)
+        self._flushed = (0, self._recovery_floor)
+        self._flushed_ms = now_ms
+        self._flushing = False
+        self._folder_changed = recovery is not None or is_new
+        self._opened_end = log_end_offset
+        self._is_new = is_new
+        self._now_ms = now_ms
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        folder: str,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        clean: bool = False,
+        topic_id: Uuid | None = None,
+        rng: Rng | None = None,
+        progress: Progress | None = None,
+        recovered: RecoveryReport | None = None,
+    ) -> Log:
+        """Open the log in a folder, making both where they are missing.
+
+        After a clean end (`clean`) nothing is scanned; otherwise `recover` runs first, or has run (`recovered`). With a
+        `topic_id`, a log without `partition.metadata` gets one. `rng` draws `segment.jitter.ms`.
+        """
+        disk.mkdir(folder)
+        report = recovered
+
+        def recover_now() -> RecoveryReport:
+            return recover(
+                disk,
+                folder,
+                config,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                now_ms=now_ms,
+                progress=progress,
+            )
+
+        if report is None and not clean:
+            report = recover_now()
+        try:
+            found = load(disk, folder, config, log_start_offset, now_ms, topic_id, recovered=report)
+        except CorruptionError:
+            if report is not None:
+                raise
+            report = recover_now()
+            found = load(disk, folder, config, log_start_offset, now_ms, topic_id, recovered=report)
+        if report is None:  # everything was made durable before the mark of a clean end was left
+            recovery_point = found.log_end_offset
+        return cls(
+            disk,
+            folder,
+            config,
+            segments=found.segments,
+            epochs=found.epochs,
+            state=found.state,
+            log_start_offset=found.log_start_offset,
+            log_end_offset=found.log_end_offset,
+            recovery_point=recovery_point,
+            now_ms=now_ms,
+            topic_id=found.topic_id,
+            rng=rng,
+            recovery=report,
+            is_new=found.is_new,
+        )
+
+    # -- what it holds
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments, indexes aside."""
+        return sum(each.size for each in self._segments)
+
+    @property
+    def segment_count(self) -> int:
+        """Segments, the active one included."""
+        return len(self._segments)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, oldest first; the last one is active."""
+        return tuple(self._segments)
+
+    @property
+    def truncations(self) -> int:
+        """A number that is another one after each truncation."""
+        return self._generation
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Where the oldest open transaction begins, or the log's end; `stable_until` respects replication too."""
+        return self.producers.first_open_offset or self.log_end_offset
+
+    def stable_until(self, high_watermark: int) -> Offset:
+        """Return the last stable offset: below it every transaction has ended and its marker is replicated (KIP-98)."""
+        unstable = self.producers.first_unstable_offset(high_watermark)
+        return Offset(high_watermark if unstable is None else min(unstable, high_watermark))
+
+    @property
+    def recovery_point(self) -> Offset:
+        """Offset below which everything is on the device."""
+        generation, offset = self._flushed
+        return Offset(max(self._recovery_floor, offset) if generation == self._generation else self._recovery_floor)
+
+    @property
+    def unflushed(self) -> int:
+        """Records above the recovery point."""
+        return self.log_end_offset - self.recovery_point
+
+    # -- appending
+
+    def append(
+        self,
+        records: WritableBuffer,
+        *,
+        leader_epoch: int = -1,
+        now_ms: int | None = None,
+        origin: AppendOrigin = CLIENT,
+    ) -> AppendInfo:
+        """Append whole batches whose checksums were verified; they are with the operating system on return.
+
+        From a client or a coordinator they get their offsets, the leader's epoch and, where the topic says so, the time, in
+        place; a client's producer is checked, and a batch that it sent before is answered without appending. From RAFT or
+        REPLICATION the batches keep what they carry. Raises KafkaError where they are refused, StorageError (NoSpaceError)
+        where they cannot be written; the log is then as it was.
+        """
+        config = self.config
+        now = self._now_ms if now_ms is None else now_ms
+        self._now_ms = now
+        stamps_time = config.message_timestamp_type == "LogAppendTime" and (origin is CLIENT or origin is COORDINATOR)
+        batches, first_offset, max_timestamp = admit(
+            records,
+            self.name,
+            self.log_end_offset,
+            leader_epoch,
+            origin,
+            config.max_message_bytes,
+            now if stamps_time else -1,
+        )
+        if not batches:
+            return self._nothing_appended()
+        size = len(records)
+        producers: list[ProducerAppend] = []
+        if len(batches) > 1 or batches[0][0].producer_id >= 0:
+            checked = check_producers(records, batches, self.producers, origin)
+            if isinstance(checked, BatchMark):
+                return self._duplicate(checked, size)
+            producers = checked
+        last_offset = batches[-1][2]
+        segment = self._segments[-1]
+        if segment.size + size > config.segment_bytes or self._is_roll_due(segment, max_timestamp, last_offset, now):
+            if size > config.segment_bytes:
+                raise too_large(self.name, size, config.segment_bytes)
+            segment = self._rolled(now, first_offset)
+        segment.append(records, batches, config.index_interval_bytes)
+        segment.modified_ms = now
+        self._appended(batches, producers, leader_epoch, origin)
+        time = max_timestamp if stamps_time or batches[0][0].is_log_append_time else -1
+        return AppendInfo._make((first_offset, last_offset, max_timestamp, time, self.log_start_offset, size, False))
+
+    def _appended(
+        self, batches: list[Batch], producers: list[ProducerAppend], leader_epoch: int, origin: AppendOrigin
+    ) -> None:
+        """Take into account what was written."""
+        epochs = self.leader_epochs
+        kept = origin is RAFT or origin is REPLICATION
+        for header, _, last_offset in batches if kept else batches[:1]:
+            epoch = header.partition_leader_epoch if kept else leader_epoch
+            if epoch >= 0 and epoch != epochs.latest:
+                epochs.assign(epoch, last_offset - header.last_offset_delta)
+        self.log_end_offset = end = Offset(batches[-1][2] + 1)
+        epochs.log_end_offset = end
+        self.producers.end_offset = end
+        for each in producers:
+            for aborted in self.producers.update(each):
+                self._segments[-1].transactions.append(aborted)
+
+    def _nothing_appended(self) -> AppendInfo:
+        end = self.log_end_offset
+        return AppendInfo(end, Offset(end - 1), Millis(-1), Millis(-1), self.log_start_offset, 0, False)
+
+    def _duplicate(self, mark: BatchMark, size: int) -> AppendInfo:
+        return AppendInfo(
+            mark.first_offset,
+            Offset(mark.last_offset),
+            Millis(mark.timestamp),
+            Millis(mark.timestamp if self.config.log_append_time else -1),
+            self.log_start_offset,
+            size,
+            True,
+        )
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """Note that this replica leads from the log's end on."""
+        if leader_epoch > self.leader_epochs.latest:
+            self.leader_epochs.assign(leader_epoch, self.log_end_offset)
+
+    # -- rolling
+
+    def _is_roll_due(self, segment: Segment, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
+        if not segment.size:
+            return not segment.holds(last_offset)
+        first = segment.first_timestamp
+        waited = max_timestamp - first if first >= 0 and max_timestamp >= 0 else now_ms - segment.created_ms
+        config = self.config
+        if waited > config.segment_ms - self._roll_jitter_ms or not segment.holds(last_offset):
+            return True
+        entry_is_due = segment.bytes_since_entry > config.index_interval_bytes
+        return entry_is_due and segment.is_index_full(config.segment_index_bytes)
+
+    def roll(self, now_ms: int | None = None) -> None:
+        """Begin a new segment; an empty one stays as it is."""
+        if self._segments[-1].size:
+            self._rolled(self._now_ms if now_ms is None else now_ms)
+
+    def _rolled(self, now_ms: int, base_offset: int = -1) -> Segment:
+        """Seal the active segment and begin the next with a snapshot of the producers, at the log's end or `base_offset`."""
+        active = self._segments[-1]
+        if not active.size:  # its base offset lies too far back for what comes, or its index is of no use
+            self._remove_segments([active])
+        else:
+            active.seal()
+            if self._truncated:  # were what it cut off back after a power failure, it would overlap the next segment
+                active.file.fsync()
+        base_offset = max(base_offset, self.log_end_offset)
+        self._state.snapshot(base_offset)
+        self._add_segment(base_offset, now_ms)
+        self._roll_jitter_ms = self._draw_jitter()
+        return self._segments[-1]
+
+    def _add_segment(self, base_offset: int, now_ms: int) -> None:
+        config = self.config
+        room = config.segment_bytes if config.preallocate else 0
+        self._segments.append(Segment.create(self._disk, self.folder, base_offset, now_ms, preallocate=room))
+        self._bases.append(base_offset)
+        self._folder_changed = True
+
+    def _remove_segments(self, segments: list[Segment]) -> None:
+        """Remove segments from the list and the disk at once, newest first, so that a crash leaves no gap."""
+        for segment in reversed(segments):
+            at = self._segments.index(segment)
+            del self._segments[at], self._bases[at]
+            if self._flushing:  # on another thread, which may be about to open the files
+                self._trash.add(segment.set_aside(), self._now_ms)
+            else:
+                segment.remove()
+        self._folder_changed = True
+
+    def _draw_jitter(self) -> int:
+        jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return self._rng.randrange(jitter) if self._rng is not None and jitter > 0 else 0
+
+    # -- reading
+
+    def read(
+        self, offset: int, *, max_bytes: int, upper_bound: int | None = None, min_one_batch: bool = False
+    ) -> LogSlice:
+        """Return the bytes from the batch that holds `offset` on: of one segment, below `upper_bound`, at most `max_bytes`.
+
+        The last batch may be cut off by `max_bytes`; the first is there whole, or with `min_one_batch` even where it is
+        larger, or the slice is empty. Raises OFFSET_OUT_OF_RANGE outside of the log.
+        """
+        end = self.log_end_offset
+        if offset < self.log_start_offset or offset > end:
+            raise out_of_range(self.name, offset, self.log_start_offset, end)
+        bound = end if upper_bound is None or upper_bound > end else upper_bound
+        at = bisect_right(self._bases, offset) - 1
+        segment = self._segments[at]
+        if offset >= bound:
+            return LogSlice(segment.file, segment.size, 0, Offset(segment.base_offset))
+        found = segment.locate(offset)
+        while found is None:  # compaction may leave a segment's last offsets without a record
+            at += 1
+            if at == len(self._segments):
+                return LogSlice(segment.file, segment.size, 0, Offset(segment.base_offset))
+            segment = self._segments[at]
+            found = segment.locate(offset)
+        position, batch_end = found
+        stop = segment.size
+        if bound < end and (at + 1 == len(self._bases) or bound < self._bases[at + 1]):
+            limit = segment.locate(bound)
+            stop = limit.position if limit is not None else stop
+        size = min(stop - position, max_bytes)
+        if size < batch_end - position:  # not even the first batch fits
+            size = batch_end - position if min_one_batch and batch_end <= stop else 0
+        return LogSlice(segment.file, position, size, Offset(segment.base_offset))
+
+    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions with records from `offset` to `upper_bound`, as read_committed fetches need."""
+        found: list[AbortedTransaction] = []
+        for segment in self._segments[max(bisect_right(self._bases, offset) - 1, 0) :]:
+            if not segment.transactions:
+                continue
+            for each in segment.transactions.aborted:
+                if each.last_offset >= offset and each.first_offset < upper_bound:
+                    found.append(each)
+                if each.last_stable_offset >= upper_bound:
+                    return found
+        return found
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """Return the first record with this timestamp or a later one; reads the disk, and may run on a thread."""
+        return offset_of_time(tuple(self._segments), timestamp, self.log_start_offset, self.log_end_offset)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """Return the first record with the largest timestamp; reads the disk, and may run on a thread."""
+        return offset_of_max_timestamp(tuple(self._segments), self.log_start_offset)
+
+    # -- removing
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove the records from `offset` on, and the whole batch that holds it.
+
+        With batches 0-4 and 5-9 in segment 0 and 10-14 in segment 10: `truncate_to(10)` leaves segment 10 empty,
+        `truncate_to(9)` removes segment 10 and leaves 0-4, `truncate_to(15)` does nothing.
+        """
+        if offset >= self.log_end_offset:
+            self.leader_epochs.truncate_from_end(offset)
+            return
+        if offset < self._bases[0]:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self._lower_recovery_point(offset)
+        newer = [each for each in self._segments if each.base_offset > offset]
+        if newer:
+            self._remove_segments(newer)
+            self._disk.fsync_dir(
+                self.folder
+            )  # before the cut: were they back after a power failure, there would be a gap
+        active = self._segments[-1]
+        found = active.locate(offset)
+        if found is not None:
+            self._lower_recovery_point(self._base_at(active, found.position))
+            active.truncate(found.position, offset)
+        # not `offset`, where a batch holds it or it lies in a gap: the next segment begins where this one's batches end
+        end = active.load_end()
+        if end < self.log_start_offset:  # the batch that held the log's start went: nothing readable is left
+            self.truncate_fully_and_start_at(self.log_start_offset)
+            return
+        self._set_end(end)
+        self.leader_epochs.truncate_from_end(end)
+        self._state.load(self._segments, self.log_start_offset, end, Millis(self._now_ms))
+
+    @staticmethod
+    def _base_at(segment: Segment, position: int) -> int:
+        return int.from_bytes(segment.file.pread(position, 8), "big")
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove every record; the log goes on, empty, at `offset`."""
+        self._lower_recovery_point(offset)
+        self._remove_segments(list(self._segments))
+        self._disk.fsync_dir(
+            self.folder
+        )  # before the new one: a start may find the old segments' first ones, but no gap
+        self._add_segment(offset, self._now_ms)
+        self._state.clear(offset)
+        self.leader_epochs.clear()
+        self.log_start_offset = Offset(offset)
+        self._set_end(offset)
+
+    def _set_end(self, end: int) -> None:
+        self.cleaned_to = min(self.cleaned_to, self._bases[-1])
+        self.log_end_offset = self.leader_epochs.log_end_offset = Offset(end)
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        """Hold the recovery point at or below `offset`, also against a flush that is running."""
+        self._recovery_floor = min(self.recovery_point, offset)
+        self._generation += 1
+        self._truncated = True
+
+    def delete_records_before(self, offset: int) -> None:
+        """Move the log's start up to `offset`, at most its end; segments wholly below it are set aside at once.
+
+        The new start is durable once `LogDir.write_start_offsets` has stored it.
+        """
+        if offset > self.log_end_offset:
+            raise start_beyond_end(self.name, offset, self.log_end_offset)
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = Offset(offset)
+        self.leader_epochs.truncate_from_start(offset)
+        self.producers.forget_before(offset)
+        self._set_aside(max(bisect_right(self._bases, offset) - 1, 0), self._now_ms)
+
+    def housekeep(self, now_ms: int, *, high_watermark: int | None = None) -> list[str]:
+        """Apply retention and forget expired producers; return the files to unlink now (best on a thread).
+
+        Only whole segments below the high watermark go, oldest first; where every record of the active one has expired it is
+        rolled, so that a segment is always there.
+        """
+        self._now_ms = now_ms
+        replicated = self.log_end_offset if high_watermark is None else high_watermark
+        count = expired_count(
+            self._segments, self.config, self.log_start_offset, self.log_end_offset, replicated, now_ms
+        )
+        if count == len(self._segments):
+            self._rolled(now_ms)
+        if count:
+            self._set_aside(count, now_ms)
+            start = self._bases[0]
+            if start > self.log_start_offset:
+                self.log_start_offset = Offset(start)
+                self.leader_epochs.truncate_from_start(start)
+                self.producers.forget_before(start)
+        self.producers.expire(now_ms)
+        return [] if self._flushing else self._trash.take_due(now_ms)
+
+    def swap_in(self, group: CleanedGroup, now_ms: int) -> None:
+        """Put a cleaned segment in the place of those that it was made from; never while a flush is running."""
+        assert not self._flushing, f"{self.name} is being flushed"
+        at = self._bases.index(group.bases[0])
+        end = at + len(group.bases)
+        new, gone = swap_in(self._disk, self.folder, self._segments[at:end], group, now_ms)
+        self._segments[at:end], self._bases[at:end] = [new], [new.base_offset]
+        self._trash.add(gone, now_ms + self.config.file_delete_delay_ms)
+        self._state.keep_only(self._bases)
+        self._folder_changed = True
+
+    def _set_aside(self, count: int, now_ms: int) -> None:
+        """Take the oldest segments out of the log; their files go after `file.delete.delay.ms`."""
+        if not count:
+            return
+        gone = self._segments[:count]
+        del self._segments[:count], self._bases[:count]
+        for segment in gone:
+            self._trash.add(segment.set_aside(), now_ms + self.config.file_delete_delay_ms)
+        self._state.keep_only(self._bases)
+        self._folder_changed = True
+
+    # -- making durable
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """True where a sealed segment, `flush.messages` or `flush.ms` asks for a flush."""
+        point = self.recovery_point
+        unflushed = self.log_end_offset - point
+        if not unflushed:
+            return False
+        return (
+            point < self._bases[-1]
+            or unflushed >= self.config.flush_messages
+            or now_ms - self._flushed_ms >= self.config.flush_ms
+        )
+
+    def flush(self, *, now_ms: int | None = None) -> None:
+        """Make durable what was appended before the call, and move the recovery point there.
+
+        Waits for the device: the shell runs it on a thread, one at a time for a log, beside appends. StorageError means that
+        nothing is known of what reached the device: the log must not be used again (never retry an fsync). NoSpaceError
+        means that a small file beside the data could not be written: it may be tried again when there is room.
+        """
+        self._flushing = (
+            True  # before the segments are looked at: what is removed from now on stays on the disk until the end
+        )
+        try:
+            self._flush(now_ms)
+        finally:
+            self._flushing = False
+
+    def _flush(self, now_ms: int | None) -> None:
+        generation, end = self._generation, self.log_end_offset
+        epochs = self.leader_epochs
+        changes = epochs.changes
+        segments = tuple(self._segments)
+        folder_changed, self._folder_changed = self._folder_changed, False
+        truncated, self._truncated = self._truncated, False
+        point = self.recovery_point
+        files: list[File] = []
+        for at, segment in enumerate(segments):
+            sealed = at + 1 < len(segments)
+            # from the point itself on: what was flushed while it grew has had its indexes finished since
+            if not sealed or segments[at + 1].base_offset >= point - truncated:
+                files.extend(segment.files_to_sync(sealed=sealed))
+                if sealed:
+                    segment.transactions.sync()
+        if end > point or truncated or folder_changed:  # a truncation and a sealed index have to reach the device too
+            self._disk.fsync_all(files)
+        if changes != epochs.saved:
+            try:
+                replace_file(self._disk, join(self.folder, LEADER_EPOCH_FILE), epochs.encoded())
+            except NoSpaceError:
+                self._folder_changed |= folder_changed
+                raise
+            epochs.saved = changes
+        elif folder_changed:
+            self._disk.fsync_dir(self.folder)
+        if self._is_new:
+            self._disk.fsync_all(self._identity_files(), [parent(self.folder)])
+            self._is_new = False
+        self._flushed = (generation, end)
+        self._flushed_ms = self._now_ms if now_ms is None else now_ms
+
+    def _identity_files(self) -> list[File]:
+        path = join(self.folder, PARTITION_METADATA_FILE)
+        return [] if self.topic_id is None else [self._disk.open(path)]
+
+    def close(self) -> None:
+        """Make everything durable and let go of every file; after this, and a clean shutdown's mark, nothing is scanned.
+
+        Waits for the device.
+        """
+        files = self.begin_close()
+        self._disk.fsync_all(files)
+        if self.end_close():
+            self._disk.fsync_all([], [self.folder, parent(self.folder)])
+
+    @property
+    def _is_unchanged(self) -> bool:
+        """True where the files are as the last clean end left them."""
+        return (
+            self.recovery is None
+            and self.log_end_offset == self._opened_end
+            and not (self._generation or self._folder_changed or self._is_new)
+            and self.leader_epochs.changes == self.leader_epochs.saved
+        )
+
+    def begin_close(self) -> list[File]:
+        """Write everything that a clean end leaves; return the files to fsync before `end_close`. No append may follow.
+
+        Nothing is to be done where the log did not change since it was opened after a clean end. Many logs' files may be
+        fsynced together.
+        """
+        if self._is_unchanged:
+            return []
+        self._segments[-1].seal()
+        self._state.snapshot(self.log_end_offset)
+        point = self.recovery_point
+        following = [*self._bases[1:], INT64_MAX]
+        files: list[File] = []
+        for segment, end in zip(self._segments, following, strict=True):
+            if end >= point - self._truncated:
+                files.extend(segment.files_to_sync(sealed=True))
+                segment.transactions.sync()
+        epochs = self._disk.open(join(self.folder, LEADER_EPOCH_FILE + TEMPORARY), create=True)
+        epochs.truncate(0)
+        epochs.pwrite(0, self.leader_epochs.encoded())
+        snapshot = self._state.newest_path()
+        assert snapshot is not None
+        return [*files, epochs, self._disk.open(snapshot), *self._identity_files()]
+
+    def end_close(self) -> bool:
+        """Let go of every file, now that they are durable; True where the folder and the one above are to be fsynced."""
+        changed = not self._is_unchanged
+        if changed:
+            path = join(self.folder, LEADER_EPOCH_FILE)
+            self._disk.rename(path + TEMPORARY, path)
+            self._flushed = (self._generation, self.log_end_offset)
+        self.abandon()
+        return changed
+
+    def abandon(self) -> None:
+        """Let go of every file as it is, as when the process ends."""
+        for segment in self._segments:
+            segment.close()
+
+    def moved(self, folder: str) -> None:
+        """Follow a rename of the folder."""
+        self.folder = folder
+        for segment in self._segments:
+            segment.moved(folder)
+
+    def assign_topic_id(self, topic_id: Uuid) -> None:
+        """Store the topic's id in `partition.metadata`."""
+        replace_file(self._disk, join(self.folder, PARTITION_METADATA_FILE), encode_topic_id(topic_id))
+        self.topic_id = topic_id
+
+    def segment_paths(self) -> list[str]:
+        """Return the segments' data files, oldest first."""
+        return [join(self.folder, file_name(base, LOG)) for base in self._bases]

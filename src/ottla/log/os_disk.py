@@ -1,0 +1,335 @@
+"""`Disk` on the operating system: the one file of this room that touches it.
+
+Descriptors are opened when first needed and closed, oldest unused first, beyond a bound, so that ten thousand partitions
+cost no more than that. A reader on another thread keeps the descriptor that it uses alive by referring to it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from ottla.base import StorageError
+from ottla.log.disk import Buffer, Entry, File, FileLock, NoSpaceError, Space
+
+__all__ = ["OsDisk"]
+
+DESCRIPTORS_MAX = 20_000
+"""More open files gain nothing: what is read or written is open, and the rest opens in 5 µs."""
+FSYNC_THREADS = 16
+"""Measured on ext4: 300 small files take 1.4 s one by one, 0.06 s with 16 threads."""
+FSYNCS_ALONE = 4
+"""Fewer are not worth threads."""
+BUFFERS_MAX = 1024
+"""IOV_MAX of Linux."""
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+
+
+class OsDisk:
+    """The machine's file systems. Picklable: a worker process gets its own."""
+
+    def __init__(self, descriptors_max: int | None = None) -> None:
+        """Keep at most this many files open; by default half of what the process may, whose limit is raised first."""
+        self._descriptors_max = descriptors_max
+        self._bound = descriptors_max or min(DESCRIPTORS_MAX, _raised_limit() // 2)
+        self._open_files: dict[int, OsFile] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[OsDisk], tuple[int | None]]:
+        return OsDisk, (self._descriptors_max,)
+
+    @property
+    def open_descriptors(self) -> int:
+        """Files that are open now."""
+        return len(self._open_files)
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Return the file; see `Disk.open`."""
+        file = OsFile(self, path)
+        if create:
+            file._open(os.O_RDWR | os.O_CREAT)
+        elif not os.path.exists(path):
+            raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
+        return file
+
+    def read(self, path: str) -> bytes | None:
+        """Return a whole file; see `Disk.read`."""
+        try:
+            with open(path, "rb", buffering=0) as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _failed(path, error) from error
+
+    def scan(self, path: str) -> list[Entry]:
+        """Return a folder's entries; see `Disk.scan`."""
+        try:
+            with os.scandir(path) as found:
+                return sorted(entry for each in found if (entry := _entry(each)) is not None)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _failed(path, error) from error
+
+    def exists(self, path: str) -> bool:
+        """See `Disk.exists`."""
+        return os.path.lexists(path)
+
+    def mkdir(self, path: str) -> None:
+        """See `Disk.mkdir`."""
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise _failed(path, error) from error
+
+    def rename(self, source: str, target: str) -> None:
+        """See `Disk.rename`."""
+        try:
+            os.replace(source, target)
+        except OSError as error:
+            raise _failed(source, error) from error
+
+    def unlink(self, path: str) -> None:
+        """See `Disk.unlink`."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise _failed(path, error) from error
+
+    def rmdir(self, path: str) -> None:
+        """See `Disk.rmdir`."""
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise _failed(path, error) from error
+
+    def fsync_dir(self, path: str) -> None:
+        """See `Disk.fsync_dir`."""
+        try:
+            descriptor = os.open(path, DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _failed(path, error) from error
+
+    def fsync_all(self, files: Sequence[File], folders: Sequence[str] = ()) -> None:
+        """See `Disk.fsync_all`."""
+        if len(files) + len(folders) < FSYNCS_ALONE:
+            for file in files:
+                file.fsync()
+            for folder in folders:
+                self.fsync_dir(folder)
+            return
+        with ThreadPoolExecutor(FSYNC_THREADS) as pool:
+            for _ in pool.map(lambda file: file.fsync(), files):
+                pass
+            for _ in pool.map(self.fsync_dir, folders):
+                pass
+
+    def lock(self, path: str) -> FileLock | None:
+        """See `Disk.lock`."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise _failed(path, error) from error
+        try:
+            # flock keeps another holder out of this process too, and lockf is the kind that a JVM takes
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return None
+            raise _failed(path, error) from error
+        return _Lock(descriptor)
+
+    def space(self, path: str) -> Space:
+        """See `Disk.space`."""
+        try:
+            found = os.statvfs(path)
+        except OSError as error:
+            raise _failed(path, error) from error
+        return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+
+    def _opened(self, file: OsFile) -> None:
+        """Count an open file, and close the oldest that nobody used lately where there are too many."""
+        files = self._open_files
+        with self._lock:
+            files[id(file)] = file
+            while len(files) > self._bound:
+                oldest = files.pop(next(iter(files)))
+                if oldest._used:
+                    oldest._used = False
+                    files[id(oldest)] = oldest
+                else:
+                    oldest._descriptor = None
+
+    def _closed(self, file: OsFile) -> None:
+        with self._lock:
+            self._open_files.pop(id(file), None)
+
+
+class OsFile:
+    """A file by its path, with a descriptor while it is used."""
+
+    __slots__ = ("_descriptor", "_disk", "_used", "path")
+
+    def __init__(self, disk: OsDisk, path: str) -> None:
+        self.path = path
+        self._disk = disk
+        self._descriptor: _Descriptor | None = None
+        self._used = False
+
+    def pread(self, position: int, size: int) -> bytes:
+        """See `File.pread`."""
+        descriptor = self._descriptor or self._open()
+        self._used = True
+        try:
+            data = os.pread(descriptor.fd, size, position)
+            while 0 < len(data) < size and (more := os.pread(descriptor.fd, size - len(data), position + len(data))):
+                data += more
+        except OSError as error:
+            raise _failed(self.path, error) from error
+        return data
+
+    def pread_nowait(self, position: int, size: int) -> bytes | None:
+        """See `File.pread_nowait`."""
+        descriptor = self._descriptor or self._open()
+        self._used = True
+        data = bytearray(size)
+        try:
+            count = os.preadv(descriptor.fd, [data], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system cannot say: tmpfs, old overlays
+                return self.pread(position, size)
+            raise _failed(self.path, error) from error
+        return bytes(data) if count == size else None
+
+    def pwrite(self, position: int, *buffers: Buffer) -> None:
+        """See `File.pwrite`."""
+        descriptor = self._descriptor or self._open()
+        self._used = True
+        try:
+            if len(buffers) == 1:
+                written, total = os.pwrite(descriptor.fd, buffers[0], position), len(buffers[0])
+            else:
+                written = os.pwritev(descriptor.fd, buffers[:BUFFERS_MAX], position)
+                total = sum(map(len, buffers))
+            if written < total:
+                rest = memoryview(b"".join(buffers))
+                while written < total:
+                    written += os.pwrite(descriptor.fd, rest[written:], position + written)
+        except OSError as error:
+            raise _failed(self.path, error) from error
+
+    def truncate(self, size: int) -> None:
+        """See `File.truncate`."""
+        descriptor = self._descriptor or self._open()
+        try:
+            os.ftruncate(descriptor.fd, size)
+        except OSError as error:
+            raise _failed(self.path, error) from error
+
+    def size(self) -> int:
+        """See `File.size`."""
+        descriptor = self._descriptor or self._open()
+        try:
+            return os.fstat(descriptor.fd).st_size
+        except OSError as error:
+            raise _failed(self.path, error) from error
+
+    def fsync(self) -> None:
+        """See `File.fsync`."""
+        descriptor = self._descriptor or self._open()
+        try:
+            os.fsync(descriptor.fd)
+        except OSError as error:  # a lack of space too: what was written before is lost then, so nobody may try again
+            raise StorageError(f"{self.path}: {error.strerror}") from error
+
+    def fileno(self) -> int:
+        """See `File.fileno`."""
+        descriptor = self._descriptor or self._open()
+        self._used = True
+        return descriptor.fd
+
+    def close(self) -> None:
+        """See `File.close`."""
+        self._descriptor = None
+        self._disk._closed(self)
+
+    def _open(self, flags: int = os.O_RDWR) -> _Descriptor:
+        try:
+            descriptor = _Descriptor(os.open(self.path, flags, 0o644))
+        except OSError as error:
+            raise _failed(self.path, error) from error
+        self._descriptor = descriptor
+        self._disk._opened(self)
+        return descriptor
+
+
+class _Descriptor:
+    """An open descriptor, closed when nobody refers to it any more."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self, close: object = os.close) -> None:  # bound here: at exit the module may be gone first
+        close(self.fd)  # type: ignore[operator]
+
+
+class _Lock:
+    """A held lock; the operating system lets it go when the process ends."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """Give the lock up; a second time nothing happens."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _entry(found: os.DirEntry[str]) -> Entry | None:
+    try:
+        status = found.stat()
+        folder = found.is_dir()
+    except FileNotFoundError:  # removed meanwhile
+        return None
+    return Entry(found.name, 0 if folder else status.st_size, folder, status.st_mtime_ns // 1_000_000)
+
+
+def _failed(path: str, error: OSError) -> StorageError:
+    kind = NoSpaceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+    return kind(f"{path}: {error.strerror}")
+
+
+def _raised_limit() -> int:
+    """Raise the soft limit of open files to the hard one, and return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else 1 << 20
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return min(soft, wanted) if soft != resource.RLIM_INFINITY else wanted
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        return soft
+    return wanted

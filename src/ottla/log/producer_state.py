@@ -1,0 +1,139 @@
+"""The producers of a log and their snapshots on disk: loading, replaying, writing, dropping.
+
+A snapshot lies at the base offset of each of the newest segments and where the log was closed. A restart takes the newest
+that reads back and replays the batches after it. A batch can be replayed without its records but for a transaction's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+
+from ottla.base import CorruptionError, Millis
+from ottla.log.disk import Disk, join
+from ottla.log.names import SNAPSHOT, base_offset_of, file_name
+from ottla.log.producer_snapshot import decode_snapshot, write_snapshot
+from ottla.log.producers import EndMarker, ProducerAppend, Producers
+from ottla.log.segment import Segment
+from ottla.log.types import AbortedTransaction
+from ottla.wire import BatchHeader, Buffer, ControlType, control_type, iter_batch_records
+
+__all__ = ["ProducerState", "read_end_marker"]
+
+_MARKER_VALUE = Struct(">hi")
+
+
+class ProducerState:
+    """`producers`, and the snapshots of them in the log's folder."""
+
+    __slots__ = ("_disk", "_folder", "offsets", "producers")
+
+    def __init__(self, disk: Disk, folder: str, expiration_ms: int, names: Iterable[str] | None = None) -> None:
+        """Take the folder's snapshots; `names` are its files, where they are known."""
+        self._disk = disk
+        self._folder = folder
+        found = [entry.name for entry in disk.scan(folder)] if names is None else names
+        parsed = [base_offset_of(name) for name in found if name.endswith(SNAPSHOT)]
+        self.offsets: list[int] = sorted(each[0] for each in parsed if each is not None)
+        """Offsets of the snapshots on disk, ascending."""
+        self.producers = Producers(folder.rpartition("/")[2], expiration_ms)
+
+    def load(self, segments: list[Segment], start: int, end: int, now_ms: Millis, *, newest: int | None = None) -> None:
+        """Bring the producers to `end`: the newest good snapshot not beyond it (or `newest`), and the batches from there.
+
+        A snapshot holds a producer's last batch only; of what is replayed the last five are known, so that requests which
+        were in flight when the process died are recognised when they are sent again.
+        """
+        for offset in reversed(self.offsets):
+            if offset > end or offset < start:
+                self._drop(offset)
+        self.producers.clear(min(start, end))
+        for offset in reversed(self.offsets):
+            if newest is not None and offset > newest:
+                continue
+            data = self._disk.read(self._path(offset))
+            try:
+                self.producers.restore(decode_snapshot(data or b"", self._path(offset)), offset, now_ms)
+                break
+            except CorruptionError:
+                self._drop(offset)  # torn when the machine stopped; an older one and more replaying do as well
+        for segment in segments:
+            if self.producers.end_offset < end and segment.size:
+                self._replay_segment(segment, end)
+        self.producers.end_offset = end
+
+    def _replay_segment(self, segment: Segment, end: int) -> None:
+        for header, position in segment.headers_from(self.producers.end_offset):
+            if header.base_offset >= end:
+                return
+            if header.base_offset >= self.producers.end_offset:
+                self.replay(header, segment.file.pread(position, header.size) if header.is_control else b"")
+
+    def replay(self, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
+        """Take in a batch that the log holds already (its bytes only matter for control records); return what it aborted."""
+        self.producers.end_offset = header.next_offset
+        if header.producer_id < 0:
+            return []
+        append = self.producers.prepare(header.producer_id)
+        if header.is_control:
+            add_marker(append, header, batch, check=False)
+        else:
+            append.add(header, header.base_offset, check_epoch=False, check_sequence=False)
+        return self.producers.update(append)
+
+    def snapshot(self, offset: int) -> None:
+        """Write a snapshot at an offset, which is where the producers have come to."""
+        if self.offsets and self.offsets[-1] == offset:
+            self.offsets.pop()
+        write_snapshot(self._disk, self._path(offset), self.producers)
+        self.offsets.append(offset)
+        self.offsets.sort()
+
+    def newest_path(self) -> str | None:
+        """Return the newest snapshot's file."""
+        return self._path(self.offsets[-1]) if self.offsets else None
+
+    def finish(self, end: int) -> None:
+        """End a recovery: drop snapshots beyond the end, and write one there."""
+        for offset in [each for each in self.offsets if each > end]:
+            self._drop(offset)
+        self.snapshot(end)
+
+    def keep_only(self, bases: list[int]) -> None:
+        """Drop the snapshots that are neither at a segment's base nor the newest."""
+        for each in self.offsets[:-1]:
+            if each not in bases:
+                self._drop(each)
+
+    def clear(self, offset: int) -> None:
+        """Forget every producer and drop every snapshot; the log begins at `offset`."""
+        for each in list(self.offsets):
+            self._drop(each)
+        self.producers.clear(offset)
+
+    def _drop(self, offset: int) -> None:
+        self._disk.unlink(self._path(offset))
+        self.offsets = [each for each in self.offsets if each != offset]
+
+    def _path(self, offset: int) -> str:
+        return join(self._folder, file_name(offset, SNAPSHOT))
+
+
+def add_marker(append: ProducerAppend, header: BatchHeader, batch: Buffer, *, check: bool) -> None:
+    """Note a control batch: where its record is a transaction's end, the transaction ends."""
+    marker = read_end_marker(header, batch)
+    if marker is not None:
+        append.end_transaction(
+            marker, header.producer_epoch, header.base_offset, header.max_timestamp, check_epoch=check
+        )
+
+
+def read_end_marker(header: BatchHeader, batch: Buffer) -> EndMarker | None:
+    """Return the transaction's end that a control batch holds; None for other control records, or for none."""
+    for record in iter_batch_records(batch, 0, header):
+        kind = control_type(record.key)
+        if kind in (ControlType.ABORT, ControlType.COMMIT) and record.value is not None and len(record.value) >= 6:
+            _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value)
+            return EndMarker(kind == ControlType.COMMIT, coordinator_epoch)
+        return None
+    return None

@@ -1,0 +1,98 @@
+"""The small text files that say whose data this is: `meta.properties` of a log directory, `partition.metadata` of a log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla.base import ZERO_UUID, CorruptionError, NodeId, Uuid, parse_uuid, uuid_text
+from ottla.log.disk import Disk, join, replace_file
+
+__all__ = [
+    "META_FILE",
+    "PARTITION_METADATA_FILE",
+    "MetaProperties",
+    "encode_topic_id",
+    "read_meta",
+    "read_topic_id",
+    "write_meta",
+]
+
+META_FILE = "meta.properties"
+PARTITION_METADATA_FILE = "partition.metadata"
+META_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """Identity of a log directory (KRaft, version 1)."""
+
+    cluster_id: str
+    node_id: NodeId
+    directory_id: Uuid
+
+
+def read_meta(disk: Disk, folder: str) -> MetaProperties | None:
+    """Return a log directory's identity; None where it is not formatted. Raises CorruptionError for what is not whole."""
+    path = join(folder, META_FILE)
+    data = disk.read(path)
+    if data is None:
+        return None
+    values = _parse(data)
+    try:
+        if int(values["version"]) != META_VERSION:
+            raise CorruptionError(f"{path}: version {values['version']} is not known; {META_VERSION} is")
+        return MetaProperties(
+            cluster_id=values["cluster.id"],
+            node_id=NodeId(int(values["node.id"])),
+            directory_id=parse_uuid(values["directory.id"]),
+        )
+    except KeyError as error:
+        raise CorruptionError(f"{path}: {error.args[0]} is missing") from error
+    except ValueError as error:
+        raise CorruptionError(f"{path}: {error}") from error
+
+
+def write_meta(disk: Disk, folder: str, meta: MetaProperties) -> None:
+    """Give a log directory its identity; durable on return."""
+    lines = {
+        "cluster.id": meta.cluster_id,
+        "directory.id": uuid_text(meta.directory_id),
+        "node.id": str(meta.node_id),
+        "version": str(META_VERSION),
+    }
+    text = "#\n" + "".join(f"{key}={value}\n" for key, value in lines.items())
+    replace_file(disk, join(folder, META_FILE), text.encode())
+
+
+def _parse(data: bytes) -> dict[str, str]:
+    values = {}
+    for line in data.decode(errors="replace").splitlines():
+        key, found, value = line.partition("=")
+        if found and not line.lstrip().startswith(("#", "!")):
+            values[key.strip()] = value.strip().replace("\\", "")  # Java escapes = and : in values
+    return values
+
+
+def read_topic_id(disk: Disk, folder: str) -> Uuid | None:
+    """Return the topic id in a log's `partition.metadata`; None where there is none, or a start of it only.
+
+    The file is made durable with the log's first flush. What a crash left of it until then counts as none: the cluster's
+    metadata says it again. Raises CorruptionError for a version that is not known.
+    """
+    path = join(folder, PARTITION_METADATA_FILE)
+    data = disk.read(path)
+    if data is None or len(data) < len(encode_topic_id(ZERO_UUID)) or not any(data):
+        return None  # the process or the machine stopped before it was written
+    values = dict(line.split(": ", 1) for line in data.decode(errors="replace").splitlines() if ": " in line)
+    try:
+        version, topic_id = int(values["version"]), parse_uuid(values["topic_id"])
+    except (KeyError, ValueError):
+        return None
+    if version != 0:
+        raise CorruptionError(f"{path}: version {version} is not known; 0 is")
+    return topic_id
+
+
+def encode_topic_id(topic_id: Uuid) -> bytes:
+    """Return the content of a `partition.metadata`."""
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()

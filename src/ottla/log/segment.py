@@ -1,0 +1,397 @@
+"""One segment of a log: its bytes, its indexes, and where batches lie in it.
+
+Offsets become positions without decoding a record: by the positions of the latest batches, which are kept in memory, or by
+the index and then from batch header to batch header. A reader at the log's end costs no system call to find.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.base import CorruptionError, StorageError
+from ottla.log.disk import Buffer, Disk, Entry, File, join
+from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, Index
+from ottla.log.names import DELETED, INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
+from ottla.log.transaction_index import TransactionIndex
+from ottla.wire import BATCH_OVERHEAD, LENGTH_END, BatchHeader, read_batch_header
+
+__all__ = ["BatchAt", "IndexBuilder", "Segment", "headers_between"]
+
+RECENT_MAX = 128
+"""Batches whose positions are kept: enough for a reader that follows the end, 4 KiB at most."""
+RELATIVE_OFFSET_MAX = 0x7FFFFFFF
+POSITION_MAX = 0x7FFFFFFF
+"""Offsets and positions in an index are 32-bit."""
+HEAD_BYTES = 4096
+"""Bytes read at once while looking for a batch: a stretch between two index entries."""
+_HEAD = Struct(">qi11xi")
+_HEAD_END = 27
+
+
+class BatchAt(NamedTuple):
+    """Where a batch lies in a segment."""
+
+    position: int
+    end: int
+
+
+class Segment:
+    """A segment. Its end is `size`: bytes beyond it in the file (preallocated) mean nothing."""
+
+    __slots__ = (
+        "_disk",
+        "_first_timestamp",
+        "_recent_offsets",
+        "_recent_positions",
+        "base_offset",
+        "bytes_since_entry",
+        "created_ms",
+        "file",
+        "folder",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "modified_ms",
+        "offset_index",
+        "size",
+        "time_index",
+        "transactions",
+    )
+
+    def __init__(self, disk: Disk, folder: str, base_offset: int, sizes: dict[str, Entry], created_ms: int) -> None:
+        """Take the segment's files as a folder's listing shows them; nothing is read."""
+        self._disk = disk
+        self.folder = folder
+        self.base_offset = base_offset
+        names = {suffix: file_name(base_offset, suffix) for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX)}
+        found = {suffix: entry.size for suffix, name in names.items() if (entry := sizes.get(name)) is not None}
+        self.file: File = disk.open(join(folder, names[LOG]), create=LOG not in found)
+        self.size = found.get(LOG, 0)
+        self.offset_index = Index(disk, join(folder, names[INDEX]), OFFSET_ENTRY, found.get(INDEX, 0))
+        self.time_index = Index(disk, join(folder, names[TIME_INDEX]), TIME_ENTRY, found.get(TIME_INDEX, 0))
+        self.transactions = TransactionIndex(disk, join(folder, names[TXN_INDEX]), found.get(TXN_INDEX, 0))
+        self.created_ms = created_ms
+        entry = sizes.get(names[LOG])
+        self.modified_ms = entry.modified_ms if entry else created_ms
+        self.bytes_since_entry = 0
+        self.max_timestamp = -1
+        self.max_timestamp_offset = -1
+        self._first_timestamp: int | None = None
+        self._recent_offsets: array[int] | None = None
+        self._recent_positions: array[int] | None = None
+
+    @classmethod
+    def create(cls, disk: Disk, folder: str, base_offset: int, now_ms: int, *, preallocate: int = 0) -> Segment:
+        """Make a new, empty segment; with `preallocate` its file has that many bytes of room."""
+        segment = cls(disk, folder, base_offset, {}, now_ms)
+        for index in (segment.offset_index, segment.time_index):
+            index.file().truncate(0)
+        segment.file.truncate(preallocate)
+        return segment
+
+    # -- writing
+
+    def append(self, data: Buffer, batches: Sequence[tuple[BatchHeader, int, int]], interval: int) -> None:
+        """Write stamped batches, each with its place in `data` and its last offset, at the end.
+
+        On an error the segment is as it was, and the error goes on; where the file cannot be cut back, what is left lies
+        beyond `size` and is overwritten by the next append, or cut as a torn tail.
+        """
+        start = self.size
+        try:
+            self.file.pwrite(start, data)
+        except StorageError:
+            with suppress(StorageError):
+                self.file.truncate(start)
+            raise
+        self.size = start + len(data)
+        offsets, positions = self._recent_offsets, self._recent_positions
+        if offsets is None or positions is None:
+            offsets = self._recent_offsets = array("q")
+            positions = self._recent_positions = array("q")
+        for header, at, last_offset in batches:
+            offsets.append(last_offset)
+            positions.append(start + at)
+            self.note(header, last_offset, start + at, interval)
+        if len(offsets) > RECENT_MAX:
+            del offsets[: -RECENT_MAX // 2]
+            del positions[: -RECENT_MAX // 2]
+
+    def note(self, header: BatchHeader, last_offset: int, position: int, interval: int) -> None:
+        """Take a batch at the end into account, in the indexes where one is due."""
+        timestamp = header.max_timestamp
+        if timestamp > self.max_timestamp and header.record_count:
+            self.max_timestamp = timestamp
+            self.max_timestamp_offset = last_offset
+        if self._first_timestamp is None and position == 0:
+            self._first_timestamp = timestamp
+        if self.bytes_since_entry > interval:
+            self.offset_index.append(last_offset - self.base_offset, position)
+            self.index_time()
+            self.bytes_since_entry = 0
+        self.bytes_since_entry += header.batch_length + LENGTH_END
+
+    def index_time(self) -> None:
+        """Add the largest timestamp so far to the time index, where it is larger than the last one there."""
+        last = self.time_index.last()
+        if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def seal(self) -> None:
+        """Finish a segment that gets no more batches: the time index is completed, nothing stays in memory or open."""
+        self.index_time()
+        self.offset_index.write()
+        self.time_index.write()
+        self.file.truncate(self.size)
+        self._recent_offsets = self._recent_positions = None
+        self.offset_index.close()
+        self.time_index.close()
+
+    def is_index_full(self, max_bytes: int) -> bool:
+        """True where an index has no room for another entry in `segment.index.bytes`."""
+        entries = max_bytes // self.offset_index.entry_size
+        return len(self.offset_index) >= entries or len(self.time_index) >= max_bytes // TIME_ENTRY.size - 1
+
+    def holds(self, last_offset: int) -> bool:
+        """True where an offset can be in this segment's index."""
+        return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+
+    def truncate(self, position: int, offset: int) -> None:
+        """Cut everything from a batch on, which lies at `position` and is the first with records at `offset` or after."""
+        self.offset_index.cut(max(offset - self.base_offset, 0), field=0)
+        self.time_index.cut(max(offset - self.base_offset, 0), field=1)
+        self.transactions.cut(offset)
+        self.file.truncate(position)
+        self.size = position
+        self._recent_offsets = self._recent_positions = None
+        self.bytes_since_entry = 0
+        if position == 0:
+            self._first_timestamp = None
+        self.load_max_timestamp()
+
+    def files_to_sync(self, *, sealed: bool) -> list[File]:
+        """Return what has to be fsynced for the segment to be durable; a growing one's indexes can be built again."""
+        return [self.file, self.offset_index.file(), self.time_index.file()] if sealed else [self.file]
+
+    # -- finding
+
+    @property
+    def first_timestamp(self) -> int:
+        """Largest timestamp of the first batch, from which `segment.ms` counts; -1 where there is none."""
+        found = self._first_timestamp
+        if found is None:
+            if self.size < BATCH_OVERHEAD:
+                return -1
+            found = self._first_timestamp = read_batch_header(self.file.pread(0, BATCH_OVERHEAD)).max_timestamp
+        return found
+
+    def locate(self, offset: int) -> BatchAt | None:
+        """Return the first batch that has a record at `offset` or after it; None where the segment has none."""
+        offsets, positions = self._recent_offsets, self._recent_positions
+        if offsets and positions and offset >= offsets[0]:
+            at = bisect_left(offsets, offset)
+            if at == len(offsets):
+                return None
+            return BatchAt(positions[at], positions[at + 1] if at + 1 < len(positions) else self.size)
+        entry = self.offset_index.floor(offset - self.base_offset)
+        if entry is not None:
+            try:
+                return self._step_to(offset, entry[1])
+            except (
+                CorruptionError
+            ):  # a wrong entry costs time; where the batches themselves are wrong, the walk below says so
+                pass
+        return self._step_to(offset, 0)
+
+    def _step_to(self, offset: int, position: int) -> BatchAt | None:
+        """Return the first batch from `position` on that has a record at `offset` or after it."""
+        for at, end, last_offset in self._heads(position):
+            if last_offset >= offset:
+                return BatchAt(at, end)
+        return None
+
+    def _heads(self, position: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (position, end, last offset) of each batch from `position` on."""
+        if position < 0:
+            raise self.corrupt(position)
+        size, file, unpack = self.size, self.file, _HEAD.unpack_from
+        block, start = b"", position
+        while position < size:
+            if position - start + _HEAD_END > len(block):
+                start = position
+                block = file.pread(position, min(HEAD_BYTES, size - position))
+                if len(block) < _HEAD_END:
+                    raise self.corrupt(position)
+            base_offset, length, last_delta = unpack(block, position - start)
+            end = position + LENGTH_END + length
+            if length < BATCH_OVERHEAD - LENGTH_END or end > size or last_delta < 0:
+                raise self.corrupt(position)
+            yield position, end, base_offset + last_delta
+            position = end
+
+    def headers_from(self, offset: int) -> Iterator[tuple[BatchHeader, int]]:
+        """Yield (header, position) of the batches from the one that holds `offset` on."""
+        found = self.locate(offset)
+        return iter(()) if found is None else headers_between(self.file, found.position, self.size)
+
+    def position_of_time(self, timestamp: int) -> int:
+        """Return a position at or before the first batch whose largest timestamp is this one or later."""
+        entry = self.time_index.floor(timestamp - 1)
+        if entry is None:
+            return 0
+        found = self.offset_index.floor(entry[1])
+        return found[1] if found else 0
+
+    def load_max_timestamp(self) -> None:
+        """Find the largest timestamp: the time index's last entry, and the batches after it."""
+        last = self.time_index.last()
+        self.max_timestamp, self.max_timestamp_offset = (last[0], last[1] + self.base_offset) if last else (-1, -1)
+        start = 0
+        if last is not None:
+            found = self.offset_index.floor(last[1])
+            start = found[1] if found else 0
+        for header, _ in headers_between(self.file, start, self.size):
+            if header.max_timestamp > self.max_timestamp and header.record_count:
+                self.max_timestamp = header.max_timestamp
+                self.max_timestamp_offset = header.last_offset
+
+    def load_end(self) -> int:
+        """Return the offset after the last batch, from the index's last entry on; notes the largest timestamp too.
+
+        Raises CorruptionError where the bytes from there on are not batches to the end.
+        """
+        entry = self.offset_index.last()
+        position = entry[1] if entry else 0
+        if position > self.size:
+            raise self.corrupt(position)
+        last = self.time_index.last()
+        self.max_timestamp, self.max_timestamp_offset = (last[0], last[1] + self.base_offset) if last else (-1, -1)
+        end = self.base_offset
+        for header, _ in headers_between(self.file, position, self.size):
+            if header.base_offset < end:
+                raise self.corrupt(position)
+            end = header.next_offset
+            if header.max_timestamp > self.max_timestamp and header.record_count:
+                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        return end
+
+    def largest_timestamp(self) -> int:
+        """Return the largest timestamp, or when the file last changed where no record has one."""
+        if self.max_timestamp < 0 and (last := self.time_index.last()) is not None:
+            self.max_timestamp, self.max_timestamp_offset = last[0], last[1] + self.base_offset
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
+
+    def corrupt(self, position: int) -> CorruptionError:
+        """Return the error for bytes that are no batch."""
+        return CorruptionError(f"{self.file.path}: no whole batch at position {position}")
+
+    # -- the files
+
+    def close(self) -> None:
+        """Let every descriptor go."""
+        self.file.close()
+        self.offset_index.close()
+        self.time_index.close()
+
+    def paths(self) -> list[str]:
+        """Return the segment's files, the data first."""
+        paths = [self.file.path, self.offset_index.path, self.time_index.path]
+        return [*paths, self.transactions.path] if self.transactions else paths
+
+    def set_aside(self, mark: str = "") -> list[str]:
+        """Rename the files to `.deleted`, so that readers may finish; return the new names.
+
+        `mark` keeps those apart that have one name: a base offset is used again when compaction writes a segment anew.
+        """
+        end = mark + DELETED
+        renamed = []
+        for path in self.paths():
+            if self._disk.exists(path):
+                self._disk.rename(path, path + end)
+                renamed.append(path + end)
+        self.file.path += end
+        for index in (self.offset_index, self.time_index):
+            index.moved(index.path + end)
+            index.close()
+        return renamed
+
+    def moved(self, folder: str) -> None:
+        """Follow a rename of the folder."""
+        self.folder = folder
+        self.file.path = join(folder, file_name(self.base_offset, LOG))
+        self.offset_index.moved(join(folder, file_name(self.base_offset, INDEX)))
+        self.time_index.moved(join(folder, file_name(self.base_offset, TIME_INDEX)))
+        self.transactions.path = join(folder, file_name(self.base_offset, TXN_INDEX))
+
+    def remove(self) -> None:
+        """Remove the files at once."""
+        self.close()
+        for path in self.paths():
+            self._disk.unlink(path)
+
+
+def headers_between(file: File, position: int, end: int) -> Iterator[tuple[BatchHeader, int]]:
+    """Yield (header, position) of the batches between two positions; raises CorruptionError where there is no batch."""
+    block, start = b"", position
+    while position < end:
+        if position - start + BATCH_OVERHEAD > len(block):
+            start = position
+            block = file.pread(position, min(HEAD_BYTES, end - position))
+            if len(block) < BATCH_OVERHEAD:
+                raise CorruptionError(f"{file.path}: no whole batch at position {position}")
+        try:
+            header = read_batch_header(block, position - start)
+        except Exception as error:
+            raise CorruptionError(f"{file.path}: no batch at position {position}: {error}") from error
+        if position + header.size > end:
+            raise CorruptionError(f"{file.path}: the batch at position {position} is cut off")
+        yield header, position
+        position += header.size
+
+
+class IndexBuilder:
+    """Both indexes of a segment, made anew from its batches."""
+
+    __slots__ = ("_base", "_interval", "_largest", "_offset_entries", "_since", "_time_entries")
+
+    def __init__(self, base_offset: int, interval: int) -> None:
+        self._base = base_offset
+        self._interval = interval
+        self._largest = (-1, -1)
+        self._since = 0
+        self._offset_entries: list[tuple[int, int]] = []
+        self._time_entries: list[tuple[int, int]] = []
+
+    def add(self, header: BatchHeader, position: int) -> None:
+        """Take the next batch."""
+        last_offset = header.base_offset + header.last_offset_delta
+        if header.max_timestamp > self._largest[0] and header.record_count:  # a time is a record's
+            self._largest = (header.max_timestamp, last_offset)
+        if self._since > self._interval:
+            self._offset_entries.append((last_offset - self._base, position))
+            self._index_time()
+            self._since = 0
+        self._since += header.size
+
+    def install(self, segment: Segment, *, durable: bool) -> None:
+        """Make these the segment's indexes, in the place of what its files hold."""
+        self._index_time()
+        segment.offset_index.replace(self._offset_entries, durable=durable)
+        segment.time_index.replace(self._time_entries, durable=durable)
+        segment.max_timestamp, segment.max_timestamp_offset = self._largest
+        segment.bytes_since_entry = self._since
+
+    def encoded(self) -> tuple[bytes, bytes]:
+        """Return the contents of both files, for a segment that is sealed by this."""
+        self._index_time()
+        offsets = b"".join([OFFSET_ENTRY.pack(*each) for each in self._offset_entries])
+        return offsets, b"".join([TIME_ENTRY.pack(*each) for each in self._time_entries])
+
+    def _index_time(self) -> None:
+        timestamp, offset = self._largest
+        if timestamp >= 0 and (not self._time_entries or timestamp > self._time_entries[-1][0]):
+            self._time_entries.append((timestamp, offset - self._base))

@@ -1,0 +1,118 @@
+"""Opening a sound folder: what the files' sizes and last entries tell, and nothing scanned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla.base import CorruptionError, Millis, Uuid
+from ottla.log.config import LogConfig
+from ottla.log.disk import Disk, Entry, join
+from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs, read_epochs
+from ottla.log.names import INDEX, TIME_INDEX, file_name
+from ottla.log.producer_state import ProducerState
+from ottla.log.properties import PARTITION_METADATA_FILE, encode_topic_id, read_topic_id
+from ottla.log.recovery import load_segments, tidy
+from ottla.log.segment import Segment
+from ottla.log.types import RecoveryReport
+
+__all__ = ["Loaded", "load"]
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The parts of a log as found on disk."""
+
+    segments: list[Segment]
+    epochs: LeaderEpochs
+    state: ProducerState
+    log_start_offset: int
+    log_end_offset: int
+    topic_id: Uuid | None
+    is_new: bool
+
+
+def load(
+    disk: Disk,
+    folder: str,
+    config: LogConfig,
+    log_start_offset: int,
+    now_ms: int,
+    topic_id: Uuid | None,
+    *,
+    recovered: RecoveryReport | None = None,
+) -> Loaded:
+    """Return a folder's log; raises CorruptionError where it is not sound, and has to be recovered first.
+
+    Where it was just recovered, the last segment's batches are taken in again for what they tell of their producers.
+    """
+    entries = tidy(disk, folder)
+    segments = load_segments(disk, folder, entries, log_start_offset, now_ms)
+    for segment in segments:
+        _check_index_files(segment, entries)
+    state = ProducerState(disk, folder, config.producer_id_expiration_ms, entries)
+    start = max(log_start_offset, segments[0].base_offset if segments else 0)
+    end = segments[-1].load_end() if segments else start
+    if end < start:  # the records between were deleted, and what had replaced them did not survive
+        for segment in reversed(segments):
+            segment.remove()
+        segments = []
+    if not segments:
+        state.clear(start)
+        end = start
+        room = config.segment_bytes if config.preallocate else 0
+        segments = [Segment.create(disk, folder, start, now_ms, preallocate=room)]
+    had_snapshots = bool(state.offsets)
+    state.keep_only([each.base_offset for each in segments])
+    if had_snapshots:
+        newest = (
+            max((each.base_offset for each in segments if each.size), default=None) if recovered is not None else None
+        )
+        state.load(segments, start, end, Millis(now_ms), newest=newest)
+    else:
+        state.producers.clear(end)
+    # after a crash nobody knows whether the first flush had come to make the folder's name and identity durable
+    is_new = recovered is not None or PARTITION_METADATA_FILE not in entries or read_topic_id(disk, folder) is None
+    return Loaded(
+        segments,
+        _epochs(disk, folder, entries, start, end, recovered),
+        state,
+        start,
+        end,
+        _topic_id(disk, folder, entries, topic_id),
+        is_new=is_new,
+    )
+
+
+def _check_index_files(segment: Segment, entries: dict[str, Entry]) -> None:
+    for index, suffix in ((segment.offset_index, INDEX), (segment.time_index, TIME_INDEX)):
+        entry = entries.get(file_name(segment.base_offset, suffix))
+        if entry is None or entry.size % index.entry_size:
+            raise CorruptionError(f"{index.path} is missing or holds a part of an entry")
+
+
+def _epochs(
+    disk: Disk, folder: str, entries: dict[str, Entry], start: int, end: int, recovered: RecoveryReport | None
+) -> LeaderEpochs:
+    found = LEADER_EPOCH_FILE in entries and recovered is None
+    epochs = read_epochs(disk, join(folder, LEADER_EPOCH_FILE)) if found else LeaderEpochs()
+    if recovered is not None:
+        epochs = LeaderEpochs(recovered.leader_epochs)
+    epochs.truncate_from_end(end)
+    epochs.truncate_from_start(start)
+    epochs.log_end_offset = end  # type: ignore[assignment]
+    if not found:
+        epochs.changes += 1  # so that the first flush writes the file
+    return epochs
+
+
+def _topic_id(disk: Disk, folder: str, entries: dict[str, Entry], wanted: Uuid | None) -> Uuid | None:
+    found = read_topic_id(disk, folder) if PARTITION_METADATA_FILE in entries else None
+    if found is None and wanted is not None:
+        file = disk.open(join(folder, PARTITION_METADATA_FILE), create=True)  # durable with the log's first flush
+        file.truncate(0)
+        file.pwrite(0, encode_topic_id(wanted))
+        file.close()
+        found = wanted
+    if found != wanted and wanted is not None:
+        raise CorruptionError(f"{folder} belongs to another topic of this name: its id is not the one asked for")
+    return found

@@ -1,0 +1,155 @@
+"""Leading: appending, answering fetches, and committing what a majority has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ottla.base import NodeId
+from ottla.raft import progress
+from ottla.raft.core import Core
+from ottla.raft.messages import (
+    BeginEpoch,
+    EndEpoch,
+    EpochRefused,
+    Fetch,
+    FetchReply,
+    FetchSnapshot,
+    LogRange,
+    SnapshotChunk,
+    SnapshotRange,
+)
+from ottla.raft.roles import Leader, Progress, Resigned
+
+__all__ = ["announce_end", "append", "flushed", "on_fetch", "on_fetch_snapshot", "resign", "tick"]
+
+
+def append(core: Core, batch: bytes, count: int, *, control: bool, now: int) -> None:
+    """Append a batch of this epoch, which waiting fetches may carry at once: it need not be durable here first."""
+    core.append(batch, count, control=control, epoch=core.epoch)
+    answer_parked(core, now)
+
+
+def flushed(core: Core, role: Leader, now: int) -> None:
+    """Count this replica's own log as far as it is durable."""
+    own = role.progress.get(core.key.id)
+    if own is not None:
+        own = replace(own, end_offset=core.flushed_offset, heard_at=now, caught_up_at=now)
+        core.role = replace(role, progress=role.progress.set(core.key.id, own))
+    advance_high_watermark(core, now)
+
+
+def resign(core: Core, now: int) -> None:
+    """Stop leading, so that others elect at once; elsewhere it does nothing."""
+    role = core.role
+    if isinstance(role, Leader):
+        successors = progress.successors(role, core.voters, core.key.id)
+        core.role = Resigned(
+            deadline=core.election_deadline(now),
+            resend_at=now + core.config.request_timeout_ms,
+            successors=successors,
+        )
+        announce_end(core, successors)
+
+
+def announce_end(core: Core, successors: tuple[NodeId, ...]) -> None:
+    """Tell the other voters that this epoch has no leader any more."""
+    for voter in core.voters.others(core.key.id):
+        core.send(voter, EndEpoch(core.epoch, successors))
+
+
+def tick(core: Core, role: Leader, now: int) -> None:
+    """Step down where a majority is silent, tell silent voters of the epoch again, end waits."""
+    if progress.lost_majority(role, core.voters, core.key.id, now=now, timeout_ms=core.config.check_quorum_ms):
+        resign(core, now)
+        return
+    if now >= role.begin_at:
+        for voter in progress.silent(role, core.voters, core.key.id, now - core.config.fetch_timeout_ms // 2):
+            core.send(voter, BeginEpoch(core.epoch))
+        kept = progress.without_forgotten(role, core.voters, now - core.config.observer_forgotten_ms)
+        core.role = replace(role, begin_at=now + core.config.request_timeout_ms, progress=kept)
+    answer_parked(core, now)
+
+
+def on_fetch(core: Core, source: NodeId, fetch: Fetch, now: int) -> None:
+    """Answer a fetch, and note by it what is durable there."""
+    role = core.role
+    if not isinstance(role, Leader) or fetch.epoch != core.epoch:
+        core.send(source, EpochRefused(core.epoch, core.leader_id))
+        return
+    if core.log.is_before(fetch.offset, fetch.last_epoch):
+        reply(core, source, fetch, snapshot=True)
+    elif not core.log.holds(fetch.offset, fetch.last_epoch):
+        reply(core, source, fetch)
+    else:
+        note_progress(core, role, source, fetch, now)
+
+
+def note_progress(core: Core, role: Leader, source: NodeId, fetch: Fetch, now: int) -> None:
+    """Note how far a replica is, and let its fetch wait for news."""
+    old = role.progress.get(source) or Progress(fetch.replica)
+    caught_up_at = now if fetch.offset >= core.log.end_offset else old.caught_up_at
+    noted = Progress(
+        fetch.replica,
+        fetch.offset,
+        now,
+        caught_up_at,
+        parked=fetch,
+        parked_until=now + core.config.fetch_max_wait_ms,
+    )
+    core.role = replace(role, progress=role.progress.set(source, noted))
+    advance_high_watermark(core, now)
+    answer_parked(core, now)
+
+
+def answer_parked(core: Core, now: int) -> None:
+    """Answer the fetches for which there are records, a newer high watermark, or no time left."""
+    role = core.role
+    assert isinstance(role, Leader)
+    for node_id in sorted(role.progress):
+        each = role.progress[node_id]
+        fetch = each.parked
+        if fetch is None:
+            continue
+        news = fetch.offset < core.log.end_offset or fetch.high_watermark < core.high_watermark
+        if news or now >= each.parked_until:
+            role = replace(role, progress=role.progress.set(node_id, replace(each, parked=None)))
+            reply(core, node_id, fetch)
+    core.role = role
+
+
+def reply(core: Core, to: NodeId, fetch: Fetch, *, snapshot: bool = False) -> None:
+    """Answer a fetch."""
+    held = core.log.holds(fetch.offset, fetch.last_epoch)
+    has_more = held and fetch.offset < core.log.end_offset
+    core.send(
+        to,
+        FetchReply(
+            epoch=core.epoch,
+            offset=fetch.offset,
+            last_epoch=fetch.last_epoch,
+            high_watermark=core.high_watermark,
+            records=LogRange(fetch.offset, core.log.end_offset) if has_more and not snapshot else b"",
+            diverging=None if held or snapshot else core.log.end_of(fetch.last_epoch),
+            snapshot=core.log.snapshot if snapshot else None,
+        ),
+    )
+
+
+def on_fetch_snapshot(core: Core, source: NodeId, message: FetchSnapshot) -> None:
+    """Answer with a piece of a snapshot."""
+    if not isinstance(core.role, Leader) or message.epoch != core.epoch:
+        core.send(source, EpochRefused(core.epoch, core.leader_id))
+        return
+    data = SnapshotRange(message.snapshot, message.position)
+    core.send(source, SnapshotChunk(core.epoch, message.snapshot, message.position, data))
+
+
+def advance_high_watermark(core: Core, now: int) -> None:
+    """Commit what a majority has by now."""
+    role = core.role
+    assert isinstance(role, Leader)
+    watermark = progress.majority_offset(role, core.voters)
+    # Earlier epochs' records are committed by the first of this one, never by being counted (Raft, 5.4.2).
+    if watermark > role.epoch_start_offset and watermark > core.high_watermark:
+        core.high_watermark = watermark
+        answer_parked(core, now)

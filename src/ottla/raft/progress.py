@@ -1,0 +1,73 @@
+"""What a leader concludes from how far the replicas are."""
+
+from __future__ import annotations
+
+from immutables import Map
+
+from ottla.base import NodeId, Offset
+from ottla.raft.roles import Leader, Progress
+from ottla.raft.voters import VoterSet
+
+__all__ = ["lost_majority", "majority_offset", "next_deadline", "silent", "successors", "without_forgotten"]
+
+
+def majority_offset(leader: Leader, voters: VoterSet) -> Offset:
+    """Return the offset before which a majority of the voters holds everything durably."""
+    offsets = sorted((_end_offset(leader, voter.key.id) for voter in voters), reverse=True)
+    return Offset(offsets[voters.majority - 1])
+
+
+def _end_offset(leader: Leader, node_id: NodeId) -> int:
+    progress = leader.progress.get(node_id)
+    return -1 if progress is None or progress.end_offset is None else progress.end_offset
+
+
+def _heard_at(leader: Leader, node_id: NodeId) -> int:
+    progress = leader.progress.get(node_id)
+    return leader.since if progress is None or progress.heard_at is None else progress.heard_at
+
+
+def quorum_deadline(leader: Leader, voters: VoterSet, own_id: NodeId, timeout_ms: int) -> int | None:
+    """Return when a majority will have been silent for too long; None where the leader is a majority by itself."""
+    needed = voters.majority - (own_id in voters.ids)
+    if needed <= 0:
+        return None
+    heard = sorted((_heard_at(leader, each) for each in voters.others(own_id)), reverse=True)
+    return heard[needed - 1] + timeout_ms
+
+
+def lost_majority(leader: Leader, voters: VoterSet, own_id: NodeId, *, now: int, timeout_ms: int) -> bool:
+    """True where so many voters are silent that another leader may have been elected among them."""
+    deadline = quorum_deadline(leader, voters, own_id, timeout_ms)
+    return deadline is not None and now >= deadline
+
+
+def next_deadline(leader: Leader, voters: VoterSet, own_id: NodeId, timeout_ms: int) -> int:
+    """Return when the leader has something to do of itself."""
+    deadlines = [each.parked_until for each in leader.progress.values() if each.parked is not None]
+    quorum = quorum_deadline(leader, voters, own_id, timeout_ms)
+    return min([leader.begin_at, *deadlines, *([] if quorum is None else [quorum])])
+
+
+def silent(leader: Leader, voters: VoterSet, own_id: NodeId, since: int) -> list[NodeId]:
+    """Return the other voters that have not fetched since then, or never in this epoch."""
+    found = []
+    for node_id in voters.others(own_id):
+        progress = leader.progress.get(node_id)
+        if progress is None or progress.heard_at is None or progress.heard_at < since:
+            found.append(node_id)
+    return found
+
+
+def successors(leader: Leader, voters: VoterSet, own_id: NodeId) -> tuple[NodeId, ...]:
+    """Return the other voters, the one with the most records first."""
+    return tuple(sorted(voters.others(own_id), key=lambda each: (-_end_offset(leader, each), each)))
+
+
+def without_forgotten(leader: Leader, voters: VoterSet, before: int) -> Map[NodeId, Progress]:
+    """Return what is known of the replicas, without the observers last heard before then: their number has no bound."""
+    progress = leader.progress
+    for node_id, each in leader.progress.items():
+        if node_id not in voters.ids and (each.heard_at or 0) < before:
+            progress = progress.delete(node_id)
+    return progress

@@ -1,0 +1,25 @@
+"""One partition among its copies, without touching any of them.
+
+`Replica` knows who leads, in which epoch, who is in sync and what every copy has, and so where the high watermark is
+and which request is fenced; a partition with one copy is the same thing with one entry. `DeadlineQueue` and
+`KeyedWaits` hold answers that have to wait, `FetchSessionCache` the incremental fetch sessions of KIP-227. All time
+is an argument.
+"""
+
+from ottla.replica.replica import NO_EPOCH, Replica, Role
+from ottla.replica.sessions import FetchedPartition, FetchSession, FetchSessionCache, SessionKey, next_session_epoch
+from ottla.replica.waits import DeadlineQueue, KeyedWaits, Wait
+
+__all__ = [
+    "NO_EPOCH",
+    "DeadlineQueue",
+    "FetchSession",
+    "FetchSessionCache",
+    "FetchedPartition",
+    "KeyedWaits",
+    "Replica",
+    "Role",
+    "SessionKey",
+    "Wait",
+    "next_session_epoch",
+]

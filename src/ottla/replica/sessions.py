@@ -1,0 +1,201 @@
+"""Incremental fetch sessions (KIP-227): the server remembers what a client fetches, and both send only what changed.
+
+A session's epoch counts its requests. 0 asks for a new session with a full request, -1 closes one; anything else must
+be the epoch that the session expects, or the client has to start over. Topics are remembered by id since Fetch 13
+(KIP-516), by name before, and one session never mixes the two.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.base import ErrorCode, KafkaError, Rng
+
+__all__ = ["FetchSession", "FetchSessionCache", "FetchedPartition", "SessionKey", "next_session_epoch"]
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+NO_SESSION = 0
+EPOCH_MAX = 2**31 - 1
+EVICTION_S = 120.0
+"""A session is safe from eviction for this long after it was made, or used (Kafka's fixed two minutes)."""
+
+
+class SessionKey(NamedTuple):
+    """A partition in a session: its topic's id (bytes) or name (str), and its index."""
+
+    topic: bytes | str
+    partition: int
+
+
+class FetchedPartition:
+    """What a client fetches from one partition, and what it was last told of it."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark_sent",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "log_start_sent",
+        "max_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        fetch_offset: int,
+        max_bytes: int,
+        current_leader_epoch: int = -1,
+        last_fetched_epoch: int = -1,
+        log_start_offset: int = -1,
+    ) -> None:
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
+        self.high_watermark_sent = -1
+        self.log_start_sent = -1
+
+    def update(self, newer: FetchedPartition) -> None:
+        """Take over what the client asks for now; what it was told stays."""
+        self.fetch_offset = newer.fetch_offset
+        self.max_bytes = newer.max_bytes
+        self.current_leader_epoch = newer.current_leader_epoch
+        self.last_fetched_epoch = newer.last_fetched_epoch
+        self.log_start_offset = newer.log_start_offset
+
+    def must_answer(self, *, high_watermark: int, log_start_offset: int, has_news: bool) -> bool:
+        """Return whether an incremental response includes this partition, and remember what it then says.
+
+        `has_news` is True for records, an error, a diverging epoch or a preferred replica. After an error the watermark
+        counts as never sent, so that the client hears of the recovery.
+        """
+        changed = high_watermark != self.high_watermark_sent or log_start_offset != self.log_start_sent
+        self.high_watermark_sent = high_watermark
+        self.log_start_sent = log_start_offset
+        return has_news or changed
+
+
+class FetchSession:
+    """One client's session: its partitions in the order in which they are served next."""
+
+    __slots__ = ("created_s", "epoch", "id", "partitions", "privileged", "used_s", "uses_topic_ids")
+
+    def __init__(self, id: int, *, privileged: bool, uses_topic_ids: bool, now_s: float) -> None:
+        self.id = id
+        self.privileged = privileged
+        self.uses_topic_ids = uses_topic_ids
+        self.created_s = now_s
+        self.used_s = now_s
+        self.epoch = 1
+        self.partitions: OrderedDict[SessionKey, FetchedPartition] = OrderedDict()
+
+    def update(self, changed: Iterable[tuple[SessionKey, FetchedPartition]], forgotten: Iterable[SessionKey]) -> None:
+        """Add or change partitions, and drop those that the client no longer wants."""
+        partitions = self.partitions
+        for key, wanted in changed:
+            known = partitions.get(key)
+            if known is None:
+                partitions[key] = wanted
+            else:
+                known.update(wanted)
+        for key in forgotten:
+            partitions.pop(key, None)
+
+    def served(self, key: SessionKey) -> None:
+        """Move a partition that gave records behind the others, so that a full response starves nobody."""
+        if key in self.partitions:
+            self.partitions.move_to_end(key)
+
+
+class FetchSessionCache:
+    """Sessions of one broker, at most `slots_max` (`max.incremental.fetch.session.cache.slots`)."""
+
+    def __init__(self, slots_max: int, rng: Rng) -> None:
+        self._slots_max = slots_max
+        self._rng = rng
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions all sessions remember."""
+        return sum(len(each.partitions) for each in self._sessions.values())
+
+    def create(
+        self,
+        partitions: Iterable[tuple[SessionKey, FetchedPartition]],
+        *,
+        privileged: bool,
+        uses_topic_ids: bool,
+        now_s: float,
+    ) -> FetchSession | None:
+        """Make a session, evicting another where the cache is full; None where no other may be evicted."""
+        wanted = OrderedDict(partitions)
+        if not wanted or not self._make_room(len(wanted), privileged=privileged, now_s=now_s):
+            return None
+        session = FetchSession(self._new_id(), privileged=privileged, uses_topic_ids=uses_topic_ids, now_s=now_s)
+        session.partitions = wanted
+        self._sessions[session.id] = session
+        return session
+
+    def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now_s: float) -> FetchSession:
+        """Return the session of an incremental request and count the request.
+
+        Raises KafkaError with FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = next_session_epoch(epoch)
+        session.used_s = now_s
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def close(self, session_id: int) -> None:
+        """Forget a session, if it is known."""
+        self._sessions.pop(session_id, None)
+
+    def _new_id(self) -> int:
+        while True:
+            found = 1 + self._rng.randrange(EPOCH_MAX)
+            if found not in self._sessions:
+                return found
+
+    def _make_room(self, size: int, *, privileged: bool, now_s: float) -> bool:
+        """Evict the least recently used session if it is stale, else a smaller or less privileged old one."""
+        if len(self._sessions) < self._slots_max:
+            return True
+        if self._slots_max <= 0:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_s - oldest.used_s > EVICTION_S:
+            victim = oldest
+        else:
+            evictable = [each for each in self._sessions.values() if now_s - each.created_s >= EVICTION_S]
+            if not evictable:
+                return False
+            victim = min(evictable, key=lambda each: (each.privileged, len(each.partitions), each.id))
+            if (victim.privileged, len(victim.partitions)) >= (privileged, size):
+                return False
+        del self._sessions[victim.id]
+        self.evictions += 1
+        return True
+
+
+def next_session_epoch(epoch: int) -> int:
+    """Return the epoch of a session's next request: it wraps around to 1, since 0 and -1 have meanings."""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == EPOCH_MAX else epoch + 1

@@ -1,0 +1,50 @@
+"""Topics as Spark DataFrames, in batch and streaming, without a jar; and what runs on that.
+
+`format("ottla")` reads and writes topics of Ottla or any Kafka cluster, with the columns and options of Spark's own Kafka
+connector: raw record batches come and go through the `client` room and become Arrow columns here. `session` builds a Spark
+session that suits it, `WordCount` is the pipeline of the demo. PySpark is imported by what needs it, not by this face.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.java import JAVA_VERSION_MIN, Java, find_java, java_missing
+
+if TYPE_CHECKING:
+    from ottla.spark.datasource import OttlaDataSource
+    from ottla.spark.sessions import register, session
+    from ottla.spark.wordcount import Progress, WordCount, follow, update_writer
+
+__all__ = [
+    "JAVA_VERSION_MIN",
+    "Java",
+    "OttlaDataSource",
+    "Progress",
+    "WordCount",
+    "find_java",
+    "follow",
+    "java_missing",
+    "register",
+    "session",
+    "update_writer",
+]
+
+_HOMES = {
+    "OttlaDataSource": "ottla.spark.datasource",
+    "Progress": "ottla.spark.wordcount",
+    "WordCount": "ottla.spark.wordcount",
+    "follow": "ottla.spark.wordcount",
+    "register": "ottla.spark.sessions",
+    "session": "ottla.spark.sessions",
+    "update_writer": "ottla.spark.wordcount",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs PySpark when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,217 @@
+"""Arrow record batches of a sink into Kafka record batches: rows to partitions, all of them encoded at once, cut, packed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.base import TopicPartition
+from ottla.wire import BytesColumn, frame_records, hash_keys, varint_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["EncodedBatch", "Rows", "TopicRows", "encode_rows"]
+
+RECORD_OVERHEAD_MAX = 30
+"""At most so many bytes of a record are neither key, value nor headers."""
+NO_HEADERS = b"\x00"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Columns as a topic takes them; key and headers are None where the query has no such column."""
+
+    value: pa.Array
+    key: pa.Array | None = None
+    headers: pa.Array | None = None
+    partition: pa.Array | None = None
+
+    def take(self, indices: pa.Array) -> Rows:
+        """Return some rows, in another order."""
+        columns = (self.value, self.key, self.headers, self.partition)
+        return Rows(*(column if column is None else column.take(indices) for column in columns))
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """A batch's records, encoded, and how many they are."""
+
+    partition: TopicPartition
+    records: memoryview
+    count: int
+
+
+@dataclass(frozen=True)
+class TopicRows:
+    """A topic, how many partitions it has, and where rows without key go this time."""
+
+    topic: str
+    partition_count: int
+    keyless_partition: int
+
+
+def encode_rows(rows: Rows, target: TopicRows, *, batch_bytes: int) -> Iterator[EncodedBatch]:
+    """Yield batches of about `batch_bytes`; rows keep their order within a partition.
+
+    A `partition` column decides where it is not null; else the key does, as in Kafka's default partitioner. Raises
+    ValueError for a partition that the topic does not have.
+    """
+    partitions = _partitions(rows, target)
+    if partitions is not None:
+        order = np.argsort(partitions, kind="stable")
+        rows, partitions = rows.take(pa.array(order)), partitions[order]
+    encoded = _Encoder(rows)
+    pieces = _cuts(encoded.sizes, partitions, batch_bytes)
+    records = encoded.join(pieces)
+    offsets = np.frombuffer(records.buffers()[1], np.int32, len(records) + 1, 4 * records.offset)
+    data = memoryview(records.buffers()[2])
+    for first, last in pairwise(pieces):
+        partition = target.keyless_partition if partitions is None else int(partitions[first])
+        view = data[int(offsets[first]) : int(offsets[last])]
+        yield EncodedBatch(TopicPartition(target.topic, partition), view, int(last - first))
+
+
+def _partitions(rows: Rows, target: TopicRows) -> NDArray[np.int32] | None:
+    """Return each row's partition, or None where all rows go to the same."""
+    if target.partition_count == 1 and rows.partition is None:
+        return None
+    key = rows.key if rows.key is not None and rows.key.null_count < len(rows.key) else None
+    if key is None and rows.partition is None:
+        return None
+    found = np.full(len(rows.value), target.keyless_partition, np.int32)
+    if key is not None:
+        data, offsets = _binary_parts(key)
+        hashed = hash_keys(data, offsets) % np.int32(target.partition_count)
+        found = np.where(_valid(key), hashed, found)
+    if rows.partition is not None:
+        asked = pc.fill_null(rows.partition.cast(pa.int32()), -1).to_numpy(zero_copy_only=False)
+        explicit = _valid(rows.partition)
+        wrong = explicit & ((asked < 0) | (asked >= target.partition_count))
+        if bool(wrong.any()):
+            raise ValueError(
+                f"column partition says {int(asked[wrong][0])}; topic {target.topic} has partitions 0 to "
+                f"{target.partition_count - 1}"
+            )
+        found = np.where(explicit, asked, found)
+    return found.astype(np.int32)
+
+
+def _valid(column: pa.Array) -> NDArray[np.bool_]:
+    valid: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _binary_parts(column: pa.Array) -> tuple[memoryview, NDArray[np.int32]]:
+    """Return a binary column's bytes and offsets."""
+    _, offsets, data = column.buffers()
+    found = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
+    return memoryview(data) if data is not None else memoryview(b""), found
+
+
+def _cuts(sizes: NDArray[np.int64], partitions: NDArray[np.int32] | None, batch_bytes: int) -> NDArray[np.int64]:
+    """Return where batches begin, and the end: at a new partition, every `batch_bytes`, and around a larger record."""
+    count = len(sizes)
+    begins = np.cumsum(sizes) - sizes
+    first = np.zeros(count, np.bool_)
+    first[:1] = True
+    if partitions is not None:
+        first[1:] |= partitions[1:] != partitions[:-1]
+        heads = np.flatnonzero(first)
+        begins = begins - np.repeat(begins[heads], np.diff(np.append(heads, count)))
+    turn = begins // batch_bytes
+    first[1:] |= turn[1:] != turn[:-1]
+    large = sizes > batch_bytes
+    first |= large
+    first[1:] |= large[:-1]
+    return np.append(np.flatnonzero(first), count)
+
+
+class _Encoder:
+    """Encodes rows once it is known where batches begin."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._value = rows.value
+        self._key = rows.key if rows.key is not None and rows.key.null_count < len(rows.key) else None
+        self._headers = _header_blobs(rows.headers) if rows.headers is not None else None
+        self._value_lengths = _lengths(self._value)
+        self._key_lengths = _lengths(self._key) if self._key is not None else None
+        self._header_lengths = _lengths(self._headers) if self._headers is not None else None
+        self.sizes = np.maximum(self._value_lengths, 0) + RECORD_OVERHEAD_MAX
+        """An upper bound of each record's bytes."""
+        for lengths in (self._key_lengths, self._header_lengths):
+            if lengths is not None:
+                self.sizes += np.maximum(lengths, 0)
+
+    def join(self, pieces: NDArray[np.int64]) -> pa.Array:
+        """Return every record, encoded; offset deltas count from the batch's first."""
+        deltas = np.arange(len(self._value)) - np.repeat(pieces[:-1], np.diff(pieces))
+        prefix, middle = frame_records(
+            key_lengths=self._key_lengths,
+            value_lengths=self._value_lengths,
+            offset_deltas=deltas,
+            header_lengths=self._header_lengths,
+        )
+        tail = self._headers if self._headers is not None else pa.scalar(NO_HEADERS, pa.binary())
+        parts = [_arrow(prefix), self._value, tail]
+        if middle is not None:
+            parts[1:1] = [self._key, _arrow(middle)]
+        return pc.binary_join_element_wise(
+            *parts, pa.scalar(b"", pa.binary()), null_handling="replace", null_replacement=b""
+        )
+
+
+def _lengths(column: pa.Array) -> NDArray[np.int64]:
+    """Return each value's bytes, -1 for null."""
+    offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset)
+    lengths = np.diff(offsets).astype(np.int64)
+    if column.null_count:
+        lengths[~_valid(column)] = -1
+    return lengths
+
+
+def _arrow(column: BytesColumn) -> pa.Array:
+    count = len(column.offsets) - 1
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(column.offsets), pa.py_buffer(column.data)])
+
+
+def _header_blobs(headers: pa.Array) -> pa.Array:
+    """Return each row's headers as they stand in a record: their count, then key and value of each."""
+    counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    pairs = headers.flatten()  # leaves out what lies under null lists
+    keys, values = pairs.field("key").cast(pa.binary()), pairs.field("value").cast(pa.binary())
+    if pairs.null_count or keys.null_count:
+        raise ValueError("column headers has a header without key")
+    flat = pc.binary_join_element_wise(
+        *(_arrow(varint_column(_lengths(keys))), keys, _arrow(varint_column(_lengths(values))), values),
+        pa.scalar(b"", pa.binary()),
+        null_handling="replace",
+        null_replacement=b"",
+    )
+    ends = np.append(0, np.cumsum(counts))
+    _, offsets, data = flat.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(flat) + 1)[ends]
+    joined = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(bounds), data])
+    return pc.binary_join_element_wise(_arrow(varint_column(counts)), joined, pa.scalar(b"", pa.binary()))
+
+
+def binary(column: pa.Array) -> pa.Array:
+    """Return a string or binary column as binary; its bytes stay where they are."""
+    return column if column.type == pa.binary() else column.cast(pa.binary())
+
+
+def groups_by_topic(topics: pa.Array) -> Sequence[tuple[str, pa.Array]]:
+    """Return (topic, indices of its rows) for each topic in a column; raises ValueError for null."""
+    if topics.null_count:
+        raise ValueError("column topic is null in a row, and the option topic is not set")
+    encoded = topics.dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    return [
+        (topic, pa.array(np.flatnonzero(codes == code))) for code, topic in enumerate(encoded.dictionary.to_pylist())
+    ]

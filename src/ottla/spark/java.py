@@ -1,0 +1,79 @@
+"""Which Java runs Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+__all__ = ["JAVA_VERSION_MIN", "Java", "find_java", "java_missing"]
+
+JAVA_VERSION_MIN = 17
+"""Spark 4 runs on Java 17 or later."""
+INSTALLED_UNDER = Path("/usr/lib/jvm")
+ANSWER_SECONDS_MAX = 20
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java runtime: the value for JAVA_HOME, and its feature version."""
+
+    home: Path
+    version: int
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Java | None:
+    """Return the first Java that Spark can run on: JAVA_HOME's, the one on PATH, an installed one; or None."""
+    return next((java for java in _found(os.environ if environ is None else environ) if _suits(java)), None)
+
+
+def java_missing(environ: Mapping[str, str] | None = None) -> str | None:
+    """Return one line that says what to install where no Java suits, else None."""
+    found = list(_found(os.environ if environ is None else environ))
+    if any(_suits(java) for java in found):
+        return None
+    have = f" (found: {', '.join(f'{java.version} in {java.home}' for java in found)})" if found else ""
+    return (
+        f"Spark needs Java {JAVA_VERSION_MIN} or later{have}: install one "
+        "(Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+    )
+
+
+def _suits(java: Java) -> bool:
+    return java.version >= JAVA_VERSION_MIN
+
+
+def _found(environ: Mapping[str, str]) -> Iterator[Java]:
+    """Yield the Javas of this machine, the likeliest first."""
+    homes = [Path(environ["JAVA_HOME"])] if environ.get("JAVA_HOME") else []
+    on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
+    if on_path is not None:
+        homes.append(Path(on_path).resolve().parent.parent)
+    if INSTALLED_UNDER.is_dir():
+        homes += sorted(INSTALLED_UNDER.iterdir(), reverse=True)
+    for home in dict.fromkeys(homes):
+        version = _version(home)
+        if version is not None:
+            yield Java(home, version)
+
+
+@cache
+def _version(home: Path) -> int | None:
+    """Ask a Java for its feature version; None where it is none."""
+    try:
+        answer = subprocess.run(
+            [str(home / "bin" / "java"), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS_MAX,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(found.group(1)) if found else None

@@ -1,0 +1,173 @@
+"""From options to partitions and offsets: what the driver decides before any record is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ottla.base import ConfigError, ErrorCode, KafkaError, Millis, Offset, TopicPartition
+from ottla.client import EARLIEST, LATEST, BlockingClient, Isolation, Limits
+from ottla.spark.options import Connecting, OffsetChoice, ReadOptions, Subscription
+
+__all__ = [
+    "OffsetRange",
+    "connect",
+    "ending_offsets",
+    "find_partitions",
+    "limited",
+    "offsets_of_json",
+    "offsets_to_json",
+    "split_ranges",
+    "starting_offsets",
+]
+
+Offsets = dict[TopicPartition, Offset]
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """A stretch of one partition, `end` not included."""
+
+    partition: TopicPartition
+    start: Offset
+    end: Offset
+
+
+def connect(connecting: Connecting) -> BlockingClient:
+    """Open a client as the options say."""
+    limits = Limits(request_s=connecting.request_timeout_ms / 1000)
+    return BlockingClient([str(each) for each in connecting.bootstrap], client_id=connecting.client_id, limits=limits)
+
+
+def find_partitions(client: BlockingClient, subscription: Subscription) -> list[TopicPartition]:
+    """Return the partitions to read now, in order; raises KafkaError for a topic that does not exist."""
+    if subscription.pattern:
+        cluster = client.metadata()
+        pattern = re.compile(subscription.pattern)
+        names: Iterable[str] = sorted(
+            name for name, topic in cluster.topics.items() if pattern.fullmatch(name) and not topic.is_internal
+        )
+    else:
+        names = subscription.topics or dict.fromkeys(each.topic for each in subscription.assigned)
+        cluster = client.metadata(names)
+        for name in names:
+            found = cluster.topics.get(name)
+            code = found.error if found is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if code:
+                raise KafkaError(code, f"topic {name}: {code.name}")
+    existing = [partition for name in names for partition in cluster.partitions_of(name)]
+    if not subscription.assigned:
+        return existing
+    absent = [str(partition) for partition in subscription.assigned if partition not in existing]
+    if absent:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"assign: {', '.join(absent)} does not exist")
+    return sorted(subscription.assigned)
+
+
+def starting_offsets(client: BlockingClient, partitions: list[TopicPartition], options: ReadOptions) -> Offsets:
+    """Return where each partition's reading begins."""
+    return _resolve(client, partitions, options.starting, options.isolation)
+
+
+def ending_offsets(client: BlockingClient, partitions: list[TopicPartition], options: ReadOptions) -> Offsets:
+    """Return where each partition's reading ends; that offset is not read."""
+    return _resolve(client, partitions, options.ending, options.isolation)
+
+
+def _resolve(
+    client: BlockingClient, partitions: list[TopicPartition], choice: OffsetChoice, isolation: Isolation
+) -> Offsets:
+    if choice.kind == "offsets":
+        _same_partitions(choice, partitions)
+        special = {each: Millis(choice.by_partition[each]) for each in partitions if choice.by_partition[each] < 0}
+        listed = _list(client, special, isolation)
+        return {each: listed.get(each, Offset(choice.by_partition[each])) for each in partitions}
+    if choice.kind == "earliest":
+        return _list(client, dict.fromkeys(partitions, EARLIEST), isolation)
+    latest = _list(client, dict.fromkeys(partitions, LATEST), isolation)
+    if choice.kind == "latest":
+        return latest
+    if choice.kind == "timestamps":
+        _same_partitions(choice, partitions)
+        times = {each: Millis(choice.by_partition[each]) for each in partitions}
+    else:
+        times = dict.fromkeys(partitions, Millis(choice.timestamp_ms))
+    found = _list(client, times, isolation)
+    for each, offset in found.items():
+        if offset < 0 and not choice.latest_when_later:
+            raise ConfigError(
+                choice.option,
+                times[each],
+                f"{each} has no record that late; with startingOffsetsByTimestampStrategy=latest it begins at its end",
+            )
+    return {each: offset if offset >= 0 else latest[each] for each, offset in found.items()}
+
+
+def _same_partitions(choice: OffsetChoice, partitions: list[TopicPartition]) -> None:
+    """Refuse offsets that leave a partition out or name one that is not read, as Spark's Kafka connector does."""
+    given = set(choice.by_partition)
+    if given != set(partitions):
+        missing = ", ".join(map(str, sorted(set(partitions) - given))) or "none"
+        extra = ", ".join(map(str, sorted(given - set(partitions)))) or "none"
+        raise ConfigError(
+            choice.option,
+            ", ".join(map(str, sorted(given))),
+            f"every partition that is read must be there, and no other (missing: {missing}; not read: {extra})",
+        )
+
+
+def _list(client: BlockingClient, wanted: Mapping[TopicPartition, Millis], isolation: Isolation) -> Offsets:
+    return (
+        {each: found.offset for each, found in client.list_offsets(wanted, isolation=isolation).items()}
+        if wanted
+        else {}
+    )
+
+
+def limited(start: Offsets, latest: Offsets, rows_max: int) -> Offsets:
+    """Return ends at most `rows_max` offsets ahead in all, shared out by what each partition has waiting."""
+    waiting = {each: max(0, latest[each] - start[each]) for each in latest}
+    total = sum(waiting.values())
+    if total <= rows_max:
+        return {each: Offset(max(latest[each], start[each])) for each in latest}
+    ends: Offsets = {}
+    for each, count in waiting.items():
+        share = count * rows_max / total
+        # as in Spark's Kafka connector: less than one row rounds up, so that no partition starves
+        rows = int(share) if share >= 1 else min(count, 1)
+        ends[each] = Offset(start[each] + min(rows, count))
+    return ends
+
+
+def split_ranges(ranges: Iterable[OffsetRange], partitions_min: int | None) -> list[OffsetRange]:
+    """Return at least `partitions_min` ranges where there are that many offsets, larger ones split into more pieces."""
+    whole = [each for each in ranges if each.end > each.start]
+    if partitions_min is None or len(whole) >= partitions_min:
+        return whole
+    total = sum(each.end - each.start for each in whole)
+    split: list[OffsetRange] = []
+    for each in whole:
+        size = each.end - each.start
+        pieces = min(size, max(1, -(-size * partitions_min // total)))
+        bounds = [Offset(each.start + size * index // pieces) for index in range(pieces + 1)]
+        split += [OffsetRange(each.partition, *pair) for pair in pairwise(bounds)]
+    return split
+
+
+def offsets_to_json(offsets: Mapping[TopicPartition, Offset]) -> dict[str, dict[str, int]]:
+    """Return offsets as Spark's Kafka connector writes them into checkpoints: topic, partition, offset."""
+    found: dict[str, dict[str, int]] = {}
+    for topic, partition in sorted(offsets):
+        found.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
+    return found
+
+
+def offsets_of_json(found: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """Read what `offsets_to_json` wrote."""
+    return {
+        TopicPartition(topic, int(partition)): Offset(offset)
+        for topic, partitions in found.items()
+        for partition, offset in partitions.items()
+    }

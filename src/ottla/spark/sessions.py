@@ -1,0 +1,79 @@
+"""A Spark session that suits a pipeline between topics on one machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.spark.java import find_java, java_missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register", "session"]
+
+MASTER_DEFAULT = "local[*]"
+SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    # Rows per Arrow batch from Spark to the sink: large enough that a batch's overhead is lost in it.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.pyspark.binaryAsBytes": "true",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+"""What a session of ours sets unless told otherwise."""
+
+
+def session(
+    name: str = "ottla",
+    *,
+    master: str = MASTER_DEFAULT,
+    settings: Mapping[str, str] | None = None,
+    log_level: str = "ERROR",
+) -> SparkSession:
+    """Return a Spark session with `format("ottla")`, or the one that is there already.
+
+    `master` is Spark's; `settings` override ours. Python workers run this interpreter. Raises RuntimeError with one line
+    that says what to install where there is no Java for Spark.
+    """
+    java = find_java()
+    if java is None:
+        raise RuntimeError(java_missing())
+    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    chosen = {**SETTINGS, "spark.sql.shuffle.partitions": str(_slots(master)), **(settings or {})}
+    # The wheel logs to the console before the level below can be set; log4j takes this one from the start.
+    chosen.setdefault("spark.log.level", log_level)
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(log_level)
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Register `format("ottla")` with a session; needed only where Spark cannot find `pyspark_ottla` by itself."""
+    from ottla.spark.datasource import OttlaDataSource
+
+    spark.dataSource.register(OttlaDataSource)
+
+
+def _slots(master: str) -> int:
+    """Return how many tasks a local master runs at once; two elsewhere is as good a start as any."""
+    inside = master.removeprefix("local[").removesuffix("]").split(",")[0]
+    if inside == "*":
+        return os.cpu_count() or 2
+    return int(inside) if inside.isdecimal() else 2

@@ -1,0 +1,39 @@
+"""Transactions: who may write under a transactional id, and how each transaction ends; the coordinator as pure decisions.
+
+A shard is the state of one partition of `__transaction_state`, folded from its records. Decisions take a request and return
+the transaction as it becomes and an answer; nothing here waits, knows the time or writes a marker.
+"""
+
+from ottla.transactions.adding import add_partitions, verify_partitions
+from ottla.transactions.decision import Decision, Moment, Outcome, coordinator_error
+from ottla.transactions.ending import SECOND_PROTOCOL, complete, end_transaction, expired, fence, timed_out
+from ottla.transactions.initialising import Identity, initialise
+from ottla.transactions.listing import describe, list_transactions, unknown_states
+from ottla.transactions.shard import TOPIC, Shard, State, apply
+from ottla.transactions.transaction import Status, Transaction
+
+__all__ = [
+    "SECOND_PROTOCOL",
+    "TOPIC",
+    "Decision",
+    "Identity",
+    "Moment",
+    "Outcome",
+    "Shard",
+    "State",
+    "Status",
+    "Transaction",
+    "add_partitions",
+    "apply",
+    "complete",
+    "coordinator_error",
+    "describe",
+    "end_transaction",
+    "expired",
+    "fence",
+    "initialise",
+    "list_transactions",
+    "timed_out",
+    "unknown_states",
+    "verify_partitions",
+]

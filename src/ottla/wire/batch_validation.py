@@ -1,0 +1,241 @@
+"""What a broker checks before it appends (architecture decision 3; Kafka's LogValidator is the reference).
+
+Always: sizes, magic, CRC-32C, the header's counts and ranges. Record by record: lengths, offset deltas, keys,
+timestamps; in compiled builds always, in pure ones where the topic's rules depend on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.wire.batch import (
+    ATTRIBUTES_AT,
+    BATCH_OVERHEAD,
+    LENGTH_END,
+    MAGIC,
+    MAGIC_AT,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    Attributes,
+    BatchHeader,
+    Buffer,
+    WritableBuffer,
+    corrupt,
+    crc_is_valid,
+    iter_batches,
+    make_header,
+    read_batch_header,
+    read_header_fields,
+    stamp_log_append_time,
+    stamp_max_timestamp,
+)
+from ottla.wire.checksum import crc32c
+from ottla.wire.compression import Codec
+from ottla.wire.record_reader import iter_batch_records, records_payload
+from ottla.wire.record_walk import invalid, walk_records
+
+__all__ = ["BatchRules", "RecordsRefused", "admit_batch", "validate_batches"]
+
+CLIENT_ATTRIBUTES = Attributes.CODEC | Attributes.TRANSACTIONAL
+ZSTD = int(Codec.ZSTD)
+UNBOUNDED_MS = 0x7FFFFFFFFFFFFFFF
+ADMITTED_BYTES_MAX = 64 * 1024 * 1024
+"""What a client's compressed batch may become where its records are walked: bounds the time on the event loop."""
+
+RECORD_BYTES_MIN = 7
+"""The smallest record: length, attributes, two deltas, key, value and header count of one byte each."""
+
+
+class RecordsRefused(KafkaError):
+    """Records that a topic's rules refuse: `record_errors` has (index in the batch, reason), as Produce answers."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: tuple[tuple[int, str], ...]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+    def __reduce__(self) -> tuple[type[RecordsRefused], tuple[object, ...]]:
+        return type(self), (self.code, self.message, self.record_errors)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRules:
+    """What a topic's configuration asks of a client's batch."""
+
+    log_append_time: bool = False
+    timestamp_before_max_ms: int = UNBOUNDED_MS
+    timestamp_after_max_ms: int = UNBOUNDED_MS
+    require_keys: bool = False
+    walk: bool = False
+    """Check every record, also where no rule above depends on it."""
+    decompressed_bytes_max: int = ADMITTED_BYTES_MAX
+    needs_walk: bool = field(init=False)
+    """True where records have to be looked at one by one."""
+
+    def __post_init__(self) -> None:
+        bounded_below = not self.log_append_time and self.timestamp_before_max_ms != UNBOUNDED_MS
+        object.__setattr__(self, "needs_walk", self.walk or self.require_keys or bounded_below)
+
+
+def validate_batches(buf: Buffer, *, walk: bool = False) -> list[tuple[BatchHeader, int]]:
+    """Return (header, position) of every batch of a replicated or stored run of whole v2 batches.
+
+    CORRUPT_MESSAGE for a wrong checksum, magic or size, or for bytes left over.
+    """
+    found: list[tuple[BatchHeader, int]] = []
+    end = 0
+    for header, pos in iter_batches(buf):
+        _check_crc(buf, pos, header)
+        if walk:
+            walk_records(records_payload(buf, pos, header), 0, header.record_count)
+        found.append((header, pos))
+        end = pos + header.size
+    if end != len(buf):
+        raise corrupt(f"Record batch is corrupted ({len(buf) - end} bytes after the last whole batch)")
+    return found
+
+
+def admit_batch(buf: WritableBuffer, rules: BatchRules, now_ms: int) -> BatchHeader:
+    """Check the one batch that a client may send per partition and give it the topic's kind of timestamps, in place.
+
+    Returns its header as it then is. The codes are Kafka's: CORRUPT_MESSAGE (size, checksum), INVALID_RECORD (what no
+    sound client sends), INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    header = _sound_header(buf if isinstance(buf, memoryview) else memoryview(buf))
+    if rules.needs_walk:
+        max_timestamp = _check_records(buf, header, rules, now_ms)
+        if max_timestamp != header.max_timestamp and not rules.log_append_time:
+            stamp_max_timestamp(buf, 0, max_timestamp)
+            return read_batch_header(buf)
+    else:
+        if header.attributes & Attributes.CODEC or header.record_count * RECORD_BYTES_MIN > len(buf) - BATCH_OVERHEAD:
+            _check_count(buf, header, rules)
+        if not rules.log_append_time and header.max_timestamp - now_ms > rules.timestamp_after_max_ms:
+            _refuse_records(buf, header, rules, now_ms)
+    if rules.log_append_time:
+        stamp_log_append_time(buf, 0, now_ms)
+        return read_batch_header(buf)
+    return header
+
+
+def _check_count(buf: Buffer, header: BatchHeader, rules: BatchRules) -> None:
+    """Refuse a batch that does not decompress, or that counts more records than its bytes can be."""
+    payload = records_payload(buf, 0, header, limit=rules.decompressed_bytes_max)
+    if header.record_count * RECORD_BYTES_MIN > len(payload):
+        raise invalid(f"Invalid reported count for record batch: {header.record_count} in {len(payload)} bytes")
+
+
+def _sound_header(view: memoryview) -> BatchHeader:
+    """Return the header of the only batch in `view`, checked with its checksum; few steps where all is well."""
+    if len(view) < BATCH_OVERHEAD:
+        _read_only_batch(view)
+    fields = read_header_fields(view, 0)
+    base_offset, length, _, magic, crc, attributes, last_delta, _, _, producer_id, _, base_sequence, count = fields
+    header = make_header(fields)
+    if magic != MAGIC or length + LENGTH_END != len(view):
+        _read_only_batch(view)
+    if crc32c(view[ATTRIBUTES_AT:]) != crc:
+        raise corrupt(f"Record is corrupt (stored crc = {crc} is not that of its bytes)")
+    if (
+        base_offset != 0
+        or last_delta < 0
+        or count != last_delta + 1
+        or attributes & ~CLIENT_ATTRIBUTES
+        or attributes & Attributes.CODEC > ZSTD
+        or (producer_id > NO_PRODUCER_ID and base_sequence < 0)
+    ):
+        _check_client_header(header)
+    return header
+
+
+def _read_only_batch(buf: Buffer) -> None:
+    """Say why the buffer is not exactly one batch."""
+    available = len(buf)
+    if available <= MAGIC_AT:
+        raise invalid("Produce requests must have exactly one record batch")
+    magic = buf[MAGIC_AT]
+    if magic < MAGIC:
+        raise invalid(f"Produce requests may only contain record batches with magic version {MAGIC}: {magic}")
+    header = read_batch_header(buf)
+    if header.size > available:
+        raise invalid(f"Produce requests must have exactly one record batch: of {header.size} bytes {available} came")
+    if header.size < available:
+        raise invalid("Produce requests must have exactly one record batch: bytes follow the first")
+
+
+def _check_crc(buf: Buffer, pos: int, header: BatchHeader) -> None:
+    if not crc_is_valid(buf, pos, header):
+        raise corrupt(f"Record is corrupt (stored crc = {header.crc} is not that of its bytes)")
+
+
+def _check_client_header(header: BatchHeader) -> None:
+    """Refuse what a header alone shows to be unsound in a client's batch."""
+    count = header.record_count
+    if header.base_offset != 0:
+        raise invalid(f"The baseOffset of the record batch in the append should be 0, but it is {header.base_offset}")
+    if header.last_offset_delta < 0:
+        raise invalid(f"Batch has an invalid offset range: [0, {header.last_offset_delta}]")
+    if count <= 0:
+        raise invalid(f"Invalid reported count for record batch: {count}")
+    if count != header.last_offset_delta + 1:
+        raise invalid(f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count}")
+    if header.producer_id > NO_PRODUCER_ID and header.base_sequence < 0:
+        raise invalid(
+            f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
+        )
+    if header.attributes & ~CLIENT_ATTRIBUTES:
+        _refuse_attributes(header)
+    if header.attributes & Attributes.CODEC > Codec.ZSTD:
+        _ = header.codec  # raises, with the text that every reader of the codec gives
+
+
+def _refuse_attributes(header: BatchHeader) -> None:
+    """Refuse the bits that are the broker's to set; bits without a meaning pass, as in Kafka."""
+    if header.is_control:
+        raise invalid("Clients are not allowed to write control records")
+    if header.delete_horizon is not None:
+        raise invalid("Clients are not allowed to set a delete horizon")
+    if header.is_log_append_time:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime.",
+        )
+
+
+def _check_records(buf: Buffer, header: BatchHeader, rules: BatchRules, now_ms: int) -> int:
+    """Walk the records and apply the topic's rules; return the largest timestamp."""
+    if header.attributes & Attributes.CODEC:
+        payload: bytes | memoryview = records_payload(buf, 0, header, limit=rules.decompressed_bytes_max)
+    else:
+        payload = memoryview(buf)[BATCH_OVERHEAD:]
+    least, most, keyless = walk_records(payload, 0, header.record_count)
+    base = header.base_timestamp
+    bad_time = not rules.log_append_time and (
+        now_ms - (base + least) > rules.timestamp_before_max_ms or base + most - now_ms > rules.timestamp_after_max_ms
+    )
+    if bad_time or (rules.require_keys and keyless >= 0):
+        _refuse_records(buf, header, rules, now_ms)
+    return base + most
+
+
+def _refuse_records(buf: Buffer, header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
+    """Raise with every record that breaks a rule named; returns where none does (records without a timestamp may)."""
+    errors: list[tuple[int, str]] = []
+    bad_time = False
+    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    for index, record in enumerate(iter_batch_records(buf, 0, header, limit=rules.decompressed_bytes_max)):
+        if rules.require_keys and record.key is None:
+            errors.append((index, "Compacted topic cannot accept message without key"))
+        elif rules.log_append_time or record.timestamp == NO_TIMESTAMP or earliest <= record.timestamp <= latest:
+            continue
+        else:
+            bad_time = True
+            reason = f"Timestamp {record.timestamp} of message with offset {index} is out of range. "
+            errors.append((index, reason + f"The timestamp should be within [{earliest}, {latest}]"))
+    if bad_time:
+        message = "One or more records have been rejected due to invalid timestamp"
+        raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, message, tuple(errors))
+    if errors:
+        shown = "; ".join(reason for _, reason in errors[:3])
+        message = f"One or more records have been rejected due to {len(errors)} record errors in total, at most three: "
+        raise RecordsRefused(ErrorCode.INVALID_RECORD, message + shown, tuple(errors))

@@ -1,0 +1,164 @@
+"""Columns into record batches: the bytes between keys and values for all records at once, and a batch's header around them.
+
+A record is a prefix (length, attributes, deltas, key length), its key, a middle (value length), its value and its headers.
+Prefixes and middles are written here as columns of their own, by numpy; whoever holds the keys and values joins the five
+element by element, and cuts the result into batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ottla.wire.batch import (
+    ATTRIBUTES_AT,
+    BATCH_OVERHEAD,
+    CRC_AT,
+    HEADER,
+    LENGTH_END,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Buffer,
+)
+from ottla.wire.checksum import crc32c
+from ottla.wire.compression import Codec, compress
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Lengths = NDArray[np.int64]
+
+__all__ = ["BytesColumn", "frame_records", "hash_keys", "pack_batch", "varint_column"]
+
+NULL = -1
+MURMUR_SEED = np.uint32(0x9747B28C)
+MURMUR_FACTOR = np.uint32(0x5BD1E995)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BytesColumn:
+    """Byte strings one behind the other: row i is `data[offsets[i]:offsets[i + 1]]`."""
+
+    data: bytes
+    offsets: NDArray[np.int32]
+
+
+def pack_batch(
+    records: Buffer,
+    *,
+    count: int,
+    timestamp_ms: int,
+    codec: Codec = Codec.NONE,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+) -> bytearray:
+    """Return a batch around `count` encoded records, all of one timestamp, compressed if a codec is named."""
+    payload = records if codec is Codec.NONE else compress(codec, records)
+    batch = bytearray(BATCH_OVERHEAD + len(payload))
+    HEADER.pack_into(
+        *(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, int(codec), count - 1),
+        *(timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, count),
+    )
+    batch[BATCH_OVERHEAD:] = payload
+    with memoryview(batch) as view:
+        batch[CRC_AT:ATTRIBUTES_AT] = crc32c(view[ATTRIBUTES_AT:]).to_bytes(4, "big")
+    return batch
+
+
+def frame_records(
+    *, key_lengths: Lengths | None, value_lengths: Lengths, offset_deltas: Lengths, header_lengths: Lengths | None
+) -> tuple[BytesColumn, BytesColumn | None]:
+    """Return every record's prefix and middle; lengths are -1 for null, timestamps all the batch's own.
+
+    Without keys the prefix holds the middle too, and the second is None. `header_lengths` count the header count's varint;
+    None means that every record ends with a header count of zero.
+    """
+    zero = np.zeros((len(value_lengths), 2), np.uint8)  # attributes, timestamp delta
+    deltas = _varints(offset_deltas)
+    keys = _varints(np.full_like(value_lengths, NULL) if key_lengths is None else key_lengths)
+    values = _varints(value_lengths)
+    body = 2 + deltas.sizes + keys.sizes + values.sizes + np.maximum(value_lengths, 0)
+    body += 1 if header_lengths is None else header_lengths
+    if key_lengths is None:
+        return _join(_varints(body), zero, deltas, keys, values), None
+    body += np.maximum(key_lengths, 0)
+    return _join(_varints(body), zero, deltas, keys), _join(values)
+
+
+def varint_column(values: Lengths) -> BytesColumn:
+    """Return each value's zigzag varint."""
+    return _join(_varints(values))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Varints:
+    """Varints as rows of a matrix, each as wide as the longest, and how many bytes of its row each one takes."""
+
+    rows: NDArray[np.uint8]
+    sizes: NDArray[np.int64]
+
+
+def _varints(values: Lengths) -> _Varints:
+    raw = ((values << 1) ^ (values >> 63)).astype(np.uint64)
+    width = max(1, -(-int(raw.max(initial=0)).bit_length() // 7))
+    rows = np.empty((len(raw), width), np.uint8)
+    sizes = np.ones(len(raw), np.int64)
+    for index in range(width):
+        rest = raw >> np.uint64(7)
+        longer = rest > 0
+        rows[:, index] = (raw & np.uint64(0x7F)) | (longer.astype(np.uint64) << np.uint64(7))
+        if index + 1 < width:
+            sizes += longer
+        raw = rest
+    return _Varints(rows, sizes)
+
+
+def _join(*parts: _Varints | NDArray[np.uint8]) -> BytesColumn:
+    """Lay the parts of each row one behind the other, leaving out what its varints do not fill."""
+    matrices = [part.rows if isinstance(part, _Varints) else part for part in parts]
+    matrix = np.hstack(matrices)
+    kept = [
+        np.arange(part.rows.shape[1]) < part.sizes[:, None]
+        if isinstance(part, _Varints)
+        else np.ones(part.shape, np.bool_)
+        for part in parts
+    ]
+    keep = np.hstack(kept)
+    offsets = np.zeros(len(matrix) + 1, np.int32)
+    np.cumsum(keep.sum(axis=1), out=offsets[1:])
+    if int(offsets[-1]) == matrix.size:
+        return BytesColumn(matrix.tobytes(), offsets)
+    return BytesColumn(matrix[keep].tobytes(), offsets)
+
+
+def hash_keys(data: Buffer, offsets: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return Kafka's murmur2 of each key, without its sign: modulo the partition count it is the default partition."""
+    octets = np.frombuffer(data, np.uint8)
+    starts = offsets[:-1].astype(np.int64)
+    lengths = offsets[1:].astype(np.int64) - starts
+    hashed = MURMUR_SEED ^ lengths.astype(np.uint32)
+    if octets.size >= 4:
+        words = np.ndarray((octets.size - 3,), "<u4", octets, 0, (1,))  # the word at every byte, aligned or not
+        counts = lengths >> 2
+        for turn in range(int(counts.max(initial=0))):
+            rows = np.flatnonzero(counts > turn)
+            mixed = words[starts[rows] + 4 * turn] * MURMUR_FACTOR
+            mixed ^= mixed >> np.uint32(24)
+            mixed *= MURMUR_FACTOR
+            hashed[rows] = hashed[rows] * MURMUR_FACTOR ^ mixed
+    tails = starts + (lengths & ~3)
+    left = lengths & 3
+    for index in (2, 1, 0):
+        rows = np.flatnonzero(left > index)
+        hashed[rows] ^= octets[tails[rows] + index].astype(np.uint32) << np.uint32(8 * index)
+    rows = np.flatnonzero(left)
+    hashed[rows] *= MURMUR_FACTOR
+    hashed ^= hashed >> np.uint32(13)
+    hashed *= MURMUR_FACTOR
+    hashed ^= hashed >> np.uint32(15)
+    return (hashed & np.uint32(0x7FFFFFFF)).astype(np.int32)

@@ -1,0 +1,51 @@
+"""The hand-written hot path of the wire: Produce and Fetch, and whether this process runs it compiled."""
+
+from __future__ import annotations
+
+from ottla.wire import hot_fetch, hot_primitives, hot_produce, record_walk
+from ottla.wire.hot_fetch import (
+    Fetch,
+    FetchedPartition,
+    FetchedTopic,
+    FetchPartition,
+    FetchTopic,
+    ForgottenTopic,
+    read_fetch_request,
+    write_fetch_response,
+)
+from ottla.wire.hot_produce import (
+    NodeEndpoint,
+    Produce,
+    ProducedPartition,
+    ProducedTopic,
+    ProducePartition,
+    ProduceTopic,
+    read_produce_request,
+    write_produce_response,
+)
+
+__all__ = [
+    "Fetch",
+    "FetchPartition",
+    "FetchTopic",
+    "FetchedPartition",
+    "FetchedTopic",
+    "ForgottenTopic",
+    "NodeEndpoint",
+    "Produce",
+    "ProducePartition",
+    "ProduceTopic",
+    "ProducedPartition",
+    "ProducedTopic",
+    "build_mode",
+    "read_fetch_request",
+    "read_produce_request",
+    "write_fetch_response",
+    "write_produce_response",
+]
+
+
+def build_mode() -> str:
+    """Return `compiled` where every hot module of this room runs as machine code, else `pure`."""
+    modules = (hot_fetch, hot_primitives, hot_produce, record_walk)
+    return "pure" if any((module.__file__ or "").endswith(".py") for module in modules) else "compiled"

@@ -1,0 +1,112 @@
+"""Work off the loop: threads, a worker process, and that it never outlives its broker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.broker import ThreadsAndProcess
+from ottla.wire import RecordsRefused
+
+GONE_SECONDS_MAX = 20
+
+
+def refuse() -> None:
+    """Raise what has to survive the way back from another process."""
+    raise RecordsRefused(ErrorCode.INVALID_RECORD, "no", ((3, "why"),))
+
+
+def test_work_is_done_elsewhere_and_its_result_comes_back() -> None:
+    async def test() -> None:
+        offload = ThreadsAndProcess()
+        try:
+            assert await offload.thread(os.getpid) == os.getpid()
+            worker = await offload.process(os.getpid)
+            assert worker != os.getpid()
+            assert await offload.process(os.getpid) == worker
+        finally:
+            offload.close()
+
+    asyncio.run(test())
+
+
+def test_long_work_has_a_process_of_its_own_of_low_priority() -> None:
+    async def test() -> None:
+        offload = ThreadsAndProcess()
+        try:
+            worker, cleaner = await asyncio.gather(offload.process(os.getpid), offload.background(os.getpid))
+            assert len({worker, cleaner, os.getpid()}) == 3
+            assert await offload.background(os.nice, 0) == os.nice(0) + 10
+            os.kill(cleaner, signal.SIGKILL)
+            assert await offload.background(os.getpid) != cleaner
+        finally:
+            offload.close()
+
+    asyncio.run(test())
+
+
+def test_an_error_of_the_worker_comes_back_as_it_was_raised() -> None:
+    import pickle
+
+    with pytest.raises(RecordsRefused) as caught:
+        refuse()
+    returned = pickle.loads(pickle.dumps(caught.value))
+    assert (returned.code, returned.message) == (ErrorCode.INVALID_RECORD, "no")
+    assert returned.record_errors == ((3, "why"),)
+    plain = pickle.loads(pickle.dumps(KafkaError(ErrorCode.CORRUPT_MESSAGE)))
+    assert plain.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_worker_that_died_is_replaced() -> None:
+    async def test() -> None:
+        offload = ThreadsAndProcess()
+        try:
+            worker = await offload.process(os.getpid)
+            os.kill(worker, signal.SIGKILL)
+            assert await offload.process(os.getpid) != worker
+        finally:
+            offload.close()
+
+    asyncio.run(test())
+
+
+HOLDER = """
+import asyncio, os
+from ottla.broker import ThreadsAndProcess
+
+async def main():
+    offload = ThreadsAndProcess()
+    print(await offload.process(os.getpid), flush=True)
+    await asyncio.sleep(60)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_a_worker_ends_with_a_broker_that_is_killed() -> None:
+    broker = subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True)
+    assert broker.stdout is not None
+    worker = int(broker.stdout.readline())
+    broker.kill()
+    broker.wait()
+    broker.stdout.close()
+    deadline = time.monotonic() + GONE_SECONDS_MAX
+    while _runs(worker):
+        assert time.monotonic() < deadline, "the worker outlived its broker"
+        time.sleep(0.02)
+
+
+def _runs(process_id: int) -> bool:
+    try:
+        with open(f"/proc/{process_id}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,262 @@
+"""Produce over a socket: every version, every refusal, and what each leaves in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ottla.base import ErrorCode
+from ottla.wire import Codec, iter_batches, iter_records, stamp_batch
+from tests.broker.node_client import NOW_MS, NodeClient, batch, run, running_node
+
+WEEK_MS = 7 * 86_400_000
+
+
+async def values(client: NodeClient, topic: str) -> list[bytes | None]:
+    answer = await client.fetch(topic, 0)
+    return [record.value for record in iter_records(answer.records)] if answer.records else []
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_every_version_appends_and_says_where(tmp_path: Path, version: int) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t")
+            first = await client.produce("t", batch(b"a", b"b"), version=version)
+            second = await client.produce("t", batch(b"c"), version=version, acks=1)
+            assert (first.error_code, first.base_offset) == (0, 0)
+            assert (second.error_code, second.base_offset) == (0, 2)
+            assert second.log_append_time_ms == -1
+            if version >= 5:
+                assert second.log_start_offset == 0
+            assert await values(client, "t") == [b"a", b"b", b"c"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_is_kept_as_it_was_sent(tmp_path: Path, codec: Codec) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t")
+            sent = batch(*[b"v%d" % n for n in range(100)], codec=codec)
+            await client.produce("t", sent)
+            kept = bytearray((await client.fetch("t", 0)).records)
+            stamp_batch(kept, 0, 0, 0)
+            expected = bytearray(sent)
+            stamp_batch(expected, 0, 0, 0)
+            assert kept == expected
+
+    run(test)
+
+
+def test_a_topic_with_a_codec_of_its_own_recompresses(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t", compression_type="zstd")
+            sent = [b"same text again and again"] * 50
+            client.send(client.produce_request("t", batch(*sent)), 12)
+            client.send(client.produce_request("t", batch(b"last", codec=Codec.ZSTD)), 12)
+            first = await client.receive(client.produce_request("t", b""), 12)
+            second = await client.receive(client.produce_request("t", b""), 12)
+            assert first.responses[0].partition_responses[0].base_offset == 0
+            assert second.responses[0].partition_responses[0].base_offset == 50
+            answer = await client.fetch("t", 0)
+            assert [header.codec for header, _ in iter_batches(answer.records)] == [Codec.ZSTD, Codec.ZSTD]
+            assert await values(client, "t") == [*sent, b"last"]
+
+    run(test)
+
+
+def test_nothing_is_answered_to_acks_0(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t")
+            client.send(client.produce_request("t", batch(b"quiet"), acks=0), 12)
+            assert await values(client, "t") == [b"quiet"]  # the next answer is the Fetch's
+
+    run(test)
+
+
+def test_an_error_at_acks_0_closes_the_connection(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            client.send(client.produce_request("missing", batch(b"lost"), acks=0), 12)
+            with pytest.raises(asyncio.IncompleteReadError):
+                await client.frame()
+
+    run(test)
+
+
+@pytest.mark.parametrize("acks", [2, -2, 100])
+def test_other_acks_are_refused(tmp_path: Path, acks: int) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t")
+            answer = await client.produce("t", batch(b"x"), acks=acks)
+            assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+            assert await values(client, "t") == []
+
+    run(test)
+
+
+def test_unknown_topics_are_refused_by_name_and_by_id(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t")
+            assert (await client.produce("t", batch(b"x"), index=7)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            client.topic_ids["gone"] = b"x" * 16
+            by_name = await client.produce("gone", batch(b"x"), version=12)
+            by_id = await client.produce("gone", batch(b"x"), version=13)
+            assert by_name.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert by_id.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    run(test)
+
+
+def bad_crc() -> bytes:
+    damaged = bytearray(batch(b"payload"))
+    damaged[-1] ^= 1
+    return bytes(damaged)
+
+
+def with_byte(at: int, value: int) -> bytes:
+    changed = bytearray(batch(b"payload"))
+    changed[at] = value
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("records", "codes"),
+    [
+        (None, {ErrorCode.INVALID_RECORD}),
+        (b"", {ErrorCode.INVALID_RECORD}),
+        (b"short", {ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE}),
+        (bad_crc(), {ErrorCode.CORRUPT_MESSAGE}),
+        (with_byte(16, 1), {ErrorCode.INVALID_RECORD}),
+        (with_byte(16, 3), {ErrorCode.CORRUPT_MESSAGE}),
+        (batch(b"a") + batch(b"b"), {ErrorCode.INVALID_RECORD}),
+        (batch(b"a")[:-3], {ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE}),
+    ],
+)
+def test_what_is_no_sound_batch_is_refused_and_leaves_nothing(
+    tmp_path: Path, records: bytes | None, codes: set[ErrorCode]
+) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t")
+            answer = await client.produce("t", records)
+            assert ErrorCode(answer.error_code) in codes
+            assert answer.error_message
+            good = await client.produce("t", batch(b"good"))
+            assert (good.error_code, good.base_offset) == (0, 0)
+
+    run(test)
+
+
+def test_a_batch_over_max_message_bytes_is_too_large(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t", max_message_bytes="200")
+            answer = await client.produce("t", batch(b"x" * 300))
+            assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+            assert (await client.produce("t", batch(b"x" * 50))).error_code == 0
+
+    run(test)
+
+
+def test_a_transactional_batch_is_refused_without_a_transactional_id_and_without_a_transaction(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t")
+            records = batch(b"x", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+            unnamed = await client.produce("t", records)
+            assert unnamed.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            named = client.produce_request("t", records).replace(transactional_id="mine")
+            answer = (await client.ask(named)).responses[0].partition_responses[0]
+            assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS  # there is no coordinator to ask
+            plain = client.produce_request("t", batch(b"x")).replace(transactional_id="mine")
+            assert (await client.ask(plain)).responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    run(test)
+
+
+def test_internal_topics_are_not_for_clients(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("__consumer_offsets")
+            answer = await client.produce("__consumer_offsets", batch(b"x"))
+            assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    run(test)
+
+
+def test_a_duplicate_is_answered_with_its_first_offset(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t")
+            first = batch(b"a", b"b", producer_id=9, producer_epoch=0, base_sequence=0)
+            second = batch(b"c", producer_id=9, producer_epoch=0, base_sequence=2)
+            gap = batch(b"e", producer_id=9, producer_epoch=0, base_sequence=9)
+            assert (await client.produce("t", first)).base_offset == 0
+            assert (await client.produce("t", second)).base_offset == 2
+            again = await client.produce("t", first)
+            assert (again.error_code, again.base_offset) == (0, 0)
+            assert (await client.produce("t", gap)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            assert await values(client, "t") == [b"a", b"b", b"c"]
+
+    run(test)
+
+
+def test_log_append_time_stamps_the_batch_and_tells_the_client(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t", message_timestamp_type="LogAppendTime")
+            answer = await client.produce("t", batch(b"a", b"b", timestamp=5))
+            assert answer.log_append_time_ms > NOW_MS
+            fetched = await client.fetch("t", 0)
+            assert {record.timestamp for record in iter_records(fetched.records)} == {answer.log_append_time_ms}
+
+    run(test)
+
+
+def test_timestamps_out_of_bounds_are_refused_record_by_record(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t", message_timestamp_after_max_ms="1000")
+            answer = await client.produce("t", batch(b"a", b"b", timestamp=NOW_MS + 100 * 365 * 86_400_000))
+            assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+            assert [each.batch_index for each in answer.record_errors] == [0, 1]
+            await client.create("old", message_timestamp_before_max_ms=str(WEEK_MS))
+            assert (await client.produce("old", batch(b"a"))).error_code == ErrorCode.INVALID_TIMESTAMP
+
+    run(test)
+
+
+def test_a_compacted_topic_needs_keys(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t", cleanup_policy="compact")
+            answer = await client.produce("t", batch(b"a", b"b"))
+            assert answer.error_code == ErrorCode.INVALID_RECORD
+            assert len(answer.record_errors) == 2
+
+    run(test)
+
+
+def test_flush_messages_is_durable_before_the_answer(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t", flush_messages="1")
+            for number in range(5):
+                client.send(client.produce_request("t", batch(b"%d" % number)), 12)
+            offsets = []
+            for _ in range(5):
+                answer = await client.receive(client.produce_request("t", b""), 12)
+                offsets.append(answer.responses[0].partition_responses[0].base_offset)
+            assert offsets == [0, 1, 2, 3, 4]
+            assert await values(client, "t") == [b"0", b"1", b"2", b"3", b"4"]
+
+    run(test)

@@ -1,0 +1,117 @@
+"""The doctor: what is well is said, and each classic mistake is named with what to do."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.cli.doctor_cluster import _clock, _disk, _partitions
+from ottla.cli.findings import Status
+from ottla.client import Cluster
+from ottla.client.addresses import Address
+from ottla.client.cluster import Node, Partition, Topic
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsResult
+from tests.cli.conftest import Run
+from tests.server import running_server
+
+
+@pytest.fixture(autouse=True)
+def no_contexts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("OTTLA_BOOTSTRAP_SERVERS", raising=False)
+
+
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+def found(run: Run, arguments: str) -> dict[str, dict[str, str]]:
+    """Return the gravest finding of each check, by its name."""
+    rows = json.loads(run(f"doctor -o json {arguments}").out)
+    return {row["check"]: row for row in sorted(rows, key=lambda row: ["ok", "warn", "fail"].index(row["status"]))}
+
+
+def test_a_sound_broker_passes_every_check(run: Run, tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        outcome = run(f"doctor --bootstrap-server {server.bootstrap}")
+        assert outcome.code == 0, outcome.out
+        rows = found(run, f"--bootstrap-server {server.bootstrap}")
+    assert {name for name, row in rows.items() if row["status"] == "fail"} == set()
+    assert rows.keys() >= {"cluster", "bootstrap", "advertised", "brokers", "quorum", "clock", "replication", "disk"}
+    assert all(row["remedy"] for row in rows.values() if row["status"] != "ok")
+
+
+def test_an_advertised_name_that_nobody_knows_is_explained(run: Run, tmp_path: Path) -> None:
+    advertised = "advertised.listeners=PLAINTEXT://broker-of-a-container.invalid:9092"
+    with running_server(tmp_path, overrides=[advertised]) as server:
+        row = found(run, f"--bootstrap-server {server.bootstrap}")["advertised"]
+        assert run(f"doctor --bootstrap-server {server.bootstrap}").code == 1
+    assert row["status"] == "fail"
+    assert "broker-of-a-container.invalid:9092, its name does not resolve" in row["said"]
+    assert "advertised.listeners" in row["remedy"]
+
+
+def test_an_advertised_port_that_leads_nowhere_is_explained(run: Run, tmp_path: Path, free_port: int) -> None:
+    advertised = f"advertised.listeners=PLAINTEXT://127.0.0.1:{free_port}"
+    with running_server(tmp_path, overrides=[advertised]) as server:
+        row = found(run, f"--bootstrap-server {server.bootstrap}")["advertised"]
+    assert (row["status"], "refused" in row["said"]) == ("fail", True)
+
+
+def test_two_clusters_under_one_address_are_told_apart(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with running_server(tmp_path / "a") as other:
+        advertised = f"advertised.listeners=PLAINTEXT://{other.bootstrap}"
+        with running_server(tmp_path / "b", overrides=[advertised]) as server:
+            row = found(run, f"--bootstrap-server {server.bootstrap}")["advertised"]
+    assert (row["status"], "another cluster answers" in row["said"]) == ("fail", True)
+
+
+def test_nobody_there_ends_with_what_to_do(run: Run) -> None:
+    outcome = run("doctor --bootstrap-server 127.0.0.1:1")
+    assert outcome.code == 1
+    assert "fail  bootstrap" in outcome.out and "ottla server start" in outcome.out
+
+
+def test_what_does_not_speak_the_protocol_is_said_to(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        impatient = f"--bootstrap-server 127.0.0.1:{listener.getsockname()[1]}"
+        listener.close()
+        assert found(run, impatient)["bootstrap"]["status"] == "fail"
+
+
+def cluster(*, leader: int, in_sync: tuple[int, ...]) -> Cluster:
+    partition = Partition(0, leader, 0, (1, 2), in_sync)  # type: ignore[arg-type]
+    node = Node(1, Address("a", 1))  # type: ignore[arg-type]
+    return Cluster({1: node}, {"t": Topic("t", b"", {0: partition})})  # type: ignore[arg-type, dict-item]
+
+
+@pytest.mark.parametrize(
+    ("view", "status"),
+    [
+        (cluster(leader=1, in_sync=(1, 2)), Status.OK),
+        (cluster(leader=1, in_sync=(1,)), Status.WARN),
+        (cluster(leader=-1, in_sync=(1,)), Status.FAIL),
+    ],
+)
+def test_partitions_are_judged_by_leader_and_copies(view: Cluster, status: Status) -> None:
+    (finding,) = _partitions(view)
+    assert (finding.status, bool(finding.remedy)) == (status, status is not Status.OK)
+
+
+@pytest.mark.parametrize(("theirs", "status"), [(100_010, Status.OK), (94_000, Status.WARN), (107_000, Status.WARN)])
+def test_a_clock_that_is_seconds_off_is_named(theirs: int, status: Status) -> None:
+    assert _clock(theirs, 100_000, 100_020).status is status
+
+
+@pytest.mark.parametrize(("usable", "status"), [(50, Status.OK), (5, Status.WARN), (1, Status.FAIL)])
+def test_a_disk_that_fills_up_is_named(usable: int, status: Status) -> None:
+    assert _disk("b", DescribeLogDirsResult(total_bytes=100, usable_bytes=usable)).status is status

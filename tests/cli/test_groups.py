@@ -1,0 +1,60 @@
+"""Consuming as a member of a group: positions are the group's, and what was printed is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import peer
+from tests.cli.conftest import Run
+from tests.server import running_server
+
+PORT = 22024
+
+
+@pytest.fixture(
+    params=[
+        "ottla",
+        pytest.param("kafka", marks=pytest.mark.peer),
+    ]
+)
+def cluster(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A broker that the commands mean, and a topic `t` with the records 0 to 5."""
+    if request.param == "ottla":
+        with running_server(tmp_path, overrides=["group.initial.rebalance.delay.ms=0"]) as server:
+            monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", server.bootstrap)
+            yield
+    else:
+        with peer.running_broker(tmp_path, PORT):
+            monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", f"127.0.0.1:{PORT}")
+            yield
+
+
+def test_a_group_goes_on_where_it_stopped(run: Run, cluster: None) -> None:
+    assert run("produce t", "0\n1\n2\n3\n4\n5\n").code == 0
+    limits = "--group g --timeout-ms 20000"
+    assert run(f"console-consumer --topic t --from-beginning --max-messages 2 {limits}").out == "0\n1\n"
+    assert run(f"console-consumer --topic t --from-beginning --max-messages 2 {limits}").out == "2\n3\n"
+    assert run(f"consume t -n 1 {limits} -f '%o:%v\\n'").out == "4:4\n"
+    assert run(f"console-consumer --include 't|u' --max-messages 1 {limits}").out == "5\n"
+    assert run("consume t -n 1 --group another --timeout-ms 20000").out == "0\n"
+    assert "misspelt" in run("consume misspelt --group another --timeout-ms 3000").err
+    assert "misspelt" not in run("topics --list").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("console-consumer --topic t --group g --command-property group.id=h", "do not match"),
+        ("console-consumer --topic t --from-beginning --command-property auto.offset.reset=latest", "--from-beginning"),
+        ("consume t --group g --tail 1", "--group goes with none of"),
+        ("consume t --group g --property default.api.timeout.ms=100", "127.0.0.1:1 refused the connection"),
+    ],
+)
+def test_a_mistake_is_named(run: Run, monkeypatch: pytest.MonkeyPatch, arguments: str, said: str) -> None:
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    found = run(arguments)
+    assert found.code == 1
+    assert said in found.err and "Traceback" not in found.err

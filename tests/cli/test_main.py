@@ -1,0 +1,123 @@
+"""The front door: help, version, errors and exit codes, and how little it imports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla import __version__
+from ottla.base import KafkaError
+from ottla.cli.group_reset import from_file
+from ottla.cli.main import NOUNS, build_kind
+from ottla.wire import build_mode
+from tests.cli.conftest import Run
+
+HEAVY = {"asyncio", "typing_extensions", "ssl", "confluent_kafka", "numpy", "pyspark", "rich", "argparse", "ottla.wire"}
+
+
+def test_help_lists_every_noun(run: Run) -> None:
+    found = run("--help")
+    assert found.code == 0
+    for noun in NOUNS:
+        assert found.out.count(f"\n  {noun} ") == 1
+
+
+def test_a_word_that_is_nearly_a_noun_is_recognised(run: Run) -> None:
+    assert run("topic --list").err == "ottla: topic is not a noun; did you mean topics? `ottla --help` lists them\n"
+
+
+def test_version_says_compiled_or_pure(run: Run) -> None:
+    found = run("--version")
+    assert found.code == 0
+    assert found.out in {f"ottla {__version__} (compiled)\n", f"ottla {__version__} (pure)\n"}
+
+
+def test_version_agrees_with_what_runs() -> None:
+    assert build_kind() == build_mode()
+
+
+def test_help_and_version_import_next_to_nothing() -> None:
+    for option in ("--help", "--version"):
+        code = (
+            "import sys; from ottla.cli.main import main; main([sys.argv[1]]); "
+            "import json; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+        )
+        found = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)
+        assert not HEAVY & set(json.loads(found.stderr)), option
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["nonsense", "topics --bootstrap-server nowhere --list", "get-offsets --bootstrap-server 127.0.0.1:1 --topic ["],
+)
+def test_a_mistake_is_one_line_and_exit_code_1(run: Run, arguments: str) -> None:
+    found = run(arguments)
+    assert found.code == 1
+    assert len((found.out + found.err).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "topics --bootstrap-server 127.0.0.1:1 --list",
+        "get-offsets --bootstrap-server 127.0.0.1:1",
+        "log-dirs --bootstrap-server 127.0.0.1:1 --describe",
+        "console-producer --bootstrap-server 127.0.0.1:1 --topic t",
+        "console-consumer --bootstrap-server 127.0.0.1:1 --topic t",
+    ],
+)
+def test_an_unreachable_broker_is_named_in_one_line(run: Run, tmp_path: Path, arguments: str) -> None:
+    impatient = tmp_path / "client.properties"
+    impatient.write_text("default.api.timeout.ms=100\nmax.block.ms=100\nretry.backoff.ms=10\n")
+    found = run(f"{arguments} --command-config {impatient}")
+    assert found.code == 1
+    said = [line for line in (found.out + found.err).splitlines() if "127.0.0.1:1 refused the connection" in line]
+    assert len(said) == 1
+    assert "Traceback" not in found.err
+
+
+def test_a_protected_connection_is_never_opened_in_the_clear(run: Run, tmp_path: Path) -> None:
+    protected = tmp_path / "client.properties"
+    protected.write_text("security.protocol=SSL\n")
+    found = run(f"topics --bootstrap-server 127.0.0.1:1 --list --command-config {protected}")
+    assert found.code == 1
+    assert "security.protocol" in found.out + found.err
+
+
+def test_a_missing_file_is_named(run: Run) -> None:
+    found = run("topics --bootstrap-server 127.0.0.1:1 --list --command-config /nowhere/client.properties")
+    assert found.code == 1
+    assert "/nowhere/client.properties" in found.err and len(found.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "delete-records --offset-json-file {}",
+        "producer-perf-test --topic t --num-records 1 --throughput -1 --payload-file {} --payload-delimiter ''",
+        "dump-log --files {}",
+        "storage info -c {}/nothing",
+    ],
+)
+def test_a_file_that_is_not_what_it_should_be_leaves_no_stack_trace(run: Run, tmp_path: Path, arguments: str) -> None:
+    path = tmp_path / "rubbish"
+    path.write_bytes(bytes(range(128, 256)) + b"\n")
+    found = run(arguments.format(path))
+    assert "Traceback" not in found.err and (found.err or "unknown file" in found.out)
+
+
+def test_offsets_to_reset_are_not_read_from_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "rubbish"
+    path.write_bytes(b"\x80\x81\n")
+    with pytest.raises(KafkaError, match="line 1: topic,partition,offset or group,topic,partition,offset is expected"):
+        from_file(str(path), "group")
+
+
+def test_a_terminal_that_is_not_utf8_gets_a_question_mark() -> None:
+    command = [sys.executable, "-m", "ottla.cli.main", "topics", "--help"]
+    found = subprocess.run(command, capture_output=True, env={"PYTHONIOENCODING": "ascii"}, check=True)
+    assert b"--bootstrap-server HOST:PORT,?" in found.stdout

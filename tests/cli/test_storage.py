@@ -1,0 +1,97 @@
+"""`ottla storage`: identities, log directories before and after their formatting, and what versions mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.base import parse_uuid
+from ottla.cli.feature_levels import METADATA_VERSIONS, feature_levels, metadata_version_of, name_of
+from tests.cli.conftest import Run
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+
+
+def settings(folder: Path) -> Path:
+    path = folder / "server.properties"
+    path.write_text(f"log.dirs={folder / 'a'},{folder / 'b'}\n")
+    return path
+
+
+def test_random_identifiers_are_ones_that_format_takes(run: Run, tmp_path: Path) -> None:
+    texts = {run("storage random-uuid").out.strip() for _ in range(20)}
+    assert len(texts) == 20
+    for text in texts:
+        parse_uuid(text)
+        assert not text.startswith("-")
+    assert run(f"storage format -t {texts.pop()} -c {settings(tmp_path)}").code == 0
+
+
+def test_info_says_what_is_missing_what_is_there_and_whose_it_is(run: Run, tmp_path: Path) -> None:
+    path = settings(tmp_path)
+    before = run(f"storage info -c {path}")
+    assert (before.code, before.out) == (
+        1,
+        f"Found problems:\n  {tmp_path / 'a'} does not exist\n  {tmp_path / 'b'} does not exist\n\n",
+    )
+    (tmp_path / "a").mkdir()
+    half = run(f"storage info -c {path}")
+    assert (half.code, half.out) == (
+        1,
+        f"Found log directory:\n  {tmp_path / 'a'}\n\n"
+        f"Found problems:\n  {tmp_path / 'a'} is not formatted.\n  {tmp_path / 'b'} does not exist\n\n",
+    )
+    formatted = run(f"storage format -t {CLUSTER_ID} -c {path} --standalone")
+    assert formatted.code == 0
+    assert f"Formatting data directory {tmp_path / 'b'} with metadata.version 4.3-IV0.\n" in formatted.out
+    after = run(f"storage info -c {path}")
+    assert after.code == 0
+    head = (
+        f"Found log directories:\n  {tmp_path / 'a'}\n  {tmp_path / 'b'}\n\nFound metadata: {{cluster.id={CLUSTER_ID}, "
+    )
+    assert after.out.startswith(head) and after.out.endswith("node.id=1, version=1}\n\n")
+    again = run(f"storage format -t {CLUSTER_ID} -c {path} --standalone")
+    assert (again.code, again.out) == (1, "")
+    assert again.err.startswith(f"Log directory {tmp_path / 'a'} is already formatted. ")
+    ignored = run(f"storage format -t {CLUSTER_ID} -c {path} --standalone -g")
+    assert (ignored.code, ignored.out) == (0, "All of the log directories are already formatted.\n")
+
+
+def test_a_directory_of_another_cluster_is_a_problem(run: Run, tmp_path: Path) -> None:
+    path = settings(tmp_path)
+    assert run(f"storage format -t {CLUSTER_ID} -c {path}").code == 0
+    meta = tmp_path / "b" / "meta.properties"
+    meta.write_text(meta.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAQ"))
+    found = run(f"storage info -c {path}")
+    assert found.code == 1
+    assert f"Found problem:\n  {tmp_path / 'b'} belongs to another cluster or node: " in found.out
+
+
+def test_versions_map_to_levels_and_back(run: Run) -> None:
+    for name in METADATA_VERSIONS:
+        assert name_of(metadata_version_of(name)) == name
+    assert run("storage version-mapping -r 3.9").out == run("features version-mapping --release-version 3.9").out
+    assert feature_levels("4.1", []) == {
+        "metadata.version": 27,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "transaction.version": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("features", "code", "said"),
+    [
+        ("-f transaction.version=2", 0, "transaction.version=2 has no dependencies."),
+        ("-f metadata.version=30", 0, "metadata.version=30 (4.3-IV0) has no dependencies."),
+        ("-f eligible.leader.replicas.version=1", 0, "    metadata.version=23 (4.0-IV1)"),
+        ("-f metadata.version=99", 1, "Unknown metadata.version 99"),
+        ("-f nonsense=1", 1, "Unknown feature: nonsense"),
+        ("", 1, "argument --feature/-f is required"),
+    ],
+)
+def test_dependencies_of_levels(run: Run, features: str, code: int, said: str) -> None:
+    found = run(f"storage feature-dependencies {features}")
+    assert found.code == code
+    assert said in (found.out + found.err).splitlines()

@@ -1,0 +1,54 @@
+"""The word count as a command: what it needs, and that it counts until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.server import running_server
+
+DEMO = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
+LONG = "org.apache.kafka.common.serialization.LongDeserializer"
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[str]:
+    with running_server(tmp_path) as server:
+        yield f"--bootstrap-server {server.bootstrap}"
+
+
+def test_a_missing_topic_is_named_with_the_command_that_makes_it(run: Run, at: str) -> None:
+    found = run(f"run-class {DEMO} {at}")
+    assert (found.code, found.out) == (1, "")
+    assert "topic streams-plaintext-input is not there; make it first: kafka-topics.sh --create" in found.err
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_words_are_counted_until_a_signal_comes(run: Run, at: str, tmp_path: Path) -> None:
+    for topic in ("streams-plaintext-input", "streams-wordcount-output"):
+        assert run(f"topics {at} --create --topic {topic}").code == 0
+    assert (
+        run(f"console-producer {at} --topic streams-plaintext-input", stdin="all streams\nlead to streams\n").code == 0
+    )
+    command = [sys.executable, "-m", "ottla.cli.main", "run-class", DEMO, *at.split()]
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    counting = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    try:
+        read = run(
+            f"console-consumer {at} --topic streams-wordcount-output --from-beginning --max-messages 4 "
+            f"--timeout-ms 300000 --formatter-property print.key=true --value-deserializer {LONG}"
+        )
+    finally:
+        counting.send_signal(signal.SIGINT)
+        code = counting.wait(60)
+    assert sorted(read.out.splitlines()) == ["all\t1", "lead\t1", "streams\t2", "to\t1"]
+    assert code == 0

@@ -1,0 +1,137 @@
+"""Clients in other languages, built once into a cache outside the checkout: `$OTTLA_COMPAT`, or `~/.cache/ottla-compat`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import peer
+
+__all__ = ["build_franz_go", "build_kafkajs", "java_command", "kcat", "kcat_command", "read_java", "read_kcat"]
+
+HERE = Path(__file__).resolve().parent
+BUILD_SECONDS_MAX = 300
+KCAT_REBALANCED = re.compile(r"rebalanced \(.*\): (assigned|revoked): ?(.*)")
+
+
+def cache() -> Path:
+    """Return the folder that holds what was built."""
+    folder = Path(os.environ.get("OTTLA_COMPAT", Path.home() / ".cache" / "ottla-compat"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def build_franz_go() -> Path:
+    """Return franz-go's member as a program; skips where Go or its modules are not to be had."""
+    if shutil.which("go") is None:
+        pytest.skip("franz-go is absent: no go on PATH")
+    program = cache() / "franz-go"
+    built = subprocess.run(
+        ["go", "build", "-o", str(program), "."],
+        cwd=HERE / "go",
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS_MAX,
+        check=False,
+    )
+    if built.returncode:
+        pytest.skip(f"franz-go cannot be built here: {built.stderr.strip().splitlines()[-1]}")
+    return program
+
+
+def build_kafkajs() -> Path:
+    """Return the folder with kafkajs and its member; skips where Node or the package is not to be had."""
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        pytest.skip("kafkajs is absent: no node and npm on PATH")
+    folder = cache() / "kafkajs"
+    folder.mkdir(exist_ok=True)
+    for name in ("package.json", "member.js"):
+        shutil.copy(HERE / "node" / name, folder)
+    if not (folder / "node_modules" / "kafkajs").exists():
+        installed = subprocess.run(
+            ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS_MAX,
+            check=False,
+        )
+        if installed.returncode:
+            pytest.skip("kafkajs cannot be installed here: npm failed")
+    return folder
+
+
+# -- kcat (Debian's package)
+
+
+def kcat() -> str:
+    """Return kcat's path; skips where it is not installed."""
+    found = shutil.which("kcat") or shutil.which("kafkacat")
+    if found is None:
+        pytest.skip("kcat is absent (Debian, Ubuntu: apt-get install kcat)")
+    return found
+
+
+def kcat_command(bootstrap: str, topic: str, group: str) -> list[str]:
+    """Return the command line of kcat as a member of a group."""
+    settings = ["session.timeout.ms=3000", "heartbeat.interval.ms=300", "auto.commit.interval.ms=100"]
+    options = [each for setting in (*settings, "auto.offset.reset=earliest") for each in ("-X", setting)]
+    line = '{"record": [%p, %o, "%s"]}\n'
+    return [kcat(), "-b", bootstrap, "-G", group, *options, "-u", "-f", line, topic]
+
+
+def read_kcat(line: str) -> Iterator[dict[str, Any]]:
+    """Read a line of kcat: a record as formatted above, or what it says of a rebalance."""
+    import json
+
+    if line.startswith("{"):
+        yield json.loads(line)
+    elif (found := KCAT_REBALANCED.search(line)) is not None:
+        given = [int(each) for each in re.findall(r"\[(\d+)\]", found[2])]
+        yield {"assigned": sorted(given) if found[1] == "assigned" else []}
+
+
+# -- Kafka's VerifiableConsumer (Java)
+
+
+def java_command(protocol: str) -> Any:
+    """Return how Kafka's VerifiableConsumer is started with a group protocol, `classic` or `consumer`."""
+
+    def command(bootstrap: str, topic: str, group: str) -> list[str]:
+        options = ["--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group, "--verbose"]
+        options += ["--reset-policy", "earliest", "--group-protocol", protocol]
+        if protocol == "classic":
+            options += ["--session-timeout", "6000"]
+        return peer.tool_command("verifiable-consumer", *options)
+
+    return command
+
+
+def read_java() -> Any:
+    """Return a reader of one VerifiableConsumer's JSON lines; partitions come and go in increments."""
+    import json
+
+    owned: set[int] = set()
+
+    def read(line: str) -> Iterator[dict[str, Any]]:
+        if not line.startswith("{"):
+            return
+        event = json.loads(line)
+        match event["name"]:
+            case "partitions_assigned":
+                owned.update(each["partition"] for each in event["partitions"])
+                yield {"assigned": sorted(owned)}
+            case "partitions_revoked" | "partitions_lost":
+                owned.difference_update(each["partition"] for each in event["partitions"])
+                yield {"assigned": sorted(owned)}
+            case "record_data":
+                yield {"record": [event["partition"], event["offset"], event["value"]]}
+
+    return read

@@ -1,0 +1,67 @@
+"""Real Kafka's DescribeConfigs and ours, from one server.properties, key by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.config import BrokerConfig, ConfigEntry, TopicConfig
+from tests import peer
+
+pytestmark = pytest.mark.peer
+
+PORT = 22010
+OTTLA_DEFAULTS = {"listeners", "log.dir", "node.id", "process.roles", "controller.listener.names"}
+"""Keys whose defaults are Ottla's own: it starts without configuration, and on loopback."""
+SPECIAL_ROWS = {"min.insync.replicas", "broker.id"}
+"""Kafka writes a first cluster-wide `min.insync.replicas` itself, and derives `broker.id`."""
+
+Comparable = tuple[str | None, int, bool, bool]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("peer")
+    with peer.running_broker(path, PORT, overrides=["log.retention.minutes=5", "log.roll.ms=7000"]):
+        yield path
+
+
+def described(kind: str, name: str) -> dict[str, Comparable]:
+    from confluent_kafka.admin import AdminClient, ConfigResource
+
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{PORT}"})
+    (future,) = admin.describe_configs([ConfigResource(kind, name)]).values()
+    return {
+        entry.name: (entry.value, int(entry.source), entry.is_read_only, entry.is_sensitive)
+        for entry in future.result(30).values()
+    }
+
+
+def comparable(entries: list[ConfigEntry]) -> dict[str, Comparable]:
+    return {entry.name: (entry.value, int(entry.source), entry.read_only, entry.sensitive) for entry in entries}
+
+
+def different(theirs: dict[str, Comparable], ours: dict[str, Comparable]) -> dict[str, object]:
+    skipped = OTTLA_DEFAULTS | SPECIAL_ROWS
+    return {
+        name: (theirs.get(name), ours.get(name))
+        for name in sorted(theirs.keys() | ours.keys())
+        if theirs.get(name) != ours.get(name) and name not in skipped
+    }
+
+
+def test_a_broker_is_described_as_by_kafka(folder: Path) -> None:
+    ours = BrokerConfig.load((folder / "server.properties").read_text())
+    assert different(described("BROKER", "1"), comparable(ours.entries())) == {}
+
+
+def test_a_topic_is_described_as_by_kafka(folder: Path) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    overrides = {"segment.bytes": "2000000", "cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0.25"}
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{PORT}"})
+    next(iter(admin.create_topics([NewTopic("t", 1, 1, config=overrides)]).values())).result(30)
+    ours = TopicConfig(overrides, BrokerConfig.load((folder / "server.properties").read_text()))
+    assert different(described("TOPIC", "t"), comparable(ours.entries())) == {}

@@ -1,0 +1,32 @@
+"""What every test shares: the skips that say why, and the closing line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import peer
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what lacks the peer or a Java, each with a line that says so."""
+    no_peer = peer.missing()
+    no_java: str | None = None
+    if any(item.get_closest_marker("spark") for item in items):
+        from ottla.spark import java_missing
+
+        no_java = java_missing()
+    for item in items:
+        for name, reason in (("peer", no_peer), ("spark", no_java)):
+            if not item.get_closest_marker(name):
+                continue
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End with the plain line that scripts read."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(config, "workerinput"):
+        return
+    count = {name: len(reporter.stats.get(name, [])) for name in ("passed", "failed", "error", "skipped")}
+    print(f"{count['passed']} passed, {count['failed'] + count['error']} failed, {count['skipped']} skipped")

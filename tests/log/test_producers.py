@@ -1,0 +1,186 @@
+"""Idempotent and transactional producers, as the log checks and remembers them (KIP-98, KIP-360)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.base import CorruptionError, ErrorCode, KafkaError, StorageError
+from ottla.log import AppendOrigin, Log, LogConfig, OsDisk
+from ottla.log.producer_snapshot import decode_snapshot, encode_snapshot
+from ottla.log.producers import Producers
+from tests.log.records import NOW, batch, marker
+
+COORDINATOR = AppendOrigin.COORDINATOR
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return reopened(tmp_path)
+
+
+def reopened(tmp_path: Path, *, clean: bool = True) -> Log:
+    return Log.open(OsDisk(), str(tmp_path / "t-0"), LogConfig(segment_bytes=4000), now_ms=NOW, clean=clean)
+
+
+def send(log: Log, sequence: int, *, count: int = 1, epoch: int = 0, producer_id: int = 7) -> tuple[int, int, bool]:
+    info = log.append(batch([b"v"] * count, producer=(producer_id, epoch, sequence)), leader_epoch=0, now_ms=NOW)
+    return info.first_offset, info.last_offset, info.duplicate
+
+
+def refused(log: Log, sequence: int, *, epoch: int = 0) -> ErrorCode:
+    end = log.log_end_offset
+    with pytest.raises(KafkaError) as raised:
+        send(log, sequence, epoch=epoch)
+    assert log.log_end_offset == end
+    return raised.value.code
+
+
+def test_a_duplicate_is_answered_with_its_first_offsets(log: Log) -> None:
+    assert send(log, 0, count=3) == (0, 2, False)
+    assert send(log, 3) == (3, 3, False)
+    assert send(log, 0, count=3) == (0, 2, True)
+    assert log.log_end_offset == 4
+
+
+def test_the_last_five_batches_are_remembered_and_no_more(log: Log) -> None:
+    for sequence in range(6):
+        send(log, sequence)
+    assert send(log, 1) == (1, 1, True)
+    assert refused(log, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_in_the_sequence_is_out_of_order(log: Log) -> None:
+    send(log, 0)
+    assert refused(log, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_wrap_after_the_largest_int(log: Log) -> None:
+    largest = (1 << 31) - 1
+    assert send(log, largest - 1, count=2) == (0, 1, False)
+    assert send(log, 0) == (2, 2, False)
+    assert send(log, largest - 1, count=2) == (0, 1, True)
+
+
+def test_a_batch_across_the_wrap_is_one_batch(log: Log) -> None:
+    largest = (1 << 31) - 1
+    send(log, largest, count=3)
+    assert send(log, 2) == (3, 3, False)
+    assert send(log, largest, count=3) == (0, 2, True)
+
+
+def test_an_unknown_producer_may_begin_anywhere(log: Log) -> None:
+    assert send(log, 40) == (0, 0, False)
+
+
+def test_a_newer_epoch_begins_at_zero_and_fences_the_older(log: Log) -> None:
+    send(log, 0)
+    assert refused(log, 5, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    send(log, 0, epoch=1)
+    assert refused(log, 1, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_is_known_of_producers_survives_a_restart(tmp_path: Path, clean: bool) -> None:
+    log = reopened(tmp_path)
+    for sequence in range(30):
+        send(log, sequence)
+    last = log.log_end_offset - 1
+    if clean:
+        log.close()
+    else:
+        log.abandon()
+    again = reopened(tmp_path, clean=clean)
+    assert send(again, 29) == (last, last, True)
+    assert refused(again, 31) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(again, 30) == (last + 1, last + 1, False)
+
+
+def test_producers_are_rebuilt_without_any_snapshot(tmp_path: Path) -> None:
+    log = reopened(tmp_path)
+    for sequence in range(60):
+        send(log, sequence)
+    assert log.segment_count > 1
+    log.abandon()
+    for path in (tmp_path / "t-0").glob("*.snapshot"):
+        path.unlink()
+    assert reopened(tmp_path, clean=False).producers.entries[7].last_sequence == 59
+
+
+def test_a_torn_snapshot_is_dropped_for_an_older_one(tmp_path: Path) -> None:
+    log = reopened(tmp_path)
+    for sequence in range(60):
+        send(log, sequence)
+    log.close()
+    newest = sorted((tmp_path / "t-0").glob("*.snapshot"))[-1]
+    newest.write_bytes(newest.read_bytes()[:-5])
+    assert reopened(tmp_path).producers.entries[7].last_sequence == 59
+
+
+def test_producers_expire_but_not_with_a_transaction_open(log: Log) -> None:
+    send(log, 0, producer_id=1)
+    log.append(batch([b"t"], producer=(2, 0, 0), transactional=True), now_ms=NOW)
+    log.housekeep(NOW + 86_400_000)
+    assert list(log.producers.entries) == [2]
+
+
+def test_the_last_stable_offset_waits_for_the_oldest_open_transaction(log: Log) -> None:
+    send(log, 0, producer_id=1)
+    log.append(batch([b"t"], producer=(2, 0, 0), transactional=True), now_ms=NOW)
+    log.append(batch([b"u"], producer=(3, 0, 0), transactional=True), now_ms=NOW)
+    assert log.last_stable_offset == 1
+    log.append(marker(2, 0, commit=True), origin=COORDINATOR, now_ms=NOW)
+    assert log.last_stable_offset == 2
+    assert log.stable_until(3) == 1, "the marker at 3 is not replicated yet"
+    assert log.stable_until(4) == 2
+    log.append(marker(3, 0, commit=False), origin=COORDINATOR, now_ms=NOW)
+    assert log.last_stable_offset == log.stable_until(5) == 5
+    assert [tuple(each) for each in log.aborted_transactions(0, 5)] == [(3, 2, 4, 5)]
+    assert log.aborted_transactions(5, 5) == [] and log.aborted_transactions(0, 2) == []
+
+
+def test_an_older_coordinators_marker_is_fenced(log: Log) -> None:
+    log.append(batch([b"t"], producer=(2, 0, 0), transactional=True), now_ms=NOW)
+    log.append(marker(2, 0, commit=True, coordinator_epoch=5), origin=COORDINATOR, now_ms=NOW)
+    with pytest.raises(KafkaError) as raised:
+        log.append(marker(2, 0, commit=True, coordinator_epoch=4), origin=COORDINATOR, now_ms=NOW)
+    assert raised.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_plain_batch_inside_a_transaction_is_refused(log: Log) -> None:
+    log.append(batch([b"t"], producer=(2, 0, 0), transactional=True), now_ms=NOW)
+    with pytest.raises(KafkaError) as raised:
+        log.append(batch([b"u"], producer=(2, 0, 1)), now_ms=NOW)
+    assert raised.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+def test_truncation_takes_producers_back(log: Log) -> None:
+    for sequence in range(40):
+        send(log, sequence)
+    log.truncate_to(20)
+    assert log.producers.entries[7].last_sequence == 19
+    assert send(log, 20) == (20, 20, False)
+
+
+def test_a_snapshot_is_read_as_it_was_written() -> None:
+    producers = Producers("t-0", 1000)
+    append = producers.prepare(9)
+    append.epoch, append.coordinator_epoch, append.last_timestamp, append.transaction_offset = 3, 4, 5, 6
+    producers.update(append)
+    ((producer_id, entry),) = decode_snapshot(encode_snapshot(producers), "x")
+    assert producer_id == 9 and (entry.epoch, entry.coordinator_epoch, entry.transaction_offset) == (3, 4, 6)
+    assert entry.batches == ()
+
+
+@pytest.mark.parametrize("cut", range(0, 60, 7))
+def test_a_damaged_snapshot_is_corruption_and_nothing_else(cut: int) -> None:
+    producers = Producers("t-0", 1000)
+    producers.update(producers.prepare(9))
+    data = encode_snapshot(producers)
+    with pytest.raises(CorruptionError):
+        decode_snapshot(data[: min(cut, len(data) - 1)], "x")
+    flipped = bytearray(data)
+    flipped[cut % len(data)] ^= 1
+    with pytest.raises(StorageError):
+        decode_snapshot(bytes(flipped), "x")

@@ -1,0 +1,227 @@
+"""Real Apache Kafka, to compare with and to measure beside: its jars, a broker of it, and its tools.
+
+The jars come from Maven by coordinates (`pom.xml`), into a cache outside the checkout: `$KAFKA_PEER`, or
+`~/.cache/kafka-peer`. `make peer` fetches them; what needs them skips with a line where they are absent.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = [
+    "CONTROLLER_PORT_AFTER",
+    "TOOLS",
+    "cache",
+    "fetch",
+    "missing",
+    "one_jvm",
+    "running_broker",
+    "tool",
+    "tool_command",
+]
+
+_TOOLS = "org.apache.kafka.tools."
+TOOLS = {
+    "topics": _TOOLS + "TopicCommand",
+    "configs": "kafka.admin.ConfigCommand",
+    "console-producer": _TOOLS + "ConsoleProducer",
+    "console-consumer": _TOOLS + "consumer.ConsoleConsumer",
+    "producer-perf": _TOOLS + "ProducerPerformance",
+    "consumer-perf": _TOOLS + "ConsumerPerformance",
+    "e2e": _TOOLS + "EndToEndLatency",
+    "groups": _TOOLS + "consumer.group.ConsumerGroupCommand",
+    "log-dirs": _TOOLS + "LogDirsCommand",
+    "get-offsets": _TOOLS + "GetOffsetShell",
+    "consumer-groups": _TOOLS + "consumer.group.ConsumerGroupCommand",
+    "metadata-quorum": _TOOLS + "MetadataQuorumCommand",
+    "broker-api-versions": _TOOLS + "BrokerApiVersionsCommand",
+    "delete-records": _TOOLS + "DeleteRecordsCommand",
+    "dump-log": _TOOLS + "DumpLogSegments",
+    "storage": "kafka.tools.StorageTool",
+    "quorum": _TOOLS + "MetadataQuorumCommand",
+    "features": _TOOLS + "FeatureCommand",
+    "cluster": _TOOLS + "ClusterTool",
+    "api-versions": _TOOLS + "BrokerApiVersionsCommand",
+    "verifiable-producer": _TOOLS + "VerifiableProducer",
+    "verifiable-consumer": _TOOLS + "VerifiableConsumer",
+    "streams-wordcount": "org.apache.kafka.streams.examples.wordcount.WordCountDemo",
+}
+"""Short names of Kafka's tools, and the class behind each."""
+
+
+CONTROLLER_PORT_AFTER = 10000
+"""How far the controller's port is from the broker's."""
+
+
+def cache() -> Path:
+    """Return the folder that holds (or will hold) the jars, in `lib`."""
+    return Path(os.environ.get("KAFKA_PEER", Path.home() / ".cache" / "kafka-peer"))
+
+
+def missing() -> str | None:
+    """Return one line that says why the peer cannot run here, or None where it can."""
+    if shutil.which("java") is None:
+        return "Apache Kafka's peer is absent: no java on PATH"
+    if not (cache() / ".complete").exists():
+        return "Apache Kafka's peer is absent: `make peer` fetches its jars with Maven"
+    return None
+
+
+def fetch() -> None:
+    """Resolve the jars once; raises CalledProcessError when Maven fails, FileNotFoundError without Maven."""
+    if (cache() / ".complete").exists():
+        return
+    cache().mkdir(parents=True, exist_ok=True)
+    pom = Path(__file__).with_name("pom.xml")
+    subprocess.run(
+        ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={cache() / 'lib'}"],
+        check=True,
+    )
+    (cache() / ".complete").touch()
+
+
+def _java(*args: str, heap: str = "512m") -> list[str]:
+    level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    return ["java", f"-Xmx{heap}", "-XX:+UseG1GC", level, "-cp", f"{cache() / 'lib'}/*", *args]
+
+
+def tool_command(name: str, *args: str) -> list[str]:
+    """Return the command line of one of Kafka's tools, by short name or class."""
+    return _java(TOOLS.get(name, name), *args)
+
+
+def tool(name: str, *args: str, timeout: float = 60, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's tools to its end and return what it printed; never raises on its exit code."""
+    return subprocess.run(
+        tool_command(name, *args), capture_output=True, text=True, timeout=timeout, check=False, input=stdin
+    )
+
+
+@contextmanager
+def one_jvm() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Start one JVM for many tools: yields a function like `tool` that costs no start; for tools that read no input."""
+    flags = [
+        "-XX:TieredStopAtLevel=1",
+        "-Djava.security.manager=allow",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+    ]
+    command = [
+        "java",
+        "-Xmx512m",
+        *flags,
+        "-cp",
+        f"{cache() / 'lib'}/*",
+        str(Path(__file__).with_name("ToolRunner.java")),
+    ]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+
+    def run(name: str, *args: str) -> subprocess.CompletedProcess[str]:
+        assert process.stdin is not None and process.stdout is not None
+        words = [TOOLS.get(name, name), *args]
+        process.stdin.write(" ".join("=" + base64.b64encode(word.encode()).decode() for word in words) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline().split()
+        assert len(answer) == 3, f"the tools' JVM has ended, with exit code {process.wait(10)}"
+        code, out, err = answer
+        texts = [base64.b64decode(text[1:]).decode() for text in (out, err)]
+        return subprocess.CompletedProcess([name, *args], int(code), *texts)
+
+    try:
+        yield run
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def broker_properties(folder: Path, port: int, overrides: Sequence[str] = ()) -> str:
+    """Return server.properties of a one-node KRaft broker on 127.0.0.1."""
+    lines = [
+        "process.roles=broker,controller",
+        "node.id=1",
+        f"controller.quorum.voters=1@127.0.0.1:{port + CONTROLLER_PORT_AFTER}",
+        f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + CONTROLLER_PORT_AFTER}",
+        f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names=CONTROLLER",
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        f"log.dirs={folder / 'data'}",
+        "offsets.topic.replication.factor=1",
+        "transaction.state.log.replication.factor=1",
+        "transaction.state.log.min.isr=1",
+        "share.coordinator.state.topic.replication.factor=1",
+        "share.coordinator.state.topic.min.isr=1",
+        "group.initial.rebalance.delay.ms=0",
+        *overrides,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def running_broker(
+    folder: Path, port: int, *, overrides: Sequence[str] = (), heap: str = "1g", timeout: float = 60
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a broker of Apache Kafka on 127.0.0.1:`port` with its data under `folder`, until the block ends.
+
+    Raises RuntimeError where something else answers on the port, and where the broker does not come up.
+    """
+    if _answers(port):
+        raise RuntimeError(f"another broker answers on 127.0.0.1:{port} already")
+    folder.mkdir(parents=True, exist_ok=True)
+    conf = folder / "server.properties"
+    conf.write_text(broker_properties(folder, port, overrides))
+    if not (folder / "data" / "meta.properties").exists():
+        cluster_id = tool("storage", "random-uuid").stdout.strip()
+        subprocess.run(
+            tool_command("storage", "format", "-c", str(conf), "-t", cluster_id), check=True, capture_output=True
+        )
+    log = (folder / "broker.out").open("ab")
+    process = subprocess.Popen(_java("kafka.Kafka", str(conf), heap=heap), stdout=log, stderr=log)
+    try:
+        _await_answer(process, port, timeout)
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        log.close()
+
+
+def _await_answer(process: subprocess.Popen[bytes], port: int, timeout: float) -> None:
+    """Return when the broker answers ApiVersions; raises RuntimeError when it ends or takes too long."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"Apache Kafka ended with exit code {process.returncode} during its start")
+        if _answers(port):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"Apache Kafka did not answer on 127.0.0.1:{port} within {timeout} s")
+
+
+def _answers(port: int) -> bool:
+    import socket
+
+    request = b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"  # ApiVersions version 0, no client id
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.settimeout(5)
+            connection.sendall(len(request).to_bytes(4, "big") + request)
+            return len(connection.recv(4)) == 4
+    except OSError:
+        return False

@@ -1,0 +1,501 @@
+"""One world from one seed: a broker, its clients, and faults; every promise is checked at each start and at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from traceback import format_exc
+from typing import Any
+
+from ottla.broker import Node
+from ottla.config import BrokerConfig
+from tests.sim.client import Connection, NoAnswer
+from tests.sim.consumers import SETTINGS as CONSUMER_SETTINGS
+from tests.sim.consumers import Holdings, consume_in_group
+from tests.sim.disk import SimDisk
+from tests.sim.groups import Membership, commit_alone, take_part
+from tests.sim.ledger import Ledger, Violation
+from tests.sim.loop import SimLoop
+from tests.sim.network import Fabric, Weather
+from tests.sim.process import Crash, Process
+from tests.sim.seams import SimClock, SimOffload
+from tests.sim.session_reader import read_in_sessions
+from tests.sim.storage import Storage
+from tests.sim.trace import Trace
+from tests.sim.transactions import Book, transact
+from tests.sim.vandal import vandalise
+from tests.sim.workload import Clients, read_everything
+
+__all__ = ["BROKER", "Outcome", "World", "run_seed"]
+
+BROKER, PORT = "broker", 9092
+DATA = "/data"
+SETTINGS = (
+    f"listeners=PLAINTEXT://{BROKER}:{PORT}",
+    f"log.dirs={DATA}",
+    "log.message.timestamp.after.max.ms=9223372036854775807",  # clocks jump here
+    "log.retention.check.interval.ms=3000",
+    "log.flush.offset.checkpoint.interval.ms=2000",
+    "log.flush.start.offset.checkpoint.interval.ms=2000",
+    "log.segment.delete.delay.ms=1000",
+    "log.index.interval.bytes=300",
+    "log.index.size.max.bytes=4096",
+    "metadata.log.max.record.bytes.between.snapshots=4000",
+    "offsets.topic.num.partitions=3",
+    "offsets.load.buffer.size=500",
+    "transaction.state.log.num.partitions=2",
+    "group.initial.rebalance.delay.ms=500",
+    *CONSUMER_SETTINGS,
+)
+CORE_TOPICS: tuple[tuple[str, int, dict[str, str]], ...] = (
+    ("flushed", 2, {"flush.messages": "1", "internal.segment.bytes": "6000", "segment.index.bytes": "1024"}),
+    ("plain", 1, {"internal.segment.bytes": "6000", "segment.index.bytes": "1024"}),
+    ("bounded", 1, {"internal.segment.bytes": "5500", "retention.bytes": "16000", "file.delete.delay.ms": "500"}),
+    ("stamped", 1, {"message.timestamp.type": "LogAppendTime", "compression.type": "lz4"}),
+)
+"""The fourth is left out of some worlds."""
+START_SECONDS_MAX = 60.0
+STARTS_MAX = 6
+"""Crashes in a row during recovery; then a start is left in peace, because recovery must end."""
+EPHEMERAL = (".deleted", ".tmp", ".part", ".snapshot", ".index", ".timeindex")
+"""Files that may be torn after a power loss although the stop was clean: each is checked, or searched so that zeros only
+cost time, and is built again."""
+HOUR_MS = 3_600_000
+FSYNC_FAILS = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a world ended; `error` is empty when every promise was kept."""
+
+    seed: int
+    digest: str
+    error: str
+    events: int
+    steps: int
+    faults: tuple[str, ...]
+    recent: tuple[str, ...] = ()
+
+
+class _Said(logging.Handler):
+    """Keeps the last lines that the broker logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: deque[str] = deque(maxlen=30)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"log: {record.levelname} {record.getMessage()}")
+        if record.exc_info:
+            self.lines.append(logging.Formatter().formatException(record.exc_info))
+
+
+class World:
+    """A broker's host, its disk, its clients and what befalls them."""
+
+    def __init__(self, seed: int, *, fsync_lies: bool = False) -> None:
+        self.loop = SimLoop()
+        self.trace = Trace()
+        self.rng = Random(f"{seed} faults")
+        self.fabric = Fabric(self.loop, Random(f"{seed} network"), self.trace, _weather(self.rng))
+        self.network = self.fabric.host(BROKER)
+        self.storage = Storage(Random(f"{seed} storage"))
+        self.storage.fsync_lies = fsync_lies
+        self.clock = SimClock(self.loop)
+        self.ledger = Ledger()
+        self.faults: list[str] = []
+        self.disk: SimDisk | None = None
+        self.process: Process | None = None
+        self.processes: list[Process] = []
+        self.node: Node | None = None
+        self.disk_failed = False
+        self._seed = seed
+        self._open = asyncio.Event()
+        self._hosts: dict[str, object] = {}
+        self._incarnation = 0
+        self.clients = Clients(
+            self.connect,
+            self.clock.now_ms,
+            self.ledger,
+            self.trace,
+            Random(f"{seed} clients"),
+            lambda: self.disk_failed,
+        )
+
+    # ---------------------------------------------------------------- the broker
+
+    async def boot(self, *, crash_after: int | None = None) -> None:
+        """Start the broker once; raises Crash where it is killed on its way."""
+        self._incarnation += 1
+        name = f"broker#{self._incarnation}"
+        self.trace.note(f"{self.loop.time():.6f} start {name}")
+        process = Process(self.loop, name)
+        rng = Random(f"{self._seed} {name}")
+        disk = SimDisk(
+            self.storage,
+            process,
+            Random(f"{self._seed} {name} disk"),
+            self.trace,
+            crash_at=crash_after,
+            now_ms=self.clock.now_ms,
+        )
+        self.process, self.disk, self.disk_failed = process, disk, False
+        self.processes.append(process)
+
+        async def start() -> Node:
+            node = Node(
+                BrokerConfig.load(overrides=SETTINGS),
+                disk=disk,
+                network=self.network,
+                clock=self.clock,
+                rng=rng,
+                offload=SimOffload(rng),
+            )
+            await node.start()
+            return node
+
+        try:
+            self.node = await asyncio.wait_for(process.run(start()), START_SECONDS_MAX)
+        except Crash:
+            raise
+        except TimeoutError:
+            raise Violation(f"{name} did not start in {START_SECONDS_MAX} s") from None
+        except Exception as error:
+            raise Violation(f"{name} did not start: {format_exc()}") from error
+
+    def open(self) -> None:
+        """Let clients connect."""
+        self._open.set()
+
+    def crash(self) -> None:
+        """Kill the broker's process, if it lives."""
+        self._open.clear()
+        if self.process is not None and self.process.alive:
+            self.trace.note(f"{self.loop.time():.6f} kill {self.process.name}")
+            self.process.kill()
+
+    def lose_power(self) -> None:
+        """Take the host's power: the process ends and the disk forgets what was not made durable."""
+        self.crash()
+        self.fabric.power_off(BROKER)
+        self.storage.lose_power()
+
+    async def come_back(self, *, lost_power: bool) -> None:
+        """Start the broker again, perhaps crashing on the way, until it runs and everything promised has been found."""
+        self._open.clear()
+        await asyncio.sleep(0.5 + self.rng.random())
+        self.fabric.power_on(BROKER)
+        for attempt in range(STARTS_MAX):
+            crash_after = None
+            if attempt < STARTS_MAX - 1 and self.rng.random() < 0.35:
+                crash_after = 1 + self.rng.randrange(40)
+            try:
+                await self.boot(crash_after=crash_after)
+                if self.rng.random() < 0.25:
+                    await self._recover_again()
+                await self._verify(lost_power=lost_power)
+                assert self.disk is not None
+                self.disk.crash_at = None
+                self._open.set()
+                return
+            except Crash:
+                self.faults.append("crash in recovery")
+                if self.rng.random() < 0.3:
+                    self.faults.append("power loss in recovery")
+                    lost_power = True
+                    self.lose_power()
+                    self.fabric.power_on(BROKER)
+                await asyncio.sleep(0.5)
+        raise Violation("a start that was not disturbed did not come to its end")
+
+    async def _recover_again(self) -> None:
+        """A recovery after a recovery finds nothing to change in any partition's records."""
+        before = self._records()
+        self.crash()
+        await asyncio.sleep(0.5)
+        await self.boot()
+        after = self._records()
+        if before != after:
+            changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+            raise Violation(f"a second recovery changed {changed}")
+
+    def _records(self) -> dict[str, bytes]:
+        """Content of every log file of the topics, but for those into which a coordinator writes on with each start."""
+        if not self.storage.exists(DATA):
+            return {}
+        return {
+            path: bytes(inode.data)
+            for path, inode in self.storage.walk(DATA)
+            if path.endswith(".log")
+            and not any(each in path for each in ("__cluster_metadata", "__transaction_state", "/txn-"))
+        }
+
+    async def _verify(self, *, lost_power: bool) -> None:
+        for _ in range(20):
+            try:
+                connection = await self._dial("verifier")
+                await read_everything(connection, self.ledger, lost_power=lost_power)
+                connection.close()
+                return
+            except NoAnswer:
+                assert self.process is not None
+                self.process.check()
+                self.fabric.power_on(BROKER)
+                await asyncio.sleep(0.2)
+        raise Violation("the broker started and then did not answer")
+
+    # ---------------------------------------------------------------- the clients' way to it
+
+    async def connect(self, name: str) -> Connection:
+        """Open a connection for a client once the broker may be used."""
+        await self._open.wait()
+        connection = await self._dial(name)
+        if not self._open.is_set():  # it reached a broker that has not been looked over yet
+            connection.close()
+            raise NoAnswer("too early")
+        return connection
+
+    async def _dial(self, name: str) -> Connection:
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = self.fabric.host(name)
+        return await Connection.open(host, BROKER, PORT, self.clients.rng)  # type: ignore[arg-type]
+
+    # ---------------------------------------------------------------- a life
+
+    async def live(self) -> None:
+        """The whole of it."""
+        await self.boot()
+        self._open.set()
+        admin = await self.connect("admin")
+        count = len(CORE_TOPICS) if self.rng.random() < 0.3 else len(CORE_TOPICS) - 1
+        for name, partitions, configs in CORE_TOPICS[:count]:
+            await self.clients.create_topic(admin, name, partitions, configs)
+        admin.close()
+        stop = asyncio.Event()
+        tasks = [self.loop.create_task(each) for each in self._work(stop)]
+        try:
+            for _ in range(2 + self.rng.randrange(3)):
+                await self._watch(tasks, 0.3 + 2.5 * self.rng.random())
+                await self._befall()
+            await self._watch(tasks, 1.0)
+            stop.set()
+            await self._finish(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await self._last_look()
+
+    def _work(self, stop: asyncio.Event):  # type: ignore[no-untyped-def]
+        clients = self.clients
+        yield clients.idempotent_producer("idempotent-1", "flushed", stop)
+        yield clients.idempotent_producer("idempotent-2", self.rng.choice(("plain", "bounded")), stop)
+        yield clients.plain_producer("plain-1", 1, stop)
+        yield clients.plain_producer("plain-2", self.rng.choice((-1, 0)), stop)
+        yield clients.reader("reader-1", stop)
+        yield read_in_sessions(clients, [name for name, _, _ in CORE_TOPICS[:3]], stop)
+        yield clients.administrator(stop)
+        yield commit_alone(clients, "committer", stop)
+        group = Membership("members")
+        for number in range(2):
+            yield take_part(clients, f"member-{number}", group, stop)
+        holdings = Holdings("consumers")
+        yield consume_in_group(clients, "consumer-0", holdings, stop)
+        yield consume_in_group(clients, "consumer-1", holdings, stop, regex="[a-z].*")
+        book = Book(producers=2)
+        for number in range(2):
+            yield transact(clients, f"transactional-{number}", "shared", book, stop)
+        if self.rng.random() < 0.4:
+            yield vandalise(clients, stop)
+
+    async def _watch(self, tasks: list[asyncio.Task[None]], seconds: float) -> None:
+        """Let time pass; a client that found a promise broken ends the world."""
+        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+        if self.loop.errors:
+            raise Violation("an error that nobody handled:\n" + "\n".join(self.loop.errors))
+
+    async def _finish(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Every client comes to its end once the faults are over: nothing hangs."""
+        deadline = self.loop.time() + 120
+        while any(not task.done() for task in tasks):
+            if self.loop.time() > deadline:
+                raise Violation("clients hang although nothing disturbs them")
+            assert self.process is not None
+            if not self.process.alive:  # a crash that was armed came late
+                await self.come_back(lost_power=False)
+            await self._watch([task for task in tasks if not task.done()], 1.0)
+        await self._watch(tasks, 0.1)
+
+    async def _last_look(self) -> None:
+        """Stop cleanly, lose power, start: everything that was promised before is there."""
+        await self.stop_cleanly()
+        self.lose_power()
+        await self.come_back(lost_power=True)
+        await self.stop_cleanly()
+        gc.collect(0)
+        if self.loop.errors:
+            raise Violation("an error that nobody handled:\n" + "\n".join(self.loop.errors))
+
+    async def stop_cleanly(self) -> None:
+        """Stop the broker as SIGTERM does, and look that nothing is left to be lost."""
+        self._open.clear()
+        assert self.process is not None and self.node is not None
+        if not self.process.alive:
+            await self.come_back(lost_power=False)
+            self._open.clear()
+        self.trace.note(f"{self.loop.time():.6f} stop {self.process.name}")
+        try:
+            await asyncio.wait_for(self.process.run(self.node.stop()), START_SECONDS_MAX)
+        except TimeoutError:
+            raise Violation("the broker did not stop") from None
+        dirty = [path for path, inode in self.storage.walk(DATA) if inode.is_dirty and not path.endswith(".lock")]
+        dirty = [path for path in dirty if "-delete/" not in path and not path.endswith(EPHEMERAL)]
+        # A topic that was deleted in the instant of a crash leaves its folder, which no broker touches again.
+        dirty = [path for path in dirty if path.split("/")[2].rpartition("-")[0] not in self.ledger.gone]
+        if dirty and not self.disk_failed:
+            raise Violation(f"after a clean stop these are not durable: {dirty}")
+        for facts in self.ledger.partitions.values():
+            facts.stopped_cleanly()
+        self.process.kill()
+
+    # ---------------------------------------------------------------- faults
+
+    async def _befall(self) -> None:
+        """One fault of the seed's choice."""
+        assert self.process is not None
+        faults = (
+            *(self._killed, self._killed_in_a_write, self._killed_in_a_write, self._power_lost, self._power_lost),
+            *(self._stopped, self._clock_jumps, self._connections_reset, self._partitioned, self._disk_fails),
+        )
+        fault = faults[self.rng.randrange(len(faults))]
+        name = fault.__name__.strip("_").replace("_", " ")
+        self.faults.append(name)
+        self.trace.note(f"{self.loop.time():.6f} fault {name}")
+        if not self.process.alive:
+            await self.come_back(lost_power=False)
+        await fault()
+
+    async def _killed(self) -> None:
+        self.crash()
+        await self.come_back(lost_power=False)
+
+    async def _killed_in_a_write(self) -> None:
+        assert self.disk is not None and self.process is not None
+        self.disk.crash_at = self.disk.changes + 1 + self.rng.randrange(30)
+        await asyncio.wait((self.process.died,), timeout=4)
+        self.crash()
+        lost_power = self.rng.random() < 0.4
+        if lost_power:
+            self.lose_power()
+        await self.come_back(lost_power=lost_power)
+
+    async def _power_lost(self) -> None:
+        self.lose_power()
+        await self.come_back(lost_power=True)
+
+    async def _stopped(self) -> None:
+        await self.stop_cleanly()
+        lost_power = self.rng.random() < 0.5
+        if lost_power:
+            self.lose_power()
+        await self.come_back(lost_power=lost_power)
+
+    async def _clock_jumps(self) -> None:
+        for _ in range(1 + self.rng.randrange(3)):
+            self.clock.skew_ms += self.rng.choice((-1, 1)) * self.rng.randrange(HOUR_MS)
+            await asyncio.sleep(0.5 * self.rng.random())
+
+    async def _connections_reset(self) -> None:
+        for _ in range(1 + self.rng.randrange(4)):
+            self.fabric.reset_one()
+            await asyncio.sleep(0.2 * self.rng.random())
+
+    async def _partitioned(self) -> None:
+        names = list(self._hosts)
+        chosen = names[self.rng.randrange(len(names))]
+        ways = self.rng.choice(([(chosen, BROKER)], [(BROKER, chosen)], [(chosen, BROKER), (BROKER, chosen)]))
+        for way in ways:
+            self.fabric.block(*way)
+        await asyncio.sleep(6 * self.rng.random())
+        for way in ways:
+            self.fabric.heal(*way)
+
+    async def _disk_fails(self) -> None:
+        """The disk refuses for a while: what was acknowledged stays; a restart on a good disk is well again."""
+        assert self.disk is not None
+        self.disk_failed = True
+        kind = self.rng.randrange(3)
+        match kind:
+            case 0:
+                self.disk.failing_writes = 1 + self.rng.randrange(3)
+            case 1:  # FSYNC_FAILS
+                self.disk.failing_syncs = 1
+            case _:
+                self.storage.room_bytes = self.rng.randrange(2000)
+        await asyncio.sleep(2 * self.rng.random())
+        self.storage.room_bytes = 1 << 40
+        self.crash()
+        # After a failed fsync the page cache shows what the device does not have: one restarts the machine, not the process.
+        lost_power = kind == FSYNC_FAILS or self.rng.random() < 0.5
+        if lost_power:
+            self.lose_power()
+        await self.come_back(lost_power=lost_power)
+
+
+def _weather(rng: Random) -> Weather:
+    return Weather(
+        latency_ms=rng.choice(((0.05, 0.3), (0.1, 5.0), (1.0, 20.0))),
+        spike_chance=rng.choice((0.0, 0.0, 0.02)),
+        chunk_bytes_max=rng.choice((400, 1500, 65_536)),
+        read_bytes_max=rng.choice((301, 4096, 262_144)),
+    )
+
+
+def run_seed(seed: int, *, fsync_lies: bool = False, kind: type[World] = World) -> Outcome:
+    """Run one world to its end; on a disk whose fsync lies every world must fail."""
+    said = _Said()
+    logger = logging.getLogger("ottla")
+    logger.addHandler(said)
+    propagated, logger.propagate = logger.propagate, False
+    world = kind(seed, fsync_lies=fsync_lies)
+    error = ""
+    unraisable, sys.unraisablehook = sys.unraisablehook, _ignore_crashes(sys.unraisablehook)
+    asyncio.set_event_loop(None)
+    try:
+        world.loop.run_until_complete(world.live())
+    except (Exception, Crash):
+        error = format_exc()
+    finally:
+        _bury(world)
+        gc.collect(1)
+        sys.unraisablehook = unraisable
+        logger.removeHandler(said)
+        logger.propagate = propagated
+    recent = (*world.trace.recent(), *said.lines) if error else ()
+    trace = world.trace
+    return Outcome(seed, trace.digest, error, trace.count, world.loop.steps, tuple(world.faults), recent)
+
+
+def _ignore_crashes(otherwise: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Frozen coroutines of dead processes are closed when they are collected; what their last lines try is refused."""
+    return lambda raised: None if isinstance(raised.exc_value, Crash) else otherwise(raised)
+
+
+def _bury(world: World) -> None:
+    """End what is left without letting it say anything."""
+    for process in world.processes:
+        process.kill()
+        process.bury()
+    for task in asyncio.all_tasks(world.loop):
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    world.loop.set_exception_handler(lambda loop, context: None)
+    world.loop.close()

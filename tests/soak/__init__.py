@@ -1,0 +1,1 @@
+"""A broker under everything at once for as long as one likes, with every record accounted for at the end."""

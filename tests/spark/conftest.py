@@ -1,0 +1,69 @@
+"""One Spark session and one broker for every test that needs them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.client import BlockingClient
+from ottla.spark import find_java
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests import spark_connector
+from tests.server import running_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("ottla")) as server:
+        yield server.bootstrap
+
+
+@pytest.fixture(scope="session")
+def client(broker: str) -> Iterator[BlockingClient]:
+    with BlockingClient(broker) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session that nobody registered anything with: Spark finds `pyspark_ottla` by its name."""
+    java = find_java()
+    assert java is not None, "tests/conftest.py skips where there is none"
+    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    folder: Path = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder),
+        "spark.log.level": "OFF",
+    }
+    if spark_connector.missing() is None:
+        settings["spark.jars"] = spark_connector.jars()
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+def create_topic(client: BlockingClient, name: str, partitions: int = 2) -> str:
+    """Create a topic and return its name."""
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    response = client.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+    assert response.topics[0].error_code == 0, response.topics[0].error_message
+    client.metadata([name])
+    return name

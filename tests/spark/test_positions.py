@@ -1,0 +1,42 @@
+"""How the driver shares out offsets."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.base import Offset, TopicPartition
+from ottla.spark.positions import OffsetRange, limited, offsets_of_json, offsets_to_json, split_ranges
+
+ends = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1)
+
+
+def at(offsets: dict[int, int]) -> dict[TopicPartition, Offset]:
+    return {TopicPartition("t", partition): Offset(offset) for partition, offset in offsets.items()}
+
+
+@given(waiting=ends, rows=st.integers(1, 500))
+def test_a_limited_batch_moves_everyone_and_passes_nobodys_end(waiting: dict[int, tuple[int, int]], rows: int) -> None:
+    start = at({partition: begin for partition, (begin, _) in waiting.items()})
+    latest = at({partition: begin + more for partition, (begin, more) in waiting.items()})
+    found = limited(start, latest, rows)
+    moved = {each: found[each] - start[each] for each in found}
+    assert all(start[each] <= found[each] <= latest[each] for each in found)
+    assert all(moved[each] > 0 for each in found if latest[each] > start[each])
+    assert sum(moved.values()) <= rows + len(waiting)  # those with less than one row round up
+
+
+@given(sizes=st.lists(st.integers(0, 100), min_size=1, max_size=6), wanted=st.integers(1, 20))
+def test_split_ranges_cover_everything_once(sizes: list[int], wanted: int) -> None:
+    ranges = [OffsetRange(TopicPartition("t", n), Offset(10), Offset(10 + size)) for n, size in enumerate(sizes)]
+    split = split_ranges(ranges, wanted)
+    covered = [(each.partition, offset) for each in split for offset in range(each.start, each.end)]
+    assert covered == [(each.partition, offset) for each in ranges for offset in range(each.start, each.end)]
+    assert len(split) >= min(wanted, sum(sizes))
+    assert all(each.end > each.start for each in split)
+
+
+def test_offsets_are_written_as_sparks_kafka_connector_writes_them() -> None:
+    offsets = at({1: 5, 0: 3})
+    assert offsets_to_json(offsets) == {"t": {"0": 3, "1": 5}}
+    assert offsets_of_json(offsets_to_json(offsets)) == offsets

@@ -1,0 +1,156 @@
+"""`format("ottla")` writes rows to topics, in batch and streaming; and the word count on both doors."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.base import Millis, Offset, TopicPartition
+from ottla.client import LATEST, BlockingClient, FetchPosition
+from ottla.spark import Progress, WordCount, register
+from ottla.wire import Record, build_batch, iter_records
+from tests.spark.conftest import create_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def contents(client: BlockingClient, topic: str) -> dict[int, list[Record]]:
+    """Return every record of a topic by partition."""
+    found: dict[int, list[Record]] = {}
+    for partition in client.metadata([topic]).partitions_of(topic):
+        records: list[Record] = []
+        end = client.list_offsets({partition: LATEST})[partition].offset
+        while len(records) < end:
+            [fetched] = client.fetch([FetchPosition(partition, Offset(len(records)))])
+            records += [record for record in iter_records(fetched.check().records) if record.offset >= len(records)]
+        found[partition.partition] = records
+    return found
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_rows_land_with_key_headers_and_partition(
+    spark: SparkSession, broker: str, client: BlockingClient, codec: str
+) -> None:
+    topic = create_topic(client, f"written-{codec}", 3)
+    frame = spark.range(0, 300, 1, 2).selectExpr(
+        "concat('key-', id) as key",
+        "cast(id as string) as value",
+        "if(id < 3, cast(id as int), null) as partition",
+        "if(id % 2 = 0, array(struct('h' as key, cast('x' as binary) as value)), null) as headers",
+        "id as ignored",
+    )
+    writer = frame.write.format("ottla").option("kafka.bootstrap.servers", broker).option("topic", topic)
+    writer.option("kafka.compression.type", codec).mode("append").save()
+    found = contents(client, topic)
+    rows = {int(record.value or b""): (partition, record) for partition, each in found.items() for record in each}
+    assert sorted(rows) == list(range(300))
+    assert [rows[n][0] for n in range(3)] == [0, 1, 2]
+    assert all(record.key == b"key-%d" % n for n, (_, record) in rows.items())
+    assert all(record.headers == ((("h", b"x"),) if n % 2 == 0 else ()) for n, (_, record) in rows.items())
+
+
+def test_keys_go_where_kafkas_own_producer_sends_them(spark: SparkSession, broker: str, client: BlockingClient) -> None:
+    from confluent_kafka import Producer
+
+    ours, theirs = (create_topic(client, name, 5) for name in ("placed-by-spark", "placed-by-librdkafka"))
+    spark.range(200).selectExpr("concat('k', id * id) as key", "'v' as value").write.format("ottla").option(
+        "kafka.bootstrap.servers", broker
+    ).option("topic", ours).mode("append").save()
+    producer = Producer({"bootstrap.servers": broker, "partitioner": "murmur2_random"})
+    for n in range(200):
+        producer.produce(theirs, key=f"k{n * n}", value="v")
+    producer.flush(30)
+
+    def places(topic: str) -> dict[bytes | None, int]:
+        return {record.key: partition for partition, each in contents(client, topic).items() for record in each}
+
+    assert places(ours) == places(theirs)
+
+
+def test_a_topic_column_spreads_rows_over_topics(spark: SparkSession, broker: str, client: BlockingClient) -> None:
+    topics = [create_topic(client, name, 1) for name in ("spread-0", "spread-1")]
+    frame = spark.range(10).selectExpr("concat('spread-', id % 2) as topic", "cast(id as string) as value")
+    frame.write.format("ottla").option("kafka.bootstrap.servers", broker).mode("append").save()
+    for parity, topic in enumerate(topics):
+        assert sorted(int(r.value or b"") for r in contents(client, topic)[0]) == list(range(parity, 10, 2))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ("'a' as key", {"topic": "t"}, "a column value is needed"),
+        ("1 as value", {"topic": "t"}, "column value"),
+        ("'a' as value", {}, "the option topic or a column topic is needed"),
+        ("'a' as value", {"topic": "t", "kafka.acks": "7"}, r"kafka\.acks"),
+        ("'a' as value, 9 as partition", {"topic": "refusing"}, "topic refusing has partitions 0 to 0"),
+    ],
+)
+def test_what_a_topic_cannot_take_is_refused_by_name(
+    spark: SparkSession, broker: str, client: BlockingClient, columns: str, options: dict[str, str], message: str
+) -> None:
+    if options.get("topic") == "refusing":
+        create_topic(client, "refusing", 1)
+    writer = spark.sql(f"select {columns}").write.format("ottla").option("kafka.bootstrap.servers", broker)
+    with pytest.raises(Exception, match=message):
+        writer.options(**options).mode("append").save()
+
+
+def test_a_stream_runs_from_topic_to_topic(
+    spark: SparkSession, broker: str, client: BlockingClient, tmp_path: Path
+) -> None:
+    register(spark)  # does no harm where Spark has found it already
+    source, target = create_topic(client, "from", 2), create_topic(client, "to", 2)
+    batch = bytes(build_batch([Record(timestamp=Millis(1), key=b"k%d" % n, value=b"v%d" % n) for n in range(50)]))
+    client.produce({TopicPartition(source, partition): batch for partition in range(2)})
+    reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", broker).option("subscribe", source)
+    frame = (
+        reader.option("startingOffsets", "earliest").load().selectExpr("key", "upper(cast(value as string)) as value")
+    )
+    writer = frame.writeStream.format("ottla").option("kafka.bootstrap.servers", broker).option("topic", target)
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    found = Counter((record.key, record.value) for each in contents(client, target).values() for record in each)
+    assert found == {(b"k%d" % n, b"V%d" % n): 2 for n in range(50)}
+
+
+def test_words_are_counted_as_plain_python_counts_them(
+    spark: SparkSession, broker: str, client: BlockingClient, tmp_path: Path
+) -> None:
+    text = Path(re.__file__).read_text().splitlines()
+    source, target = create_topic(client, "plain-text", 2), create_topic(client, "counts", 2)
+    for partition in range(2):
+        rows = [Record(timestamp=Millis(1), value=line.encode()) for line in text[partition::2]]
+        client.produce({TopicPartition(source, partition): bytes(build_batch(rows))})
+    heard: list[Progress] = []
+    counting = WordCount(broker, str(tmp_path), source, target, rows_per_batch=len(text) // 2 + 1)
+    last = counting.run(spark, heard.append)
+    assert (last.rows_total, [progress.batch for progress in heard]) == (len(text), [0, 1])
+    expected = Counter(word for line in text for word in re.findall(r"[a-z0-9_]+", line.lower()))
+    found = {
+        (record.key or b"").decode(): int.from_bytes(record.value or b"", "big")
+        for each in contents(client, target).values()
+        for record in each
+    }
+    assert found == expected
+
+
+def test_a_word_count_that_goes_on_counts_what_arrives(
+    spark: SparkSession, broker: str, client: BlockingClient, tmp_path: Path
+) -> None:
+    source, target = create_topic(client, "words-on", 1), create_topic(client, "counts-on", 1)
+    counting = WordCount(broker, str(tmp_path), source, target, value="string")
+    query = counting.start(spark, interval="0 seconds")
+    try:
+        for expected in ("1", "2"):
+            client.produce({TopicPartition(source, 0): bytes(build_batch([Record(value=b"Hello!")]))})
+            query.processAllAvailable()
+            assert contents(client, target)[0][-1].value == expected.encode()
+    finally:
+        query.stop()

@@ -1,0 +1,201 @@
+"""The rooms keep their directions, kinds and faces (ARCHITECTURE.md)."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "ottla"
+
+_SERVICES = {"base", "config", "http", "client"}
+MATRIX: dict[str, set[str]] = {
+    "base": set(),
+    "wire": {"base"},
+    "raft": {"base", "wire"},
+    "replica": {"base"},
+    "security": {"base"},
+    "config": {"base"},
+    "log": {"base", "wire"},
+    "net": {"base", "wire"},
+    "client": {"base", "wire", "net", "security", "config"},
+    "metadata": {"base", "wire", "security", "config"},
+    "groups": {"base", "wire", "security", "config"},
+    "transactions": {"base", "wire", "security", "config"},
+    "http": {"base", "config", "security"},
+    "broker": {
+        *("base", "wire", "raft", "replica", "security", "config", "log", "net", "client"),
+        *("metadata", "groups", "transactions", "http"),
+    },
+    "streams": {"base"},
+    "registry": _SERVICES,
+    "connect": _SERVICES,
+    "sql": {*_SERVICES, "registry", "connect", "streams"},
+    "spark": {"base", "wire", "client", "config", "streams", "connect"},
+    "console": _SERVICES,
+}
+"""Room -> the rooms that it may import. `cli` may import any face, but only inside functions."""
+
+PURE = {"base", "wire", "raft", "metadata", "replica", "groups", "transactions", "security", "config", "streams"}
+DISK = {"log"}
+WORLD = {"asyncio", "socket", "threading", "time", "random", "os", "subprocess", "selectors", "multiprocessing"}
+DOORS = {("log", "os_disk.py")}
+"""The files of a disk room that may touch the operating system."""
+
+ROOMS = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+FILES = sorted(path for path in SOURCE.rglob("*.py") if "messages" not in path.parts)
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def room_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def typing_only(tree: ast.Module) -> set[ast.AST]:
+    """Return the nodes under `if TYPE_CHECKING:`."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for child in node.body:
+                found.update(ast.walk(child))
+    return found
+
+
+def imports(path: Path, *, top_level_only: bool = False) -> list[tuple[str, tuple[str, ...], int]]:
+    """Return (module, names, line) of every absolute import of a file."""
+    tree = tree_of(path)
+    nodes = tree.body if top_level_only else list(ast.walk(tree))
+    skipped = typing_only(tree)
+    found: list[tuple[str, tuple[str, ...], int]] = []
+    for node in nodes:
+        if top_level_only and node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found.extend((alias.name, (), node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            found.append((node.module or "", tuple(alias.name for alias in node.names), node.lineno))
+    return found
+
+
+def rooms_imported(path: Path, *, top_level_only: bool = False) -> list[tuple[str, str, int]]:
+    """Return (room, module, line) of every import of a room."""
+    found = []
+    for module, names, line in imports(path, top_level_only=top_level_only):
+        if module == "ottla":
+            found.extend((name, f"ottla.{name}", line) for name in names if name in ROOMS)
+        elif module.startswith("ottla."):
+            found.append((module.split(".")[1], module, line))
+    return found
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if room != "cli"])
+def test_rooms_import_downwards_only(room: str) -> None:
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line}: {room} may not import {module}"
+        for path in FILES
+        if room_of(path) == room
+        for other, module, line in rooms_imported(path)
+        if other != room and other not in MATRIX[room] and other in ROOMS
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_rooms_import_each_others_faces_only() -> None:
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line}: {module} is inside room {other}; import its face"
+        for path in FILES
+        for other, module, line in rooms_imported(path)
+        if other in ROOMS
+        and other != room_of(path)
+        and module.count(".") > 1
+        and not module.startswith("ottla.wire.messages")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_command_line_imports_rooms_inside_functions_only() -> None:
+    allowed = {"cli", "base"}
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line}: {module} at top level slows `ottla --help`"
+        for path in FILES
+        if room_of(path) == "cli"
+        for other, module, line in rooms_imported(path, top_level_only=True)
+        if other not in allowed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if room in PURE | DISK])
+def test_pure_rooms_do_not_touch_the_world(room: str) -> None:
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line}: {module}"
+        for path in FILES
+        if room_of(path) == room and (room, path.name) not in DOORS
+        for module, _, line in imports(path)
+        if module.split(".")[0] in WORLD
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_has_a_described_face(room: str) -> None:
+    tree = tree_of(SOURCE / room / "__init__.py")
+    docstring = ast.get_docstring(tree) or ""
+    assert len(docstring) > 40, f"{room}/__init__.py needs a paragraph that says what the room is for"
+    if room == "cli":
+        return
+    names = [
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
+    assert "__all__" in names, f"{room}/__init__.py needs __all__"
+
+
+def test_only_the_spark_room_imports_pyspark() -> None:
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line}: {module}"
+        for path in FILES
+        if room_of(path) != "spark"
+        for module, _, line in imports(path)
+        if module.split(".")[0] == "pyspark"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def module_name(path: Path) -> str:
+    parts = ("ottla", *path.relative_to(SOURCE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_no_import_cycles() -> None:
+    modules = {module_name(path): path for path in FILES}
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        edges: set[str] = set()
+        for module, names, _ in imports(path, top_level_only=True):
+            edges.update(full for full in (f"{module}.{each}" for each in names) if full in modules)
+            if module in modules and not any(f"{module}.{each}" in modules for each in names):
+                edges.add(module)
+        graph[name] = edges - {name}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
+        if name not in done:
+            for other in sorted(graph[name]):
+                visit(other, (*trail, name))
+            done.add(name)
+
+    for name in sorted(graph):
+        visit(name, ())
