@@ -293,7 +293,8 @@ async def simple(teller: Teller) -> None:
 async def one_member(teller: Teller) -> None:
     required = await teller.ask("join", join_request(), 9)
     member = required.member_id
-    await teller.each("describe with nobody in", DescribeGroupsRequest(groups=["g"]), range(7))
+    # Nobody is in yet. Whether Kafka shows this group or calls it dead depends on when it last took a snapshot of its
+    # shard, so that the two are not compared here: tests/broker/test_groups.py says what ours shows.
     await teller.ask("join", join_request(member_id=member), 9)
     await teller.ask("commit too early", commit_request(3, group_id="g", member_id=member, generation=1), 9)
     await teller.each("describe", DescribeGroupsRequest(groups=["g"]), range(7))

@@ -12,6 +12,7 @@ from ottla.broker.coordinator import partition_of
 from ottla.wire import Record, build_batch, encode_coordinator_key, encode_coordinator_value, end_transaction_marker
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -295,5 +296,18 @@ def test_texts_that_no_record_can_hold_and_retentions_without_end_harm_nobody(tm
             answer = await client.ask(request, 4)
             assert answer.topics[0].partitions[0].error_code == 0
             assert await committed(client, "h") == {("t", 0): 5}
+
+    run(test)
+
+
+def test_a_group_that_waits_for_its_first_member_is_described_as_empty(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, NO_DELAY) as client:
+            await ready(client, "g")
+            required = await client.ask(join_request(), 9)
+            assert required.error_code == ErrorCode.MEMBER_ID_REQUIRED
+            for version in range(7):
+                (group,) = (await client.ask(DescribeGroupsRequest(groups=["g"]), version)).groups
+                assert (group.error_code, group.group_state, group.members) == (0, "Empty", [])
 
     run(test)
