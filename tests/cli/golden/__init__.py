@@ -1,10 +1,10 @@
 """Golden texts: commands in order, and what Apache Kafka 4.3.0's own tools printed for each.
 
 A file is a list of steps. `$ noun arguments [code]` begins one; `@` in it stands for the brokers' address, `@@` for the
-controller's of the peer, and `{dir}` for a folder of files. What follows is standard output. A line that begins with `! ` is a line of standard error, which
-Kafka's tool prints somewhere and Ottla prints first. `[0|1]` is Kafka's exit code and Ottla's, where Kafka's tool ends a
-failure with 0. In the texts `{member}`, `{id}`, `{offset}` and `{time}` stand for what differs from run to run. Kafka
-prints most lists in no order, so the lines of a step are compared sorted.
+controller's of the peer, and `{dir}` for a folder of files. What follows is standard output. A line that begins with
+`! ` is a line of standard error, which Kafka's tool prints somewhere and Ottla prints first. `[0|1]` is Kafka's exit
+code and Ottla's, where Kafka's tool ends a failure with 0. In the texts `{member}`, `{id}`, `{offset}` and `{time}`
+stand for what differs from run to run. Kafka prints most lists in no order, so the lines of a step are compared sorted.
 """
 
 from __future__ import annotations
