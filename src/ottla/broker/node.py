@@ -17,6 +17,7 @@ from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
 from ottla.broker.authorizer import AllowAll
 from ottla.broker.configuration import Configuration
 from ottla.broker.connection_limits import ConnectionLimits
+from ottla.broker.controller_channel import ControllerChannel
 from ottla.broker.group_coordinator import GroupCoordinator
 from ottla.broker.handlers import all_handlers
 from ottla.broker.health import Health, Stage
@@ -185,6 +186,9 @@ class Node:
             on_failure=self._disk_failed,
         )
         await self._quorum.start()
+        self._controller = ControllerChannel(
+            node_id=config.node_id, quorum=self._quorum, network=self._network, loop=self._loop
+        )
         self._transactions = self._make_transactions()
         self._quorum.subscribe(self._partitions.image_changed)
         self._quorum.subscribe(self._groups.image_changed)
@@ -237,6 +241,7 @@ class Node:
             incarnation_id=self._incarnation_id,
             configuration=self._configuration,
             quorum=self._quorum,
+            controller=self._controller,
             partitions=self._partitions,
             storage=self._storage,
             waits=self._waits,
@@ -252,6 +257,7 @@ class Node:
             offload=self._offload,
             handlers=handlers,
         )
+        self._controller.serve(services)
         self._name_gauges(metrics, services)
         self._report = MetricsReport(
             services, limits=self._limits, quotas=self._quotas, broker_state=lambda: int(self.stage)
@@ -328,6 +334,7 @@ class Node:
         self._waits.close()
         await self._housekeeping.stop()
         await leave(self._quorum, self.config.node_id, self._broker_epoch)
+        await self._controller.close()
         await self._quorum.stop()
         await self._storage.close(self._partitions.high_watermarks, broker_epoch=self._broker_epoch)
         if self._http is not None:

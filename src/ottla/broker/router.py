@@ -16,9 +16,10 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
-from ottla.base import ErrorCode, KafkaError, StorageError, WireError
+from ottla.base import ErrorCode, KafkaError, WireError
 from ottla.broker.connection import Connection, Pending
 from ottla.broker.connection_limits import ConnectionLimits
+from ottla.broker.error_answers import error_answer
 from ottla.broker.error_counts import count_errors
 from ottla.broker.handler import Deferred, Encoded, Handler, Operation, RequestContext, Resource
 from ottla.broker.meters import RequestTimes
@@ -273,27 +274,9 @@ class Router:
 
     def _error_answer(self, route: _Route, request: Any, error: BaseException) -> Any:
         """Return the API's own response that says what went wrong; raises WireError where none can."""
-        if isinstance(error, WireError | asyncio.CancelledError):
+        if not isinstance(error, Exception):
             raise error
-        if not isinstance(error, KafkaError):
-            log.error("%s failed", route.name, exc_info=error)
-            code = ErrorCode.KAFKA_STORAGE_ERROR if isinstance(error, StorageError) else ErrorCode.UNKNOWN_SERVER_ERROR
-            error = KafkaError(code, _text_of(code))
-        if route.handler.error_response is not None:
-            return route.handler.error_response(request, error)
-        response: Any = APIS[route.handler.api_key].response
-        names = {field.name for field in response.FIELDS}
-        if "error_code" not in names:
-            raise WireError(f"{route.name} was refused: {error.message}")
-        if "error_message" in names:
-            return response(error_code=int(error.code), error_message=error.message)
-        return response(error_code=int(error.code))
-
-
-def _text_of(code: ErrorCode) -> str:
-    if code is ErrorCode.KAFKA_STORAGE_ERROR:
-        return "Disk error when trying to access log file on the disk."
-    return "The server experienced an unexpected error when processing the request."
+        return error_answer(route.handler, request, error)
 
 
 def _authorize(handler: Handler[Any], context: RequestContext) -> None:

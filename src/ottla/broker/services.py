@@ -13,6 +13,7 @@ from ottla.broker.metadata_answers import MetadataAnswers
 if TYPE_CHECKING:
     from ottla.broker.authorizer import Authorizer
     from ottla.broker.configuration import Configuration
+    from ottla.broker.controller_channel import ControllerChannel
     from ottla.broker.group_coordinator import GroupCoordinator
     from ottla.broker.handler import Handler
     from ottla.broker.metrics import Metrics, Traffic
@@ -36,6 +37,7 @@ class Services:
     incarnation_id: Uuid
     configuration: Configuration
     quorum: Quorum
+    controller: ControllerChannel
     partitions: Partitions
     storage: Storage
     waits: Waits

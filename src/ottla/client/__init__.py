@@ -11,6 +11,7 @@ from ottla.client.batches import Appended, Fetched, FetchPosition, Isolation
 from ottla.client.blocking import BlockingClient, Pending
 from ottla.client.client import Client, Limits
 from ottla.client.cluster import Cluster, Node, Partition, Topic
+from ottla.client.connection import Connection
 from ottla.client.coordinators import Coordinated, CoordinatorKind
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 
@@ -23,6 +24,7 @@ __all__ = [
     "BlockingClient",
     "Client",
     "Cluster",
+    "Connection",
     "Coordinated",
     "CoordinatorKind",
     "FetchPosition",
