@@ -18,8 +18,10 @@ from pathlib import Path
 __all__ = [
     "CONTROLLER_PORT_AFTER",
     "TOOLS",
+    "answers",
     "cache",
     "fetch",
+    "java",
     "missing",
     "one_jvm",
     "running_broker",
@@ -37,6 +39,8 @@ TOOLS = {
     "consumer-perf": _TOOLS + "ConsumerPerformance",
     "e2e": _TOOLS + "EndToEndLatency",
     "groups": _TOOLS + "consumer.group.ConsumerGroupCommand",
+    "reassign-partitions": _TOOLS + "reassign.ReassignPartitionsCommand",
+    "leader-election": _TOOLS + "LeaderElectionCommand",
     "log-dirs": _TOOLS + "LogDirsCommand",
     "get-offsets": _TOOLS + "GetOffsetShell",
     "consumer-groups": _TOOLS + "consumer.group.ConsumerGroupCommand",
@@ -87,9 +91,14 @@ def fetch() -> None:
     (cache() / ".complete").touch()
 
 
-def _java(*args: str, heap: str = "512m") -> list[str]:
+def java(*args: str) -> list[str]:
+    """Return a command line of Java with Kafka's classes: flags of one's own, a class, its arguments."""
     level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return ["java", f"-Xmx{heap}", "-XX:+UseG1GC", level, "-cp", f"{cache() / 'lib'}/*", *args]
+    return ["java", level, "-cp", f"{cache() / 'lib'}/*", *args]
+
+
+def _java(*args: str, heap: str = "512m") -> list[str]:
+    return java(f"-Xmx{heap}", "-XX:+UseG1GC", *args)
 
 
 def tool_command(name: str, *args: str) -> list[str]:
@@ -177,7 +186,7 @@ def running_broker(
 
     Raises RuntimeError where something else answers on the port, and where the broker does not come up.
     """
-    if _answers(port):
+    if answers(port):
         raise RuntimeError(f"another broker answers on 127.0.0.1:{port} already")
     folder.mkdir(parents=True, exist_ok=True)
     conf = folder / "server.properties"
@@ -208,13 +217,14 @@ def _await_answer(process: subprocess.Popen[bytes], port: int, timeout: float) -
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise RuntimeError(f"Apache Kafka ended with exit code {process.returncode} during its start")
-        if _answers(port):
+        if answers(port):
             return
         time.sleep(0.1)
     raise RuntimeError(f"Apache Kafka did not answer on 127.0.0.1:{port} within {timeout} s")
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Return whether something on this machine's port answers ApiVersions."""
     import socket
 
     request = b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"  # ApiVersions version 0, no client id

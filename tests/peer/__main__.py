@@ -1,16 +1,18 @@
-"""`python -m tests.peer fetch | broker DIR PORT [key=value ...] | tool NAME args...`."""
+"""`python -m tests.peer fetch | broker DIR PORT [key=value ...] | nodes DIR PORT,PORT,... [key=value ...] | tool NAME`."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
 from tests import peer
+from tests.peer.nodes import running_nodes
 
 
 def main(argv: list[str]) -> int:
-    """Run one of the three commands; returns the exit code."""
+    """Run one of the commands; returns the exit code."""
     match argv:
         case ["fetch"]:
             peer.fetch()
@@ -21,6 +23,10 @@ def main(argv: list[str]) -> int:
                     return process.wait()
                 except KeyboardInterrupt:
                     return 0
+        case ["nodes", folder, ports, *overrides]:
+            with running_nodes(Path(folder), [int(port) for port in ports.split(",")], overrides=overrides) as cluster:
+                print(f"ready {cluster.bootstrap}", flush=True)
+                signal.sigwait({signal.SIGINT, signal.SIGTERM})
         case ["tool", name, *args]:
             command = peer.tool_command(name, *args)
             os.execvp(command[0], command)
