@@ -1,4 +1,4 @@
-"""`ottla cluster`: the cluster's id and endpoints, with the flags and texts of `kafka-cluster`."""
+"""`ottla cluster`: a cluster's id and endpoints, as `kafka-cluster` prints them; and clusters on this machine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base import OttlaError
 from ottla.cli.actions import parse_action
+from ottla.cli.cluster_nodes import ACTIONS, node_parsers, run_action, start_parser
 from ottla.cli.confirmation import confirmed, destruction_options
 from ottla.cli.endpoints import asks_controllers, open_either
 from ottla.cli.kafka_errors import raise_code
@@ -27,6 +28,8 @@ BROKERS, CONTROLLERS = 1, 2
 def main(argv: list[str]) -> int:
     """Run one action; a failure of the cluster's is one line on standard error."""
     action, args = parse_action("cluster", {each.prog.split()[-1]: each for each in parsers()}, argv)
+    if action in ACTIONS:
+        return run_action(action, args)
     if action == "unregister":
         check_required(args, "id")
     if action == "api-versions":
@@ -55,7 +58,7 @@ def parsers() -> list[Options]:
     versions = Options("cluster api-versions", "Print which APIs each broker offers (KIP-1220).")
     versions.connection("--config")
     output_option(versions)
-    return [identity, endpoints, unregister, versions]
+    return [identity, endpoints, unregister, versions, start_parser(), *node_parsers()]
 
 
 def _parser(action: str, description: str, *, output: bool = True) -> Options:

@@ -26,7 +26,7 @@ NOUNS = {
     "transactions": "list, describe, find and abort transactions",
     "delete-records": "drop the records before an offset",
     "log-dirs": "print what lies in the brokers' data folders",
-    "cluster": "print the cluster's id, endpoints and APIs; drop a broker's registration",
+    "cluster": "run a cluster on this machine, stop and break its nodes; print a cluster's id and endpoints",
     "broker-api-versions": "print which APIs each broker offers",
     "metadata-quorum": "describe the quorum that keeps the cluster's metadata",
     "features": "describe and change which features are on",

@@ -118,7 +118,7 @@ def load_config(path: str | None, overrides: list[str]) -> BrokerConfig:
 
 
 def refuse_unbuilt(config: BrokerConfig) -> None:
-    """Raise ConfigError where the configuration asks for protection, or for a role, that is not built yet.
+    """Raise ConfigError where the configuration asks for protection that is not built yet, or is no node.
 
     Starting without it would leave open what the operator believes to be closed.
     """
@@ -130,10 +130,12 @@ def refuse_unbuilt(config: BrokerConfig) -> None:
     authorizer = config.settings.authorizer_class_name
     if authorizer:
         raise ConfigError("authorizer.class.name", authorizer, "authorization is not supported so far; leave it unset")
-    if config.roles != {"broker", "controller"} or not config.is_quorum_of_one:
+    named = config.voters or config.settings.controller_quorum_bootstrap_servers
+    if "controller" not in config.roles and not named:
         given = ",".join(config.settings.process_roles)
-        allowed = "only broker,controller as a quorum of one is supported so far: name this node alone in the voters"
-        raise ConfigError("process.roles", given, allowed)
+        raise ConfigError(
+            "process.roles", given, "a broker alone needs controller.quorum.voters, to find its controllers"
+        )
 
 
 def serve(config: BrokerConfig) -> int:
