@@ -107,12 +107,12 @@ def test_segments_roll_by_size_and_time_and_index(tmp_path: Path) -> None:
     by_size = opened(tmp_path / "size", segment_bytes=size * 3)
     for _ in range(7):
         by_size.append(batch([b"x" * 100]), now_ms=NOW)
-    assert [int(path[-24:-4]) for path in by_size.segment_paths()] == [0, 3, 6]
+    assert [int(path[-24:-4]) for path in (each.file.path for each in by_size.segments)] == [0, 3, 6]
 
     by_time = opened(tmp_path / "time", segment_ms=1000)
     for at in (0, 900, 1000, 1001, 1500, 2100):
         by_time.append(batch([b"x"], timestamp=NOW + at), now_ms=NOW)
-    assert [int(path[-24:-4]) for path in by_time.segment_paths()] == [0, 3, 5]
+    assert [int(path[-24:-4]) for path in (each.file.path for each in by_time.segments)] == [0, 3, 5]
 
     by_index = opened(tmp_path / "index", segment_index_bytes=48, index_interval_bytes=0)
     for at in range(8):

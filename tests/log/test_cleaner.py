@@ -407,7 +407,7 @@ def test_a_damaged_batch_is_an_error_that_names_its_place_and_nothing_is_lost(by
     bench = Bench()
     fill(bench)
     bench.seal()
-    path = bench.log.segment_paths()[1]
+    path = bench.log.segments[1].file.path
     bench.storage.inode(path).data[byte] ^= 0xFF
     plan = bench.plan()
     assert plan is not None

@@ -173,7 +173,7 @@ def test_recovery_killed_at_every_change_completes_in_the_end() -> None:
         log = log_dir.open_log(PARTITION, CONFIG, now_ms=NOW, topic_id=TOPIC_ID)
         for _ in range(30):
             world.append(log)
-        inode = world.storage.inode(log.segment_paths()[-1])
+        inode = world.storage.inode(log.segments[-1].file.path)
         inode.data += b"\x00\x01torn"
         world.storage.locks.clear()
         crashed = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offload, Offset, StorageError, TopicPartition, Uuid
@@ -15,6 +16,8 @@ from ottla.replica import Replica, Role
 from ottla.wire import Attributes, BatchHeader, BatchRules, Codec, WritableBuffer, admit_batch, read_batch_header
 
 __all__ = ["HostedPartition"]
+
+log = logging.getLogger(__name__)
 
 INT64_MAX = (1 << 63) - 1
 """What `flush.messages` is where it is not wanted."""
@@ -43,6 +46,7 @@ class HostedPartition:
         "recompress_to",
         "replica",
         "rules",
+        "stores_truncation",
         "topic_id",
         "traffic",
         "verifications",
@@ -73,6 +77,8 @@ class HostedPartition:
         self.verifications = Verifications()
         self.verifies = True
         """False where `transaction.partition.verification.enable` says that batches begin transactions unasked."""
+        self.stores_truncation = False
+        """True from a truncation until the recovery points are stored: until then nothing may be appended."""
         self.being_cleaned = False
         """True while the log cleaner works on it, and retention waits."""
         self.walk = walk
@@ -113,7 +119,7 @@ class HostedPartition:
         """Raise the KafkaError for which a Produce with these acks is refused now, if there is one."""
         if self.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key} is in an offline log directory")
-        if self.replica.role is not Role.LEADER:
+        if self.replica.role is not Role.LEADER or self.stores_truncation:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"Leader not local for partition {self.key} on broker {self.replica.node_id}",
@@ -183,16 +189,92 @@ class HostedPartition:
         self.check_writable(1)
         return self._append(records, AppendOrigin.COORDINATOR, now_ms)
 
+    def append_as_follower(
+        self, records: WritableBuffer, *, leader_epoch: int, high_watermark: int, log_start_offset: int, now_ms: Millis
+    ) -> int:
+        """Append what the leader of this epoch sent, and follow its high watermark and log start; return the bytes appended.
+
+        Batches keep their offsets, epochs and everything else; one that the end of `records` cuts off is left for the next
+        fetch. Raises KafkaError: CORRUPT_MESSAGE for a wrong checksum, OFFSET_OUT_OF_RANGE where this log does not go on
+        here, KAFKA_STORAGE_ERROR where it cannot be written, NOT_LEADER_OR_FOLLOWER where this broker does not follow.
+        """
+        self._check_follows(leader_epoch)
+        log = self.log
+        replica = self.replica
+        size = 0
+        if len(records):
+            try:
+                size = log.append_replicated(records, leader_epoch=leader_epoch, now_ms=now_ms)
+            except StorageError as error:
+                raise self._failed(error) from error
+        if replica.followed(log.log_end_offset, high_watermark):
+            self._waits.advanced(self.key, replica.high_watermark, size)
+        if log_start_offset > log.log_start_offset:
+            self._follow_start(log_start_offset)
+        return size
+
+    def _check_follows(self, leader_epoch: int) -> None:
+        if self.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key} is in an offline log directory")
+        if self.replica.role is not Role.FOLLOWER or self.replica.leader_epoch != leader_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Partition {self.key} does not follow in epoch {leader_epoch} on broker {self.replica.node_id}",
+            )
+        assert not self.stores_truncation, f"{self.key}: the truncation is not stored yet"
+
+    def _follow_start(self, log_start_offset: int) -> None:
+        """Delete what the leader has deleted."""
+        start = min(log_start_offset, self.log.log_end_offset)
+        try:
+            self.log.delete_records_before(start)
+        except StorageError as error:
+            raise self._failed(error) from error
+        self.replica.log_start_moved(self.log.log_start_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut this copy from `offset` on, because the leader's differs from there; raises KafkaError where the disk fails.
+
+        Until the recovery points are stored (`Storage.checkpoints`, then `truncation_stored`) nothing may be appended.
+        """
+        if offset < self.replica.high_watermark:
+            log.warning(
+                "Truncating %s to offset %d below high watermark %d", self.key, offset, self.replica.high_watermark
+            )
+        self._cut(self.log.truncate_to, offset)
+
+    def restart_at(self, offset: int) -> None:
+        """Give up every record and go on at `offset`, because the leader's log begins there; as `truncate_to`."""
+        self._cut(self.log.truncate_fully_and_start_at, offset)
+        self.replica.log_start_moved(self.log.log_start_offset)
+
+    def _cut(self, cut: Callable[[int], None], offset: int) -> None:
+        before = self.log.truncations
+        try:
+            cut(offset)
+        except StorageError as error:
+            raise self._failed(error) from error
+        if self.log.truncations != before:
+            self.stores_truncation = True
+        self.replica.truncated(self.log.log_end_offset)
+
+    def truncation_stored(self) -> None:
+        """Hear that the recovery points were stored after a truncation."""
+        self.stores_truncation = False
+
+    def _failed(self, error: StorageError) -> KafkaError:
+        """Return what to raise for a disk's failure; unless it is only full, its directory goes offline."""
+        if not isinstance(error, NoSpaceError):  # with room again, all is well
+            self._dir_failed(self.log_dir, error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key}: {error}")
+
     def _append(self, records: WritableBuffer, origin: AppendOrigin, now_ms: Millis) -> AppendInfo:
         replica = self.replica
         log = self.log
         try:
             info = log.append(records, leader_epoch=replica.leader_epoch, now_ms=now_ms, origin=origin)
-        except NoSpaceError as error:  # nothing was written: when there is room again, all is well
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key}: {error}") from error
         except StorageError as error:
-            self._dir_failed(self.log_dir, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {self.key}: {error}") from error
+            raise self._failed(error) from error
         if replica.appended(log.log_end_offset):
             self._waits.advanced(self.key, replica.high_watermark, info.size)
         return info

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from ottla.base import ErrorCode, KafkaError
+from collections.abc import Callable
+
+from ottla.base import ErrorCode, KafkaError, Millis, Offset
 from ottla.log.producer_state import add_marker
 from ottla.log.producers import BatchMark, ProducerAppend, Producers
-from ottla.log.types import AppendOrigin
+from ottla.log.refusals import not_next
+from ottla.log.types import AppendInfo, AppendOrigin
 from ottla.wire import (
+    BATCH_OVERHEAD,
+    LENGTH_END,
     BatchHeader,
     WritableBuffer,
+    crc_is_valid,
     read_batch_header,
     stamp_batch,
     stamp_log_append_time,
 )
 
-__all__ = ["Batch", "admit", "check_producers"]
+__all__ = ["Batch", "admit", "admit_replicated", "check_producers", "duplicate_of", "next_run"]
 
 Batch = tuple[BatchHeader, int, int]
 """A batch of an append: its header as sent, where it lies in the buffer, and the offset of its last record in the log."""
@@ -40,7 +46,7 @@ def admit(
     first_offset, max_timestamp = next_offset if assigns else -1, -1
     while at < end:
         header = read_batch_header(records, at)
-        size = header.batch_length + 12
+        size = header.batch_length + LENGTH_END
         if at + size > end:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, f"A batch of {size} bytes in {name} is cut off after {end - at}"
@@ -56,10 +62,7 @@ def admit(
         else:
             base_offset = header.base_offset
             if base_offset < next_offset or (origin is AppendOrigin.RAFT and base_offset != next_offset):
-                raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"Batch at offset {base_offset} in {name}, where {next_offset} is next",
-                )
+                raise not_next(name, base_offset, next_offset)
             if first_offset < 0:
                 first_offset = base_offset
             last_offset = base_offset + header.last_offset_delta
@@ -69,6 +72,62 @@ def admit(
             max_timestamp = header.max_timestamp
         at += size
     return batches, first_offset, max_timestamp
+
+
+def admit_replicated(
+    records: WritableBuffer, name: str, next_offset: int, leader_epoch: int
+) -> tuple[list[Batch], int, bool]:
+    """Read and verify what a leader sent; return its whole batches, their bytes, and whether some have a producer's id.
+
+    A batch that the end of the answer cuts off is left out. So is what was appended in a later epoch than the one that was
+    asked for: whoever answered may have been deposed meanwhile, and what it sends then may not stay (KAFKA-18723).
+    """
+    batches: list[Batch] = []
+    at, end = 0, len(records)
+    has_producers = False
+    while end - at >= BATCH_OVERHEAD:
+        header = read_batch_header(records, at)
+        size = header.batch_length + LENGTH_END
+        if size > end - at or header.partition_leader_epoch > leader_epoch:
+            break
+        if not crc_is_valid(records, at, header):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Record is corrupt (stored crc = {header.crc}) in {name} at offset {header.base_offset}",
+            )
+        base_offset = header.base_offset
+        delta = header.last_offset_delta
+        # the first one may begin before the log's start: records of it were deleted on the leader
+        if delta < 0 or (base_offset < next_offset and (batches or base_offset + delta < next_offset)):
+            raise not_next(name, base_offset, next_offset)
+        if header.producer_id >= 0:
+            has_producers = True
+        last_offset = base_offset + delta
+        batches.append((header, at, last_offset))
+        next_offset = last_offset + 1
+        at += size
+    return batches, at, has_producers
+
+
+def next_run(
+    batches: list[Batch], size: int, *, room: int, holds: Callable[[int], bool]
+) -> tuple[list[Batch], int, list[Batch]]:
+    """Split off the batches that one segment takes, at least one: return them, their bytes, and the rest.
+
+    `size` is that of all; the rest's places count from its own beginning.
+    """
+    if size <= room and holds(batches[-1][2]):
+        return batches, size, []
+    count = 1
+    while count < len(batches):
+        header, at, last_offset = batches[count]
+        if at + header.batch_length + LENGTH_END > room or not holds(last_offset):
+            break
+        count += 1
+    if count == len(batches):
+        return batches, size, []
+    start = batches[count][1]
+    return batches[:count], start, [(header, at - start, last) for header, at, last in batches[count:]]
 
 
 def check_producers(
@@ -96,6 +155,14 @@ def check_producers(
         else:
             append.add(header, first_offset, check_epoch=checks, check_sequence=origin is AppendOrigin.CLIENT)
     return list(appends.values())
+
+
+def duplicate_of(mark: BatchMark, log_append_time: bool, log_start_offset: Offset, size: int) -> AppendInfo:
+    """Return the answer for a batch that is in the log already."""
+    time = Millis(mark.timestamp if log_append_time else -1)
+    return AppendInfo(
+        mark.first_offset, Offset(mark.last_offset), Millis(mark.timestamp), time, log_start_offset, size, True
+    )
 
 
 def _too_large(name: str, size: int, limit: int) -> KafkaError:

@@ -66,6 +66,22 @@ class LeaderEpochs:
             end = each.offset
         return EpochEnd(LeaderEpoch(epoch), end)
 
+    def parts_from(self, epoch: int, end_offset: int) -> Offset:
+        """Return where this log has to be cut so as to agree with one whose `epoch` ends at `end_offset` (KIP-279).
+
+        The other one answered with its newest epoch that is not newer than our last one. Where we do not know it, what we
+        have after the epoch below goes, and the other one is asked again. -1 for the end: nothing is in common.
+        """
+        end = self.log_end_offset
+        if end_offset < 0 or epoch < 0 or not self._starts:
+            return Offset(min(max(end_offset, 0), end))
+        ours = self.end_offset_for(epoch)
+        if ours.end_offset < 0:  # newer than all that we have: what the other one has of it is beyond our end
+            return Offset(min(end_offset, end))
+        if ours.epoch != epoch:
+            return Offset(min(ours.end_offset, end))
+        return Offset(min(ours.end_offset, end_offset, end))
+
     def epoch_of(self, offset: int) -> LeaderEpoch:
         """Return the epoch of the record at an offset; -1 where it is not known."""
         for each in reversed(self._starts):

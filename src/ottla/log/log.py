@@ -11,17 +11,16 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from ottla.base import CorruptionError, Millis, Offset, Rng, Uuid
-from ottla.log.admission import Batch, admit, check_producers
+from ottla.log.admission import Batch, admit, admit_replicated, check_producers, duplicate_of, next_run
 from ottla.log.config import INT64_MAX, LogConfig
 from ottla.log.disk import TEMPORARY, Disk, File, NoSpaceError, join, parent, replace_file
 from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from ottla.log.lookup import offset_of_max_timestamp, offset_of_time
-from ottla.log.names import LOG, file_name
 from ottla.log.producer_state import ProducerState
 from ottla.log.producers import BatchMark, ProducerAppend, Producers
-from ottla.log.properties import PARTITION_METADATA_FILE, encode_topic_id
+from ottla.log.properties import PARTITION_METADATA_FILE
 from ottla.log.recovery import Progress, recover
-from ottla.log.refusals import out_of_range, start_beyond_end, too_large
+from ottla.log.refusals import not_next, out_of_range, start_beyond_end, too_large
 from ottla.log.retention import expired_count
 from ottla.log.segment import Segment
 from ottla.log.startup import load
@@ -36,7 +35,7 @@ from ottla.log.types import (
     RecoveryReport,
     TimestampOffset,
 )
-from ottla.wire import WritableBuffer
+from ottla.wire import LENGTH_END, WritableBuffer
 
 __all__ = ["Log"]
 
@@ -264,13 +263,13 @@ class Log:
             now if stamps_time else -1,
         )
         if not batches:
-            return self._nothing_appended()
+            return AppendInfo.nothing(self.log_end_offset, self.log_start_offset)
         size = len(records)
         producers: list[ProducerAppend] = []
         if len(batches) > 1 or batches[0][0].producer_id >= 0:
             checked = check_producers(records, batches, self.producers, origin)
             if isinstance(checked, BatchMark):
-                return self._duplicate(checked, size)
+                return duplicate_of(checked, config.log_append_time, self.log_start_offset, size)
             producers = checked
         last_offset = batches[-1][2]
         segment = self._segments[-1]
@@ -283,6 +282,39 @@ class Log:
         self._appended(batches, producers, leader_epoch, origin)
         time = max_timestamp if stamps_time or batches[0][0].is_log_append_time else -1
         return AppendInfo._make((first_offset, last_offset, max_timestamp, time, self.log_start_offset, size, False))
+
+    def append_replicated(self, records: WritableBuffer, *, leader_epoch: int, now_ms: int) -> int:
+        """Append what a leader of this epoch sent, as it is, and return how many bytes of it: of the whole batches.
+
+        Checksums are verified here. Raises KafkaError where the bytes are not what follows in this log, StorageError where
+        they cannot be written; the log is then as it was, or has the first of them.
+        """
+        self._now_ms = now_ms
+        batches, size, has_producers = admit_replicated(records, self.name, self.log_end_offset, leader_epoch)
+        if batches and batches[0][0].base_offset < self.log_end_offset:  # this batch holds the leader's first record
+            if self.log_end_offset > self.log_start_offset or self._segments[-1].size:
+                raise not_next(self.name, batches[0][0].base_offset, self.log_end_offset)
+            # any recovery scans this batch, since it reaches to the recovery point: nothing needs to be stored before
+            self.truncate_fully_and_start_at(batches[0][0].base_offset)
+        config = self.config
+        limit = config.segment_bytes
+        total, rest, left = size, records, batches
+        while left:
+            header, _, last_offset = left[0]
+            segment = self._segments[-1]
+            due = self._is_roll_due(segment, header.max_timestamp, last_offset, now_ms)
+            if due or (segment.size and segment.size + header.batch_length + LENGTH_END > limit):
+                segment = self._rolled(now_ms, header.base_offset)
+            run, run_size, left = next_run(left, size, room=limit - segment.size, holds=segment.holds)
+            data = rest if run_size == len(rest) else memoryview(rest)[:run_size]
+            checked = check_producers(data, run, self.producers, REPLICATION) if has_producers else []
+            assert not isinstance(checked, BatchMark), "duplicates are a client's"
+            segment.append(data, run, config.index_interval_bytes)
+            segment.modified_ms = now_ms
+            self._appended(run, checked, -1, REPLICATION)
+            if left:
+                rest, size = memoryview(rest)[run_size:], size - run_size
+        return total
 
     def _appended(
         self, batches: list[Batch], producers: list[ProducerAppend], leader_epoch: int, origin: AppendOrigin
@@ -297,24 +329,9 @@ class Log:
         self.log_end_offset = end = Offset(batches[-1][2] + 1)
         epochs.log_end_offset = end
         self.producers.end_offset = end
-        for each in producers:
-            for aborted in self.producers.update(each):
+        if producers:
+            for aborted in self.producers.update(*producers):
                 self._segments[-1].transactions.append(aborted)
-
-    def _nothing_appended(self) -> AppendInfo:
-        end = self.log_end_offset
-        return AppendInfo(end, Offset(end - 1), Millis(-1), Millis(-1), self.log_start_offset, 0, False)
-
-    def _duplicate(self, mark: BatchMark, size: int) -> AppendInfo:
-        return AppendInfo(
-            mark.first_offset,
-            Offset(mark.last_offset),
-            Millis(mark.timestamp),
-            Millis(mark.timestamp if self.config.log_append_time else -1),
-            self.log_start_offset,
-            size,
-            True,
-        )
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """Note that this replica leads from the log's end on."""
@@ -456,7 +473,7 @@ class Log:
         active = self._segments[-1]
         found = active.locate(offset)
         if found is not None:
-            self._lower_recovery_point(self._base_at(active, found.position))
+            self._lower_recovery_point(active.base_at(found.position))
             active.truncate(found.position, offset)
         # not `offset`, where a batch holds it or it lies in a gap: the next segment begins where this one's batches end
         end = active.load_end()
@@ -466,10 +483,6 @@ class Log:
         self._set_end(end)
         self.leader_epochs.truncate_from_end(end)
         self._state.load(self._segments, self.log_start_offset, end, Millis(self._now_ms))
-
-    @staticmethod
-    def _base_at(segment: Segment, position: int) -> int:
-        return int.from_bytes(segment.file.pread(position, 8), "big")
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove every record; the log goes on, empty, at `offset`."""
@@ -683,12 +696,3 @@ class Log:
         self.folder = folder
         for segment in self._segments:
             segment.moved(folder)
-
-    def assign_topic_id(self, topic_id: Uuid) -> None:
-        """Store the topic's id in `partition.metadata`."""
-        replace_file(self._disk, join(self.folder, PARTITION_METADATA_FILE), encode_topic_id(topic_id))
-        self.topic_id = topic_id
-
-    def segment_paths(self) -> list[str]:
-        """Return the segments' data files, oldest first."""
-        return [join(self.folder, file_name(base, LOG)) for base in self._bases]

@@ -232,21 +232,30 @@ class Producers:
         """Return a producer's part of an append, still without a batch."""
         return ProducerAppend(self.name, producer_id, self.entries.get(producer_id) or ProducerEntry())
 
-    def update(self, append: ProducerAppend) -> list[AbortedTransaction]:
-        """Take over what an append did, now that it is written; return the transactions that it aborted."""
-        entry = self.entries.get(append.producer_id)
-        if entry is None:
-            entry = self.entries[append.producer_id] = ProducerEntry()
-        entry.epoch = append.epoch
-        entry.coordinator_epoch = append.coordinator_epoch
-        entry.last_timestamp = append.last_timestamp
-        entry.transaction_offset = append.transaction_offset
-        entry.batches = append.batches
-        if not append.started and not append.completed:
+    def update(self, *appends: ProducerAppend) -> list[AbortedTransaction]:
+        """Take over what an append did, now that it is written; return the transactions that it aborted, as they ended.
+
+        Of several producers, all transactions are begun before any ends: where each one leaves the last stable offset has
+        to be the same on the leader, who took the batches one by one, and on a follower, who takes them together.
+        """
+        completed: list[tuple[OpenTransaction, bool]] = []
+        for append in appends:
+            entry = self.entries.get(append.producer_id)
+            if entry is None:
+                entry = self.entries[append.producer_id] = ProducerEntry()
+            entry.epoch = append.epoch
+            entry.coordinator_epoch = append.coordinator_epoch
+            entry.last_timestamp = append.last_timestamp
+            entry.transaction_offset = append.transaction_offset
+            entry.batches = append.batches
+            for each in append.started:
+                self._open[each.first_offset] = each
+            if append.completed:
+                completed.extend(append.completed)
+        if not completed:
             return []
-        for each in append.started:
-            self._open[each.first_offset] = each
-        ended = [self._end(transaction, commit) for transaction, commit in append.completed]
+        completed.sort(key=_end_offset)
+        ended = [self._end(transaction, commit) for transaction, commit in completed]
         return [each for each in ended if each is not None]
 
     def _end(self, ended: OpenTransaction, commit: bool) -> AbortedTransaction | None:
@@ -255,7 +264,7 @@ class Producers:
         self._unreplicated[ended.first_offset] = ended
         if commit:
             return None
-        stable = min(self._open, default=ended.last_offset + 1)
+        stable = min((*self._open, ended.last_offset + 1))
         return AbortedTransaction(
             ProducerId(ended.producer_id), Offset(ended.first_offset), Offset(ended.last_offset), Offset(stable)
         )
@@ -308,3 +317,7 @@ class Producers:
             if each.last_offset < log_start_offset:
                 del self._unreplicated[first_offset]
         self.end_offset = max(self.end_offset, log_start_offset)
+
+
+def _end_offset(completed: tuple[OpenTransaction, bool]) -> int:
+    return completed[0].last_offset

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
 
-__all__ = ["out_of_range", "start_beyond_end", "too_large"]
+__all__ = ["not_next", "out_of_range", "start_beyond_end", "too_large"]
+
+
+def not_next(name: str, offset: int, end: int) -> KafkaError:
+    """Return the error for a replicated batch that does not follow the last one."""
+    return KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"Batch at offset {offset} in {name}, where {end} is next")
 
 
 def too_large(name: str, size: int, segment_bytes: int) -> KafkaError:

@@ -238,6 +238,10 @@ class Segment:
         found = self.locate(offset)
         return iter(()) if found is None else headers_between(self.file, found.position, self.size)
 
+    def base_at(self, position: int) -> int:
+        """Return the base offset of the batch at a position."""
+        return int.from_bytes(self.file.pread(position, 8), "big")
+
     def position_of_time(self, timestamp: int) -> int:
         """Return a position at or before the first batch whose largest timestamp is this one or later."""
         entry = self.time_index.floor(timestamp - 1)

@@ -47,6 +47,11 @@ class AppendInfo(NamedTuple):
     size: int
     duplicate: bool
 
+    @classmethod
+    def nothing(cls, end: Offset, log_start_offset: Offset) -> AppendInfo:
+        """Return what an append of no batch did."""
+        return cls(end, Offset(end - 1), Millis(-1), Millis(-1), log_start_offset, 0, False)
+
 
 class LogSlice(NamedTuple):
     """Bytes of one segment to send as they are: whole batches from `position` on, the last perhaps cut by a limit.

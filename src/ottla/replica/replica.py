@@ -138,6 +138,18 @@ class Replica:
             copy.caught_up_s = now_s
         return self._advance()
 
+    def followed(self, log_end_offset: Offset, leader_high_watermark: int) -> bool:
+        """Note what was appended from the leader, and its high watermark; return True where this copy's moved.
+
+        It never goes back by hearing of a lower one: what a new leader does not know yet to be committed stays so.
+        """
+        self.log_end_offset = log_end_offset
+        known = min(leader_high_watermark, log_end_offset)
+        if known <= self.high_watermark:
+            return False
+        self.high_watermark = Offset(known)
+        return True
+
     def truncated(self, log_end_offset: Offset) -> None:
         """Note that this log was cut: nothing above its end is committed as far as this copy can tell."""
         self.log_end_offset = log_end_offset
