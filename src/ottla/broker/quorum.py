@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ottla.base import (
@@ -29,26 +29,34 @@ from ottla.base import (
     StorageError,
     WireError,
 )
+from ottla.broker.handler import Deferred
 from ottla.broker.quorum_log import MetadataLog
+from ottla.broker.quorum_rpc import Asked
+from ottla.broker.quorum_settings import QuorumSettings, QuorumStatus
 from ottla.broker.quorum_snapshot import encode_records
+from ottla.broker.quorum_transport import QuorumTransport
+from ottla.client import Address
 from ottla.log import Disk
 from ottla.metadata import (
     EMPTY_IMAGE,
     METADATA_VERSION_LATEST,
     METADATA_VERSION_OLDEST,
     Delta,
+    Endpoint,
     Image,
     Record,
     apply_all,
     decide,
     delta_between,
 )
+from ottla.net import Network
 from ottla.raft import (
     Append,
     Envelope,
-    Progress,
+    EpochRefused,
+    FetchReply,
+    Message,
     Raft,
-    RaftConfig,
     Ready,
     ReplicaKey,
     SnapshotId,
@@ -56,63 +64,38 @@ from ottla.raft import (
     VoterSet,
 )
 
-__all__ = ["Listener", "Quorum", "QuorumSettings", "QuorumStatus"]
+__all__ = ["LeadershipListener", "Listener", "Quorum", "QuorumNetwork", "QuorumSettings", "QuorumStatus"]
 
 T = TypeVar("T")
 Listener = Callable[[Image, Image, Delta], None]
 """Called on the event loop with the image before, the image now and what differs; must neither block nor raise."""
+
+LeadershipListener = Callable[[NodeId | None, LeaderEpoch, bool], None]
+"""Called on the event loop with the quorum's leader, its epoch, and whether that is this node."""
 
 log = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX = 10_000
 """Decisions that may wait for their commit: far beyond what connections can ask, so that only a stuck disk meets it."""
 
+PROGRESS_SECONDS = 5
+"""How often a node that waits for the quorum says so."""
+
+RESIGN_SECONDS = 1.0
+"""How long a leader that stops lets its farewell travel."""
+
 BATCH_RECORDS_MAX = 10_000
 """Records in one batch, so that no batch grows past what a fetch carries; only fencing a large broker takes several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumSettings:
-    """What the `metadata.*` and `controller.quorum.*` keys say."""
+class QuorumNetwork:
+    """How the other replicas are reached: `endpoints` says where this node's controller listeners are."""
 
-    raft: RaftConfig = field(default_factory=RaftConfig)
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 604_800_000
-    retention_bytes: int = 104_857_600
-    retention_ms: int = 604_800_000
-    snapshot_bytes: int = 20_971_520
-    snapshot_interval_ms: int = 3_600_000
-
-    @classmethod
-    def of(cls, settings: Any) -> QuorumSettings:
-        """Return the settings from a broker's, by their keys."""
-        return cls(
-            raft=RaftConfig(
-                election_timeout_ms=settings.controller_quorum_election_timeout_ms,
-                election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
-                fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
-                request_timeout_ms=settings.controller_quorum_request_timeout_ms,
-            ),
-            segment_bytes=settings.metadata_log_segment_bytes,
-            segment_ms=settings.metadata_log_segment_ms,
-            retention_bytes=settings.metadata_max_retention_bytes,
-            retention_ms=settings.metadata_max_retention_ms,
-            snapshot_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
-            snapshot_interval_ms=settings.metadata_log_max_snapshot_interval_ms,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class QuorumStatus:
-    """What DescribeQuorum tells: the leader, and how far every replica is as it knows."""
-
-    leader_id: NodeId
-    leader_epoch: LeaderEpoch
-    high_watermark: Offset
-    log_end_offset: Offset
-    voters: VoterSet
-    replicas: dict[NodeId, Progress]
-    kraft_version: int
+    network: Network
+    cluster_id: str
+    endpoints: Callable[[], tuple[Endpoint, ...]] = tuple
+    bootstrap: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +118,7 @@ class _Waiter:
 class Quorum:
     """The one owner of `__cluster_metadata-0` in this process.
 
-    `send` delivers a message to another voter; with one voter there is none. `on_failure` is called once if the metadata
+    Without `network` it is a quorum of one voter. `on_failure` is called once if the metadata
     log's disk fails: what is not committed then is lost to this process, and it must stop.
     """
 
@@ -150,7 +133,7 @@ class Quorum:
         rng: Rng,
         offload: Offload,
         static_voters: VoterSet | None = None,
-        send: Callable[[Envelope], None] | None = None,
+        network: QuorumNetwork | None = None,
         on_failure: Callable[[StorageError], None] | None = None,
     ) -> None:
         self.key = key
@@ -161,9 +144,14 @@ class Quorum:
         self._rng = rng
         self._offload = offload
         self._static_voters = static_voters
-        self._send = send
         self._on_failure = on_failure
         self._listeners: list[Listener] = []
+        self._leadership_listeners: list[LeadershipListener] = []
+        self._leadership: tuple[NodeId | None, LeaderEpoch, bool] = (None, LeaderEpoch(-1), False)
+        self._network = network
+        self._transport = None if network is None else self._make_transport(network)
+        self._leader_watermark: Offset | None = None
+        self._progressed = asyncio.Event()
         self._published = self._latest = EMPTY_IMAGE
         self._committed = EMPTY_IMAGE
         self._pending: deque[_Pending] = deque()
@@ -179,9 +167,9 @@ class Quorum:
     # What others ask
 
     async def start(self) -> None:
-        """Replay snapshot and log, win the election where this node is the only voter; the image is ready on return.
+        """Replay snapshot and log, win the election where this node is the only voter; then the image is ready on return.
 
-        A new cluster gets its first records here.
+        A new cluster gets its first records here. Among several voters, `ready` waits for their leader.
         """
         self._loop = asyncio.get_running_loop()
         self._started_at, self._started_ms = self._loop.time(), self._clock.now_ms()
@@ -200,7 +188,7 @@ class Quorum:
             election=self._log.read_election(),
             rng=self._rng,
             now=self._now(),
-            config=self._settings.raft,
+            config=replace(self._settings.raft, bootstrap=tuple(self._bootstrap())),
         )
         level = self._latest.metadata_version
         if level and not METADATA_VERSION_OLDEST <= level <= METADATA_VERSION_LATEST:
@@ -208,20 +196,55 @@ class Quorum:
                 f"the cluster is at metadata.version {level}; this version of Ottla knows {METADATA_VERSION_OLDEST} to "
                 f"{METADATA_VERSION_LATEST}"
             )
-        if self._send is None and voters.latest.others(self.key.id):
+        if self._transport is None and voters.latest.others(self.key.id):
             raise ConfigError(
                 "controller.quorum.voters",
                 ",".join(map(str, voters.latest.ids)),
                 "this version runs a quorum of one voter, its own node",
             )
         self._tick()
-        if voters.latest.ids == (self.key.id,):
-            await self._lead_alone()
+        if voters.latest.ids == (self.key.id,) and voters.latest.has(self.key):
+            await self._open_cluster()
 
-    async def _lead_alone(self) -> None:
+    async def ready(self) -> None:
+        """Return once a leader is known and the image is as new as it was when the leader first answered."""
+        waited_s = 0
+        while not self._is_ready():
+            self._progressed.clear()
+            try:
+                async with asyncio.timeout(PROGRESS_SECONDS):
+                    await self._progressed.wait()
+            except TimeoutError:
+                waited_s += PROGRESS_SECONDS
+                log.info("Waiting for the metadata quorum since %d s: %s", waited_s, self._progress_text())
+
+    def _is_ready(self) -> bool:
+        if self._failed is not None:
+            raise self._failed
+        if not self._published.metadata_version:
+            return False
+        if self._raft.is_leader:
+            return True
+        return self._leader_watermark is not None and self._raft.high_watermark >= self._leader_watermark
+
+    def _progress_text(self) -> str:
+        raft = self._raft
+        voters = ", ".join(str(each) for each in raft.voters.ids) or "not known yet"
+        leader = "no leader is known" if raft.leader_id is None else f"node {raft.leader_id} leads"
+        return f"epoch {raft.epoch}, {leader}, committed to offset {raft.high_watermark}; voters: {voters}"
+
+    async def _open_cluster(self) -> None:
+        """Write a new cluster's first records; nothing where there is one."""
         await self._settled()
         formatted = self._log.bootstrap_records() if not self._latest.metadata_version else ()
-        await self.submit(lambda image: decide.bootstrap(image, formatted, min_insync_replicas=1))
+        least = self._settings.min_insync_replicas
+        await self.submit(lambda image: decide.bootstrap(image, formatted, min_insync_replicas=least))
+
+    async def _open_cluster_once(self) -> None:
+        try:
+            await self._open_cluster()
+        except KafkaError as error:
+            log.info("The cluster's first records are left to the next leader: %s", error)
 
     async def _settled(self) -> None:
         """Return once no election state is on its way to the disk; until then the newest image may lack the log's end."""
@@ -236,6 +259,9 @@ class Quorum:
         if self._failed is None and len(self._raft.voters) > 1:
             self._raft.resign(self._now())
             self._pump()
+        if self._transport is not None:
+            self._transport.give_up(EpochRefused(self._raft.epoch, None))
+            await self._transport.close(linger_s=RESIGN_SECONDS if len(self._raft.voters) > 1 else 0)
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._release(KafkaError(ErrorCode.NOT_CONTROLLER, "the node is shutting down"))
@@ -304,10 +330,116 @@ class Quorum:
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.") from None
         return decided.response
 
+    def subscribe_leadership(self, listener: LeadershipListener) -> None:
+        """Call this listener whenever the quorum's leader changes; at once where one is known."""
+        self._leadership_listeners.append(listener)
+        if self._leadership[0] is not None:
+            listener(*self._leadership)
+
+    @property
+    def leader(self) -> tuple[NodeId | None, LeaderEpoch]:
+        """Who leads the quorum as far as this node knows, and in which epoch."""
+        raft = self._raft
+        known = raft.leader_id if raft.leader_id != self.key.id or raft.is_leader else None
+        return known, raft.epoch
+
+    def controller_endpoint(self, node_id: NodeId) -> Endpoint | None:
+        """Return where a controller listens for other nodes: by its registration, as a voter, or as it was heard."""
+        if self._network is not None and node_id == self.key.id:
+            return next(iter(self._network.endpoints()), None)
+        registered = self._published.controllers.get(node_id)
+        voter = self._raft.voters.get(node_id)
+        if voter is not None and voter.endpoints:
+            each = voter.endpoints[0]
+            same = [] if registered is None else [known for known in registered.endpoints if known.name == each.name]
+            return Endpoint(each.name, each.host, each.port, same[0].security_protocol if same else 0)
+        if registered is not None and registered.endpoints:
+            return registered.endpoints[0]
+        address = None if self._transport is None else self._transport.address_of(node_id)
+        return None if address is None else Endpoint("CONTROLLER", address.host, address.port)
+
+    # The other replicas
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, which every request of the quorum names."""
+        return "" if self._network is None else self._network.cluster_id
+
+    def ask(self, source: NodeId, message: Message) -> Deferred:
+        """Take in another node's request; the answer is a message of the core."""
+        if self._transport is None or self._stopped or self._failed is not None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the metadata quorum's node is stopping")
+        return self._transport.ask_core(source, message)
+
+    def tell(self, source: NodeId, message: Message) -> None:
+        """Take in what needs no answer of the core's."""
+        self.receive(Envelope(source, self.key.id, message))
+
+    def learn(self, node_id: NodeId, host: str, port: int) -> None:
+        """Remember where a node has said that it listens."""
+        if self._transport is not None:
+            self._transport.learn(node_id, host, port)
+
     def receive(self, envelope: Envelope) -> None:
         """Take in a message from another voter or an observer."""
+        if self._stopped or self._failed is not None:
+            return
+        if self._leader_watermark is None and isinstance(envelope.message, FetchReply):
+            reply = envelope.message
+            if reply.high_watermark >= 0 and reply.epoch >= self._raft.epoch:
+                self._leader_watermark = reply.high_watermark
         self._raft.step(envelope, self._now())
         self._pump()
+
+    def _disconnected(self, peer: NodeId) -> None:
+        if not self._stopped and self._failed is None:
+            self._raft.disconnected(peer, self._now())
+            self._pump()
+
+    def _make_transport(self, network: QuorumNetwork) -> QuorumTransport:
+        return QuorumTransport(
+            network.network,
+            asked=self._asked,
+            receive=self.receive,
+            disconnected=self._disconnected,
+            bootstrap=self._bootstrap(),
+            request_timeout_ms=self._settings.raft.request_timeout_ms,
+        )
+
+    def _bootstrap(self) -> dict[NodeId, Address]:
+        addresses = () if self._network is None else self._network.bootstrap
+        return {NodeId(-2 - at): each for at, each in enumerate(addresses)}
+
+    def _asked(self) -> Asked:
+        """Return what requests say of this node."""
+        assert self._network is not None
+        return Asked(
+            node_id=self.key.id,
+            cluster_id=self._network.cluster_id,
+            endpoints=self._network.endpoints(),
+            voters=self._raft.voters,
+            limits=self._settings.limits,
+            directory_id=self.key.directory_id,
+        )
+
+    def _announce_leadership(self) -> None:
+        """Tell who leads where that has changed; answer nobody any more who asked the leader that this node was."""
+        leader_id, epoch = self.leader
+        now = (leader_id, epoch, self._raft.is_leader)
+        if now == self._leadership:
+            return
+        was_leader, self._leadership = self._leadership[2], now
+        if was_leader and not now[2] and self._transport is not None:
+            self._transport.give_up(EpochRefused(epoch, leader_id))
+        if leader_id is None:
+            log.info("The metadata quorum has no leader in epoch %d", epoch)
+        else:
+            log.info("Node %d leads the metadata quorum in epoch %d", leader_id, epoch)
+        if now[2] and not self._latest.metadata_version and self._raft.voters.ids != (self.key.id,):
+            self._run(self._open_cluster_once())
+        for listener in self._leadership_listeners:
+            listener(*now)
+        self._progressed.set()
 
     # Deciding
 
@@ -335,6 +467,8 @@ class Quorum:
                 self._persisting = self._run(self._persist(ready))
             else:
                 self._perform(ready)
+        if self._persisting is None:
+            self._announce_leadership()
         self._schedule()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -382,8 +516,8 @@ class Quorum:
             self._flushing = True
             self._run(self._flush())
         for envelope in ready.messages:
-            if self._send is not None:
-                self._send(self._log.filled(envelope))
+            if self._transport is not None:
+                self._transport.send(self._log.filled(envelope))
         if ready.committed is not None:
             self._commit(ready.committed)
         self._drop_lost_waiters()
@@ -435,6 +569,7 @@ class Quorum:
             delta = delta_between(old, self._published)
             for listener in self._listeners:
                 listener(old, self._published, delta)
+            self._progressed.set()
         while self._waiters and self._waiters[0].offset < high_watermark:
             waiter = self._waiters.popleft()
             if not waiter.future.done():
@@ -465,6 +600,9 @@ class Quorum:
         self._own.clear()
         self._latest = self._committed
         self._release(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log failed: {error}"))
+        self._progressed.set()
+        if self._transport is not None:
+            self._transport.give_up(EpochRefused(self._raft.epoch, None))
         if self._on_failure is not None:
             self._on_failure(error)
 

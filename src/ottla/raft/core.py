@@ -25,7 +25,11 @@ class RaftConfig:
     fetch_timeout_ms: int = 2000
     request_timeout_ms: int = 2000
     fetch_max_wait_ms: int = 500
+    stagger_ms: int = 200
+    """How much later each further voter campaigns, so that two seldom do at once: more than an election takes."""
     observer_forgotten_ms: int = 300_000
+    bootstrap: tuple[NodeId, ...] = ()
+    """Whom an observer asks while it knows no voters: numbers below zero that the driver has given to addresses."""
 
     @property
     def check_quorum_ms(self) -> int:
@@ -52,6 +56,8 @@ class Core:
     appends: list[Append] = field(default_factory=list)
     writes: list[SnapshotWrite] = field(default_factory=list)
     messages: list[Envelope] = field(default_factory=list)
+    answering: int = 0
+    """The number of the request that is being taken in; a reply carries it."""
 
     @property
     def epoch(self) -> LeaderEpoch:
@@ -81,8 +87,12 @@ class Core:
     # Effects
 
     def send(self, to: NodeId, message: Message) -> None:
-        """Let a message leave with the next `ready`."""
+        """Let a request leave with the next `ready`."""
         self.messages.append(Envelope(self.key.id, to, message))
+
+    def reply(self, to: NodeId, message: Message, request: int | None = None) -> None:
+        """Let an answer leave with the next `ready`: to the request at hand, or to an earlier one by its number."""
+        self.messages.append(Envelope(self.key.id, to, message, self.answering if request is None else request))
 
     def append(self, batches: bytes, count: int, *, control: bool, epoch: LeaderEpoch) -> None:
         """Put batches at the log's end."""
@@ -116,6 +126,15 @@ class Core:
         timeout = self.config.election_timeout_ms
         return now + timeout + self.rng.randrange(max(timeout, 1))
 
+    def stagger(self, leader_id: NodeId) -> int:
+        """Return how long this replica lets the voters before it campaign first."""
+        others = self.voters.others(leader_id)
+        return others.index(self.key.id) * self.config.stagger_ms if self.key.id in others else 0
+
+    def silence_deadline(self, leader_id: NodeId, now: int) -> int:
+        """Return until when a leader may be silent."""
+        return now + self.config.fetch_timeout_ms + self.stagger(leader_id)
+
     def become_unattached(self, epoch: LeaderEpoch, now: int) -> None:
         """Follow nobody in this epoch, as yet."""
         if epoch > self.epoch:
@@ -126,7 +145,7 @@ class Core:
         """Follow this epoch's leader, and fetch as soon as what is here is durable."""
         voted = self.election.voted if epoch == self.epoch else None
         self.election = ElectionState(epoch, leader_id, voted)
-        self.role = Follower(leader_id, deadline=now + self.config.fetch_timeout_ms)
+        self.role = Follower(leader_id, deadline=self.silence_deadline(leader_id, now))
         if self.all_flushed:
             self.fetch(now)
 
@@ -144,7 +163,14 @@ class Core:
 
     def fetch_request(self) -> Fetch:
         """Return the request for what comes after this log's end."""
-        return Fetch(self.epoch, self.key, self.log.end_offset, self.log.last_epoch, self.high_watermark)
+        return Fetch(
+            self.epoch,
+            self.key,
+            self.log.end_offset,
+            self.log.last_epoch,
+            self.high_watermark,
+            self.config.fetch_max_wait_ms,
+        )
 
     def fetch(self, now: int) -> None:
         """Ask the leader for more; only called when all that is here is durable, since the request says so."""

@@ -19,6 +19,7 @@ __all__ = [
     "become_prospective",
     "discover",
     "on_begin_epoch",
+    "on_disconnected",
     "on_end_epoch",
     "on_refused",
     "on_vote",
@@ -75,9 +76,30 @@ def count_votes(core: Core, now: int) -> None:
             become_candidate(core, now)
         else:
             become_leader(core, role.granted, now)
-    elif isinstance(role, Candidate) and len(role.rejected) >= core.voters.majority and not role.backing_off:
+    elif len(core.voters) - len(role.rejected) < core.voters.majority:
+        lose(core, role, now)
+
+
+def lose(core: Core, role: Prospective | Candidate, now: int) -> None:
+    """Wait a while before the next try, or go on following the leader that others still hear."""
+    if isinstance(role, Prospective) and core.leader_id is not None:
+        core.become_follower(core.leader_id, core.epoch, now)
+    elif isinstance(role, Candidate) and not role.backing_off:
         backoff = core.rng.randrange(core.config.election_backoff_max_ms + 1)
         core.role = replace(role, backing_off=True, deadline=now + backoff, resend_at=now + backoff)
+
+
+def on_disconnected(core: Core, peer: NodeId, now: int) -> None:
+    """A peer's connection has closed, or none could be opened: a leader there is probably dead, nobody there votes."""
+    role = core.role
+    if isinstance(role, Prospective | Candidate) and peer in core.voters.ids and peer not in role.granted:
+        core.role = replace(role, rejected=role.rejected | {peer})
+        count_votes(core, now)
+    elif isinstance(role, Follower) and role.leader_id == peer:
+        # Whoever had heard from the leader campaigns at once; who had not since it began to follow tries more slowly.
+        wait = core.stagger(peer) if role.heard else core.stagger(peer) + core.config.stagger_ms
+        again = None if role.resend_at is None else now + core.config.stagger_ms // 2
+        core.role = replace(role, heard=False, deadline=min(role.deadline, now + wait), resend_at=again)
 
 
 def become_leader(core: Core, granting: frozenset[NodeId], now: int) -> None:
@@ -105,7 +127,7 @@ def on_vote(core: Core, source: NodeId, vote: Vote, now: int) -> None:
     if granted and not vote.pre_vote and core.election.voted is None:
         core.election = replace(core.election, voted=vote.candidate)
         core.role = Unattached(deadline=core.election_deadline(now))
-    core.send(source, VoteReply(core.epoch, core.leader_id, granted, vote.pre_vote))
+    core.reply(source, VoteReply(core.epoch, core.leader_id, granted, vote.pre_vote))
 
 
 def would_vote(core: Core, vote: Vote) -> bool:
@@ -144,7 +166,7 @@ def on_vote_reply(core: Core, source: NodeId, reply: VoteReply, now: int) -> Non
 def on_begin_epoch(core: Core, source: NodeId, message: BeginEpoch, now: int) -> None:
     """Follow a new leader."""
     if message.epoch < core.epoch:
-        core.send(source, EpochRefused(core.epoch, core.leader_id))
+        core.reply(source, EpochRefused(core.epoch, core.leader_id))
     else:
         core.observe(message.epoch, source, now)
 
@@ -167,14 +189,18 @@ def on_refused(core: Core, source: NodeId, message: EpochRefused, now: int) -> N
     """Learn the epoch or the leader that a request missed."""
     role = core.role
     core.observe(message.epoch, message.leader_id, now)
-    still_lost = isinstance(role, Follower) and core.role is role and role.leader_id == source
-    if still_lost and message.epoch == core.epoch and message.leader_id != source:
+    if not (isinstance(role, Follower) and core.role is role and role.leader_id == source):
+        return
+    if message.epoch == core.epoch and message.leader_id != source:
         core.become_unattached(core.epoch, now)
+    elif message.epoch == core.epoch and role.download is not None and not role.download.complete:
+        # The leader has no such snapshot any more: its answer to the next fetch names another.
+        core.role = replace(role, download=None, resend_at=now + core.config.stagger_ms)
 
 
 def discover(core: Core, now: int) -> None:
-    """An observer asks a voter; whoever does not lead answers who does."""
-    others = core.voters.others(core.key.id)
+    """An observer asks a voter, or where to begin; whoever does not lead answers who does."""
+    others = core.voters.others(core.key.id) or core.config.bootstrap
     core.role = Unattached(deadline=now + core.config.request_timeout_ms)
     if others:
         core.send(others[core.rng.randrange(len(others))], core.fetch_request())

@@ -47,7 +47,7 @@ def on_fetch_reply(core: Core, source: NodeId, reply: FetchReply, now: int) -> N
     asked = (core.log.end_offset, core.log.last_epoch)
     if role is None or role.resend_at is None or role.download or (reply.offset, reply.last_epoch) != asked:
         return
-    deadline = now + core.config.fetch_timeout_ms
+    deadline = core.silence_deadline(source, now)
     core.role = replace(role, heard=True, deadline=deadline, resend_at=None)
     if reply.snapshot is not None:
         core.role = replace(core.role, download=Download(reply.snapshot))
@@ -98,6 +98,6 @@ def on_snapshot_chunk(core: Core, source: NodeId, chunk: SnapshotChunk, now: int
     last = end >= chunk.size
     core.writes.append(SnapshotWrite(chunk.snapshot, chunk.position, chunk.data, last))
     download = replace(download, position=end, complete=last)
-    core.role = replace(role, download=download, resend_at=None, deadline=now + core.config.fetch_timeout_ms)
+    core.role = replace(role, download=download, resend_at=None, deadline=core.silence_deadline(source, now))
     if not last:
         core.fetch(now)

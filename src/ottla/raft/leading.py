@@ -74,7 +74,7 @@ def on_fetch(core: Core, source: NodeId, fetch: Fetch, now: int) -> None:
     """Answer a fetch, and note by it what is durable there."""
     role = core.role
     if not isinstance(role, Leader) or fetch.epoch != core.epoch:
-        core.send(source, EpochRefused(core.epoch, core.leader_id))
+        core.reply(source, EpochRefused(core.epoch, core.leader_id))
         return
     if core.log.is_before(fetch.offset, fetch.last_epoch):
         reply(core, source, fetch, snapshot=True)
@@ -94,7 +94,8 @@ def note_progress(core: Core, role: Leader, source: NodeId, fetch: Fetch, now: i
         now,
         caught_up_at,
         parked=fetch,
-        parked_until=now + core.config.fetch_max_wait_ms,
+        parked_until=now + min(fetch.max_wait_ms, core.config.fetch_max_wait_ms),
+        parked_request=core.answering,
     )
     core.role = replace(role, progress=role.progress.set(source, noted))
     advance_high_watermark(core, now)
@@ -113,15 +114,15 @@ def answer_parked(core: Core, now: int) -> None:
         news = fetch.offset < core.log.end_offset or fetch.high_watermark < core.high_watermark
         if news or now >= each.parked_until:
             role = replace(role, progress=role.progress.set(node_id, replace(each, parked=None)))
-            reply(core, node_id, fetch)
+            reply(core, node_id, fetch, request=each.parked_request)
     core.role = role
 
 
-def reply(core: Core, to: NodeId, fetch: Fetch, *, snapshot: bool = False) -> None:
+def reply(core: Core, to: NodeId, fetch: Fetch, *, snapshot: bool = False, request: int | None = None) -> None:
     """Answer a fetch."""
     held = core.log.holds(fetch.offset, fetch.last_epoch)
     has_more = held and fetch.offset < core.log.end_offset
-    core.send(
+    core.reply(
         to,
         FetchReply(
             epoch=core.epoch,
@@ -132,16 +133,21 @@ def reply(core: Core, to: NodeId, fetch: Fetch, *, snapshot: bool = False) -> No
             diverging=None if held or snapshot else core.log.end_of(fetch.last_epoch),
             snapshot=core.log.snapshot if snapshot else None,
         ),
+        request,
     )
 
 
-def on_fetch_snapshot(core: Core, source: NodeId, message: FetchSnapshot) -> None:
-    """Answer with a piece of a snapshot."""
-    if not isinstance(core.role, Leader) or message.epoch != core.epoch:
-        core.send(source, EpochRefused(core.epoch, core.leader_id))
+def on_fetch_snapshot(core: Core, source: NodeId, message: FetchSnapshot, now: int) -> None:
+    """Answer with a piece of a snapshot; whoever asks is alive."""
+    role = core.role
+    if not isinstance(role, Leader) or message.epoch != core.epoch:
+        core.reply(source, EpochRefused(core.epoch, core.leader_id))
         return
+    known = role.progress.get(source)
+    if known is not None:
+        core.role = replace(role, progress=role.progress.set(source, replace(known, heard_at=now)))
     data = SnapshotRange(message.snapshot, message.position)
-    core.send(source, SnapshotChunk(core.epoch, message.snapshot, message.position, data))
+    core.reply(source, SnapshotChunk(core.epoch, message.snapshot, message.position, data))
 
 
 def advance_high_watermark(core: Core, now: int) -> None:

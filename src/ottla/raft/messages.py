@@ -83,6 +83,8 @@ class Fetch:
     last_epoch: LeaderEpoch
     high_watermark: Offset
     """The follower's, so that the leader answers at once when its own is further on (KIP-1166)."""
+    max_wait_ms: int = 500
+    """How long the leader may keep it until there is news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +146,5 @@ class Envelope:
     source: NodeId
     to: NodeId
     message: Message
+    request: int = 0
+    """Which request this is or answers, by the driver's count: the core copies it from one to the other."""

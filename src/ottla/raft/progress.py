@@ -6,15 +6,22 @@ from immutables import Map
 
 from ottla.base import NodeId, Offset
 from ottla.raft.roles import Leader, Progress
-from ottla.raft.voters import VoterSet
+from ottla.raft.voters import Voter, VoterSet
 
 __all__ = ["lost_majority", "majority_offset", "next_deadline", "silent", "successors", "without_forgotten"]
 
 
 def majority_offset(leader: Leader, voters: VoterSet) -> Offset:
     """Return the offset before which a majority of the voters holds everything durably."""
-    offsets = sorted((_end_offset(leader, voter.key.id) for voter in voters), reverse=True)
+    offsets = sorted((_end_offset(leader, voter.key.id) for voter in voters if _is(leader, voter)), reverse=True)
+    offsets += [-1] * (len(voters) - len(offsets))
     return Offset(offsets[voters.majority - 1])
+
+
+def _is(leader: Leader, voter: Voter) -> bool:
+    """True where what is known under the voter's id is of its directory, and not of another one (KIP-853)."""
+    progress = leader.progress.get(voter.key.id)
+    return progress is not None and voter.key.same_replica(progress.key)
 
 
 def _end_offset(leader: Leader, node_id: NodeId) -> int:

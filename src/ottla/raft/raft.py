@@ -72,6 +72,9 @@ class Raft:
         if election.leader_id == key.id:
             # What this process appended and did not flush is lost, so it must not go on in the epoch it led.
             core.role = Resigned(deadline=deadline, resend_at=now)
+        elif election.leader_id is not None and core.voters.ids != (key.id,):
+            # Probably it leads still: asking it costs less than an election.
+            core.role = Follower(election.leader_id, deadline=now + core.config.fetch_timeout_ms, resend_at=now)
         else:
             core.role = Unattached(deadline=deadline)
 
@@ -183,6 +186,7 @@ class Raft:
     def step(self, envelope: Envelope, now: int) -> None:
         """Take in a message from another replica; one of an older epoch or answering nothing asked has no effect."""
         core, source, message = self._core, envelope.source, envelope.message
+        core.answering = envelope.request
         match message:
             case Vote():
                 elections.on_vote(core, source, message, now)
@@ -199,9 +203,13 @@ class Raft:
             case FetchReply():
                 following.on_fetch_reply(core, source, message, now)
             case FetchSnapshot():
-                leading.on_fetch_snapshot(core, source, message)
+                leading.on_fetch_snapshot(core, source, message, now)
             case SnapshotChunk():
                 following.on_snapshot_chunk(core, source, message, now)
+
+    def disconnected(self, peer: NodeId, now: int) -> None:
+        """Take note that a peer's connection has closed, or could not be opened: nothing asked there is answered."""
+        elections.on_disconnected(self._core, peer, now)
 
     def propose(self, values: Sequence[bytes], now: int) -> Offset:
         """Append records as one batch and return the offset of the last; raises NOT_CONTROLLER where not the leader.

@@ -94,6 +94,7 @@ class Progress:
     parked: Fetch | None = None
     """A fetch that waits for something new to answer with."""
     parked_until: int = 0
+    parked_request: int = 0
 
 
 @dataclass(frozen=True, slots=True)

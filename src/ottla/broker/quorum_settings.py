@@ -1,0 +1,64 @@
+"""What configures a quorum's driver, and how the quorum stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.base import LeaderEpoch, NodeId, Offset
+from ottla.broker.quorum_rpc import RpcLimits
+from ottla.raft import Progress, RaftConfig, VoterSet
+
+__all__ = ["QuorumSettings", "QuorumStatus"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumSettings:
+    """What the `metadata.*` and `controller.quorum.*` keys say."""
+
+    raft: RaftConfig = field(default_factory=RaftConfig)
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    retention_bytes: int = 104_857_600
+    retention_ms: int = 604_800_000
+    snapshot_bytes: int = 20_971_520
+    snapshot_interval_ms: int = 3_600_000
+    limits: RpcLimits = field(default_factory=RpcLimits)
+    min_insync_replicas: int = 1
+    """What a new cluster's first records say (KIP-966)."""
+
+    @classmethod
+    def of(cls, settings: Any) -> QuorumSettings:
+        """Return the settings from a broker's, by their keys."""
+        return cls(
+            raft=RaftConfig(
+                election_timeout_ms=settings.controller_quorum_election_timeout_ms,
+                election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
+                fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
+                request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+            ),
+            segment_bytes=settings.metadata_log_segment_bytes,
+            segment_ms=settings.metadata_log_segment_ms,
+            retention_bytes=settings.metadata_max_retention_bytes,
+            retention_ms=settings.metadata_max_retention_ms,
+            snapshot_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
+            snapshot_interval_ms=settings.metadata_log_max_snapshot_interval_ms,
+            limits=RpcLimits(
+                fetch_bytes=settings.controller_quorum_fetch_max_bytes,
+                snapshot_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
+            ),
+            min_insync_replicas=settings.min_insync_replicas,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumStatus:
+    """What DescribeQuorum tells: the leader, and how far every replica is as it knows."""
+
+    leader_id: NodeId
+    leader_epoch: LeaderEpoch
+    high_watermark: Offset
+    log_end_offset: Offset
+    voters: VoterSet
+    replicas: dict[NodeId, Progress]
+    kraft_version: int
