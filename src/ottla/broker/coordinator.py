@@ -1,9 +1,9 @@
 """A coordinator: the shards of an internal topic that this broker leads, each a fold over one partition.
 
 Decide, append, apply, answer when committed. A shard is loaded when leadership of its partition begins, in slices so that
-the loop goes on, and let go when it ends; whoever is parked then hears NOT_COORDINATOR. With one copy an append is committed
-at once and the answer needs no task; with more it waits for the high watermark. One timer serves the deadlines of all
-shards. Groups are coordinated so, and transactions and share groups can be.
+the loop goes on, takes office when all that it was loaded from is committed, and is let go when the leadership ends; whoever
+is parked then hears NOT_COORDINATOR. With one copy an append is committed at once and the answer needs no task; with more it
+waits for the high watermark. One timer serves the deadlines of all shards. Groups and transactions are coordinated so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ SLICE_S = 0.002
 RECORDS_PER_LOOK = 32
 """Records that loading replays between two looks at the time."""
 TIMER_RETRY_MS = 1000
-"""When a decision of a timer could not be appended, other timers are looked at this much later."""
+"""When a decision of a timer could not be appended, that timer and others come this much later."""
+LOADED_WAIT_S = 5.0
+"""How long one wait for the high watermark lasts while a shard is loaded; then it is looked at whether it still is."""
 
 
 class Decided(Protocol):
@@ -96,6 +98,10 @@ class CoordinatedShard(Protocol):
 
     def next_deadline(self) -> int | None:
         """Return a time before which nothing expires; None where nothing does."""
+        ...
+
+    def postpone(self, until_ms: int) -> None:
+        """Let the deadline whose decision could not be appended come again."""
         ...
 
 
@@ -450,7 +456,8 @@ class Coordinator(Generic[S]):
                     self._perform(running, running.shard.expire(self.moment()))
                 self._note_deadline(running)
             except KafkaError as error:
-                log.warning("A deadline of %s has no effect: %s", running.partition.key, error)
+                log.warning("A deadline of %s has no effect yet: %s", running.partition.key, error)
+                running.shard.postpone(self.now_ms() + TIMER_RETRY_MS)
                 self._set_timer(self.now_ms() + TIMER_RETRY_MS)
                 if running.partition.is_offline:
                     self._unload(running.partition.key.partition)
@@ -526,6 +533,7 @@ class Coordinator(Generic[S]):
         key = running.partition.key
         try:
             count = await self._replay(running)
+            await self._replicated(running)
         except OttlaError as error:
             log.error("The coordinator of %s cannot be loaded, and answers NOT_COORDINATOR: %s", key, error)
             if self._shards.get(key.partition) is running:
@@ -553,8 +561,31 @@ class Coordinator(Generic[S]):
         running.end = end
         return count
 
+    async def _replicated(self, running: _Running[S]) -> None:
+        """Return when what was replayed is committed, or the shard was let go.
+
+        The coordinator before may have answered for all of it, while this broker, as a follower, has not heard yet how far
+        the high watermark came: to be read from before that is to go back behind what was acknowledged.
+        """
+        held = running.partition
+        while held.replica.high_watermark < running.end and self._shards.get(held.key.partition) is running:
+            await self._reached(held, running.end)
+        running.committed = running.shard.state
+
+    def _reached(self, held: HostedPartition, end: int) -> asyncio.Future[None]:
+        """Return what is done when a high watermark has come, will not come, or has not for a while."""
+        over: asyncio.Future[None] = self._loop.create_future()
+
+        def finish(reached: bool) -> None:
+            if not over.done():
+                over.set_result(None)
+
+        wait = Wait(self._loop.time() + LOADED_WAIT_S, finish, required={held.key: end})
+        self._waits.add_produce(wait, (held.key,))
+        return over
+
     async def _replay_batch(self, running: _Running[S], data: bytes, at: int, header: Any, pace: _Pace) -> int:
-        """Replay one batch; what is committed is noted on the way."""
+        """Replay one batch."""
         shard = running.shard
         records = list(iter_batch_records(data, at, header))
         if header.is_control:
@@ -568,8 +599,6 @@ class Coordinator(Generic[S]):
                 if number % RECORDS_PER_LOOK == 0 and pace.is_over():
                     await pace.rest()
                 shard.replay(each, producer_id)
-        if header.last_offset < running.partition.replica.high_watermark:
-            running.committed = shard.state
         return len(records)
 
     def _activate(self, running: _Running[S]) -> None:
@@ -577,7 +606,5 @@ class Coordinator(Generic[S]):
         running.is_active = True
         try:
             self._perform(running, running.shard.loaded(self.moment()))
-            if running.partition.replica.high_watermark < running.end:
-                self._wait(running, [])
         except KafkaError as error:
             log.warning("%s begins with its groups as they are: %s", running.partition.key, error)

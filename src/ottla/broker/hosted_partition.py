@@ -185,8 +185,8 @@ class HostedPartition:
         return info
 
     def append_from_coordinator(self, records: WritableBuffer, *, now_ms: Millis) -> AppendInfo:
-        """Append a batch that a coordinator of this broker has made; raises KafkaError where it is refused."""
-        self.check_writable(1)
+        """Append a batch that a coordinator of this broker has made, as with acks=all; raises KafkaError where refused."""
+        self.check_writable(-1)
         return self._append(records, AppendOrigin.COORDINATOR, now_ms)
 
     def append_as_follower(

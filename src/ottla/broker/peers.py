@@ -39,7 +39,7 @@ class Peers:
             host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
             client = Client(f"{host}:{endpoint.port}", client_id="broker", limits=LIMITS, network=self._network)
             self._clients[key] = client
-        return await client.request(message, node=node, lowest=lowest)
+        return await client.request(message, lowest=lowest)  # of whoever is at that address: no metadata is asked for
 
     async def close(self) -> None:
         """Hang up on everyone."""

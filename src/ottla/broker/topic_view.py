@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId
-from ottla.metadata import NO_LEADER, Image, Partition
+from ottla.metadata import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    NO_LEADER,
+    Broker,
+    Image,
+    Partition,
+)
 
 __all__ = ["INTERNAL_TOPICS", "PartitionView", "partition_view"]
 
@@ -38,10 +46,24 @@ def partition_view(image: Image, partition: Partition, listener: str) -> Partiti
         partition.leader_epoch,
         partition.replicas,
         partition.isr,
-        tuple(each for each in partition.replicas if not _reachable(image, each, listener)),
+        tuple(each for each in partition.replicas if not _reachable(image, partition, each, listener)),
     )
 
 
-def _reachable(image: Image, broker_id: int, listener: str) -> bool:
+def _reachable(image: Image, partition: Partition, broker_id: int, listener: str) -> bool:
+    """Return whether a replica can be asked: its broker serves, by this listener, and its directory is online."""
     broker = image.brokers.get(broker_id)
-    return broker is not None and not broker.fenced and broker.endpoint(listener) is not None
+    return (
+        broker is not None
+        and not broker.fenced
+        and broker.endpoint(listener) is not None
+        and _has_directory(broker, partition)
+    )
+
+
+def _has_directory(broker: Broker, partition: Partition) -> bool:
+    """Return whether a replica's directory is online, as far as that is known (KIP-858)."""
+    directory = partition.directory_of(broker.id)
+    if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or not broker.log_dirs:
+        return directory != DIRECTORY_LOST
+    return directory in broker.log_dirs

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
+from typing import NamedTuple
 
-from ottla.base import Clock, ErrorCode, KafkaError, NodeId, Offload, ProducerId, TopicPartition
+from ottla.base import Clock, ErrorCode, KafkaError, NodeId, Offload, ProducerEpoch, ProducerId, TopicPartition
 from ottla.broker.configuration import Configuration
 from ottla.broker.coordinator import Coordinator, partition_of
 from ottla.broker.handler import Deferred
@@ -55,6 +56,19 @@ FEATURE = "transaction.version"
 Decide = Callable[[Transaction | None, Moment], Decision]
 
 
+class _End(NamedTuple):
+    """The end of one transaction, as one coordinator of its transactional id carries it out."""
+
+    transaction: Transaction
+    marker: Marker
+
+    @property
+    def key(self) -> tuple[str, ProducerId, ProducerEpoch, int]:
+        """What tells it from every other end, and from itself under another coordinator."""
+        marker = self.marker
+        return self.transaction.transactional_id, marker.producer_id, marker.epoch, marker.coordinator_epoch
+
+
 class TransactionCoordinator(Coordinator[Shard]):
     """The transactional ids of this broker."""
 
@@ -79,7 +93,7 @@ class TransactionCoordinator(Coordinator[Shard]):
         self._producer_ids = producer_ids
         self._allocate = allocate_from(quorum, node_id)
         self.peers = peers
-        self._ends: set[tuple[str, int]] = set()
+        self._ends: set[tuple[str, ProducerId, ProducerEpoch, int]] = set()
         self.markers = markers
         super().__init__(
             TOPIC,
@@ -177,18 +191,17 @@ class TransactionCoordinator(Coordinator[Shard]):
             coordinator_epoch = self.leader_epoch_of(transactional_id)
         except KafkaError:
             return  # the next coordinator does it
-        key = (transactional_id, coordinator_epoch)
-        if key in self._ends:
+        end = _End(found, Marker.of(found, coordinator_epoch))
+        if end.key in self._ends:
             return
-        self._ends.add(key)
-        marker = Marker.of(found, coordinator_epoch)
+        self._ends.add(end.key)
         left = set(found.partitions)
         if len(left) <= AT_ONCE_MAX:
-            left -= self._write_at_once(marker, left)
+            left -= self._write_at_once(end.marker, left)
         if not left:
-            self._complete(found, key)
+            self._complete(end)
         else:
-            self.run(self._finish(found, marker, left))
+            self.run(self._finish(end, left))
 
     def _write_at_once(self, marker: Marker, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
         """Write markers into what is led here and has no other copy to wait for; return the partitions that are done."""
@@ -206,31 +219,42 @@ class TransactionCoordinator(Coordinator[Shard]):
                 done.add(each)
         return done
 
-    def _complete(self, ended: Transaction, key: tuple[str, int]) -> None:
-        """Note that every partition has its marker; where that fails, the end is taken up again later."""
+    def _complete(self, end: _End, backoff_s: float = BACKOFF_S) -> None:
+        """Note that every partition has its marker, as often as it takes to have that committed."""
+        ended = end.transaction
         name = ended.transactional_id
 
         def decide(shard: Shard, token: int) -> Decision:
             return complete(shard.state.get(name), ended.producer_id, ended.epoch, self.moment())
 
+        def noted(outcome: Outcome, error: Exception | None = None) -> None:
+            if outcome.code is ErrorCode.NONE or not self._is_in_office(end):
+                self._ends.discard(end.key)
+            else:
+                self.run(self._complete_later(end, backoff_s))
+
         answer = self.write(name, decide, lambda error: Outcome(error.code))
         if isinstance(answer, Deferred):
-            answer.listen(lambda outcome, error: self._ends.discard(key))
+            answer.listen(noted)
         else:
-            self._ends.discard(key)
+            noted(answer)
 
-    async def _finish(self, ended: Transaction, marker: Marker, left: set[TopicPartition]) -> None:
+    async def _complete_later(self, end: _End, backoff_s: float) -> None:
+        await asyncio.sleep(backoff_s)
+        self._complete(end, min(2 * backoff_s, BACKOFF_S_MAX))
+
+    async def _finish(self, end: _End, left: set[TopicPartition]) -> None:
         """Write what markers are left, as often as it takes, while this broker coordinates the transactional id."""
-        key = (ended.transactional_id, marker.coordinator_epoch)
+        name = end.transaction.transactional_id
         backoff_s = BACKOFF_S
         try:
-            while left and self._is_in_office(*key):
-                codes = await self._write(marker, left)
+            while left and self._is_in_office(end):
+                codes = await self._write(end.marker, left)
                 if ErrorCode.TRANSACTION_COORDINATOR_FENCED in codes.values():
-                    log.warning("A later coordinator of %s is in office; this one leaves its end alone", key[0])
+                    log.warning("A later coordinator of %s is in office; this one leaves its end alone", name)
                     return
                 for each in [each for each in left if codes.get(each) is ErrorCode.INVALID_PRODUCER_EPOCH]:
-                    log.warning("%s has a later epoch of %s, whose end is not written there", each, key[0])
+                    log.warning("%s has a later epoch of %s, whose end is not written there", each, name)
                     codes[each] = ErrorCode.NONE  # something was lost, and no marker of this epoch can come in any more
                 left -= {each for each, code in codes.items() if code is ErrorCode.NONE}
                 left -= {each for each in left if self._is_deleted(each)}
@@ -238,14 +262,14 @@ class TransactionCoordinator(Coordinator[Shard]):
                     await asyncio.sleep(backoff_s)
                     backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
             if not left:
-                self._complete(ended, key)
+                self._complete(end)
         finally:
             if left:
-                self._ends.discard(key)
+                self._ends.discard(end.key)
 
-    def _is_in_office(self, transactional_id: str, coordinator_epoch: int) -> bool:
+    def _is_in_office(self, end: _End) -> bool:
         try:
-            return self.leader_epoch_of(transactional_id) == coordinator_epoch
+            return self.leader_epoch_of(end.transaction.transactional_id) == end.marker.coordinator_epoch
         except KafkaError:
             return False
 
@@ -259,13 +283,17 @@ class TransactionCoordinator(Coordinator[Shard]):
             found = self._quorum.image.partition(*each)
             if found is not None and found.leader >= 0:
                 by_leader.setdefault(found.leader, []).append(each)
-        codes: dict[TopicPartition, ErrorCode] = {}
-        for leader, led in by_leader.items():
-            if leader == self._node_id:
-                codes |= await self.markers.write_all(marker, led)
-            else:
-                codes |= await self._write_elsewhere(NodeId(leader), marker, led)
-        return codes
+        written = await asyncio.gather(
+            *(self._write_at(NodeId(leader), marker, led) for leader, led in by_leader.items())
+        )
+        return {partition: code for codes in written for partition, code in codes.items()}
+
+    async def _write_at(
+        self, leader: NodeId, marker: Marker, led: list[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        if leader == self._node_id:
+            return await self.markers.write_all(marker, led)
+        return await self._write_elsewhere(leader, marker, led)
 
     async def _write_elsewhere(
         self, leader: NodeId, marker: Marker, led: list[TopicPartition]

@@ -87,13 +87,12 @@ class Markers:
     def _write_offsets(self, marker: Marker, index: int, batch: bytearray, *, is_bumped: bool) -> Deferred | None:
         """Have the groups' coordinator append the marker: pending offsets count from then on, or never did."""
         try:
-            return self._groups.end_transaction(
+            answer = self._groups.end_transaction(
                 index, batch, marker.producer_id, commit=marker.commit, is_bumped=is_bumped
             )
         except KafkaError as error:
-            if error.code in COORDINATOR_CODES:
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from error
-            raise
+            raise KafkaError(_of_partition(error.code), error.message) from error
+        return None if answer is None else answer.then(_of_partition)
 
     def _replicated(self, held: HostedPartition, end: int) -> Deferred:
         deferred = Deferred()
@@ -126,6 +125,11 @@ class Markers:
         for each, deferred in waiting.items():
             codes[each] = await deferred.wait()
         return codes
+
+
+def _of_partition(code: ErrorCode) -> ErrorCode:
+    """Return what a code of the groups' coordinator means for a partition: who asked is to ask its leader again."""
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in COORDINATOR_CODES else code
 
 
 def markers_request(marker: Marker, partitions: Iterable[TopicPartition]) -> WriteTxnMarkersRequest:

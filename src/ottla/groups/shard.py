@@ -15,7 +15,7 @@ from ottla.base import ProducerId, WireError
 from ottla.groups import classic, consumer
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.committing import expire_offsets, offset_tombstones
-from ottla.groups.decision import NOTHING, Decision, Group, Moment, Record, Timer, encode_records
+from ottla.groups.decision import NOTHING, Decision, Group, Moment, Record, Timer, TimerChange, encode_records
 from ottla.groups.offsets import NO_OFFSETS, NO_PRODUCER, Offsets
 from ottla.groups.timers import Timers
 from ottla.wire import Record as LogRecord
@@ -82,6 +82,7 @@ class Shard:
     def __init__(self, state: ShardState = EMPTY_STATE) -> None:
         self.state = state
         self.timers = Timers()
+        self._expiring: Timer | None = None
 
     @property
     def groups(self) -> Map[str, Group]:
@@ -140,7 +141,15 @@ class Shard:
     def expire(self, moment: Moment) -> Iterator[Decision]:
         """Yield a decision for each timer that has come; each is to be applied before the next is asked for."""
         while (timer := self.timers.take(moment.now_ms)) is not None:
+            self._expiring = timer
             yield self._expired(timer, moment)
+        self._expiring = None
+
+    def postpone(self, until_ms: int) -> None:
+        """Let the timer whose decision could not be appended come again: nobody else would ever end what it ends."""
+        timer, self._expiring = self._expiring, None
+        if timer is not None and self.timers.due_ms(timer) is None:
+            self.timers.change([TimerChange(timer, until_ms)])
 
     def next_deadline(self) -> int | None:
         """Return a time before which no timer comes, in milliseconds of the wall clock; None where none is set."""

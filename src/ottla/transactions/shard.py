@@ -82,3 +82,6 @@ class Shard:
     def next_deadline(self) -> int | None:
         """Return None: there is no deadline."""
         return None
+
+    def postpone(self, until_ms: int) -> None:
+        """Do nothing: there is no deadline."""

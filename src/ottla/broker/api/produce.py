@@ -284,11 +284,18 @@ def _refused(context: RequestContext, name: str, index: int, error: Exception) -
     answer = ProducedPartition(index, int(error.code), error_message=error.message)
     if isinstance(error, RecordsRefused):
         answer.record_errors = error.record_errors
-    if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.api_version >= LEADER_FROM:
-        found = context.services.quorum.image.partition(name, index)
+    _tell_leader(context, answer, TopicPartition(name, index), error.code)
+    return answer
+
+
+def _tell_leader(
+    context: RequestContext, answer: ProducedPartition, partition: TopicPartition, code: ErrorCode
+) -> None:
+    """Say who leads where this broker does not (any more), so that the client need not ask for metadata (KIP-951)."""
+    if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.api_version >= LEADER_FROM:
+        found = context.services.quorum.image.partition(*partition)
         if found is not None:
             answer.leader_id, answer.leader_epoch = found.leader, found.leader_epoch
-    return answer
 
 
 # -- answering
@@ -344,6 +351,7 @@ def _acknowledged_later(
             if code is not ErrorCode.NONE:
                 answer.error_code = int(code)
                 answer.base_offset = -1
+                _tell_leader(context, answer, partition.key, code)
         deferred.resolve(_response(context, responses))
 
     services: Services = context.services
