@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ottla.base import ErrorCode, NodeId, Offset
 from ottla.metadata import Delta
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
@@ -31,7 +33,7 @@ class Copied:
         self.held = self.node._partitions.get(TOPIC, 0)
         self._become(self.held.replica.leader_epoch, self.node.config.node_id)
 
-    def _become(self, epoch: int, leader: int) -> None:
+    def _become(self, epoch: int, leader: int, in_sync: int = 2) -> None:
         copies = (NodeId(self.node.config.node_id), OTHER)
         replica = self.held.replica
         replica.become(
@@ -39,8 +41,12 @@ class Copied:
             leader_epoch=epoch,
             partition_epoch=replica.partition_epoch + 1,
             replicas=copies,
-            isr=copies,
+            isr=copies[:in_sync],
         )
+
+    def shrink(self) -> None:
+        """Let the other copy fall behind."""
+        self._become(self.held.replica.leader_epoch, self.node.config.node_id, in_sync=1)
 
     def fetch(self, end: int | None = None) -> None:
         """Let the other copy have everything, or everything before an offset."""
@@ -53,6 +59,14 @@ class Copied:
         """Let the other copy be the leader."""
         self._become(self.held.replica.leader_epoch + 1, OTHER)
         self.node._waits.interrupt(self.held.key)
+        self._tell()
+
+    def lead(self) -> None:
+        """Let this broker lead again."""
+        self._become(self.held.replica.leader_epoch + 1, self.node.config.node_id)
+        self._tell()
+
+    def _tell(self) -> None:
         image = self.node._quorum.image
         self.node._groups.image_changed(image, image, Delta(topics_changed=(TOPIC,)))
 
@@ -151,5 +165,68 @@ def test_who_waits_hears_that_the_coordinator_is_elsewhere_when_leadership_ends(
             partition.follow()
             assert code(await client.receive(request, 9)) is ErrorCode.NOT_COORDINATOR
             assert (await client.ask(heartbeat_request("m", 1))).error_code == ErrorCode.NOT_COORDINATOR
+
+    run(test)
+
+
+def test_a_coordinator_takes_office_when_all_that_the_one_before_may_have_answered_for_is_committed(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *SETTINGS) as client:
+            partition = await copied(client)
+            client.send(commit_request(5, group_id="g"), 9)
+            while not partition.held.log.log_end_offset:
+                await read(client)
+            partition.follow()
+            assert code(await client.receive(commit_request(5, group_id="g"), 9)) is ErrorCode.NOT_COORDINATOR
+            partition.lead()
+            other = await NodeClient.connect(client.node)
+            for _ in range(3):
+                answer = await other.ask(fetch_request(9, "g", partitions=(0,)), 9)
+                assert answer.groups[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            other.close()
+            partition.fetch()
+            while (answer := await client.ask(fetch_request(9, "g", partitions=(0,)), 9)).groups[0].error_code:
+                assert answer.groups[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert answer.groups[0].topics[0].partitions[0].committed_offset == 5
+
+    run(test)
+
+
+def test_what_a_coordinator_writes_needs_as_many_copies_in_sync_as_its_topic_asks_for(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *SETTINGS) as client:
+            partition = await copied(client)
+            partition.held.min_insync_replicas = 2
+            partition.shrink()
+            assert code(await client.ask(commit_request(5, group_id="g"), 9)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert not partition.held.log.log_end_offset
+
+    run(test)
+
+
+def test_a_session_that_ends_while_nothing_can_be_appended_ends_when_it_can(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *SETTINGS, "group.min.session.timeout.ms=1") as client:
+            await Teller(client, lambda: NodeClient.connect(client.node)).ready("g")
+            required = await client.ask(join_request("g"), 9)
+            request = join_request("g", required.member_id).replace(session_timeout_ms=300)
+            joined = await client.ask(request, 9)
+            assert joined.error_code == 0
+            assert not (await client.ask(sync_request(joined.member_id, 1, joined.member_id), 5)).error_code
+            coordinator: Any = client.node
+            shard = coordinator._groups._shards[0].shard
+            partition = Copied(client)
+            partition.held.min_insync_replicas = 2
+            partition.shrink()
+            while "has no effect yet" not in caplog.text:
+                await read(client)
+            assert shard.groups["g"].members
+            partition.held.min_insync_replicas = 1
+            while shard.groups["g"].members:
+                await read(client)
 
     run(test)

@@ -7,15 +7,9 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.base import KafkaError
+from ottla.base import ErrorCode, KafkaError
 from ottla.config import BrokerConfig
-from ottla.metadata import Image, decide
-from ottla.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
     from ottla.broker.services import Services
@@ -29,7 +23,7 @@ COMPLAINTS_MAX = 1000
 
 
 class AutoCreation:
-    """Creates topics in the background, each once however many ask; who asked sees it when it asks again."""
+    """Has the controller create topics, each once however many ask; who asked sees it when it asks again."""
 
     def __init__(self) -> None:
         self._under_way: set[str] = set()
@@ -48,15 +42,12 @@ class AutoCreation:
 
     async def _create(self, services: Services, names: list[str]) -> None:
         config = services.configuration.broker
-        request = CreateTopicsRequest(topics=[_topic(name, config) for name in names])
-
-        def decision(image: Image) -> decide.Decision[CreateTopicsResponse]:
-            return decide.create_topics(image, request, config=config, rng=services.rng)
-
+        timeout_ms = config.settings.request_timeout_ms
+        request = CreateTopicsRequest(topics=[_topic(name, config) for name in names], timeout_ms=timeout_ms)
         try:
-            response = await services.quorum.submit(decision)
+            response = await services.controller.ask(request, timeout_ms=timeout_ms)
             for each in response.topics:
-                if each.error_code:
+                if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     self._complain(each.name, each.error_message or "")
         except KafkaError as error:
             self._complain(", ".join(names), str(error))
@@ -112,7 +103,11 @@ def _topic(name: str, config: BrokerConfig) -> CreatableTopic:
                 "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
             },
         )
-    return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+    return CreatableTopic(
+        name=name,
+        num_partitions=settings.num_partitions,
+        replication_factor=settings.default_replication_factor,
+    )
 
 
 def _internal(name: str, partitions: int, replication_factor: int, configs: dict[str, str]) -> CreatableTopic:

@@ -205,6 +205,7 @@ class Node:
             node_id=self.config.node_id,
             configuration=configuration,
             quorum=quorum,
+            controller=self._controller,
             partitions=self._partitions,
             producer_ids=ProducerIds(),
             markers=Markers(partitions=self._partitions, groups=self._groups, waits=self._waits, clock=self._clock),

@@ -5,24 +5,42 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ottla.base import NodeId, ProducerId
+from ottla.base import ErrorCode, KafkaError, NodeId, ProducerId
+from ottla.broker.controller_channel import ControllerChannel
 from ottla.broker.quorum import Quorum
-from ottla.metadata import Image, decide
+from ottla.metadata import decide
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 __all__ = ["ProducerIds", "allocate_from"]
 
 AllocateBlock = Callable[[], Awaitable[decide.ProducerIdBlock]]
 
+PATIENCE_MS = 5000
+"""How long a producer is kept waiting for the controller before it is told to ask again."""
 
-def allocate_from(quorum: Quorum, node_id: NodeId) -> AllocateBlock:
+
+def allocate_from(controller: ControllerChannel, quorum: Quorum, node_id: NodeId) -> AllocateBlock:
     """Return what asks the controller for a block of ids for this broker."""
 
-    def decision(image: Image) -> decide.Decision[decide.ProducerIdBlock]:
-        broker = image.brokers.get(node_id)
+    async def allocate() -> decide.ProducerIdBlock:
+        broker = quorum.image.brokers.get(node_id)
         epoch = -1 if broker is None else broker.epoch
-        return decide.allocate_producer_ids(image, broker_id=node_id, broker_epoch=epoch)
+        request = AllocateProducerIdsRequest(broker_id=node_id, broker_epoch=epoch)
+        code, reason = ErrorCode.NONE, ""
+        try:
+            response = await controller.ask(request, timeout_ms=PATIENCE_MS)
+        except KafkaError as error:
+            code, reason = error.code, error.message
+        else:
+            code = ErrorCode(response.error_code)
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            raise KafkaError(code, reason or code.name)
+        if code is not ErrorCode.NONE:  # to have no id yet is a reason to ask again, and no fault of the producer
+            text = f"The controller gives no producer ids now: {reason or code.name}"
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)
+        return decide.ProducerIdBlock(ProducerId(response.producer_id_start), response.producer_id_len)
 
-    return lambda: quorum.submit(decision)
+    return allocate
 
 
 class ProducerIds:

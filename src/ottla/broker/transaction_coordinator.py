@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ottla.base import Clock, ErrorCode, KafkaError, NodeId, Offload, ProducerEpoch, ProducerId, TopicPartition
 from ottla.broker.configuration import Configuration
+from ottla.broker.controller_channel import ControllerChannel
 from ottla.broker.coordinator import Coordinator, partition_of
 from ottla.broker.handler import Deferred
 from ottla.broker.partitions import Partitions
@@ -78,6 +79,7 @@ class TransactionCoordinator(Coordinator[Shard]):
         node_id: NodeId,
         configuration: Configuration,
         quorum: Quorum,
+        controller: ControllerChannel,
         partitions: Partitions,
         producer_ids: ProducerIds,
         markers: Markers,
@@ -91,7 +93,7 @@ class TransactionCoordinator(Coordinator[Shard]):
         self._configuration = configuration
         self._quorum = quorum
         self._producer_ids = producer_ids
-        self._allocate = allocate_from(quorum, node_id)
+        self._allocate = allocate_from(controller, quorum, node_id)
         self.peers = peers
         self._ends: set[tuple[str, ProducerId, ProducerEpoch, int]] = set()
         self.markers = markers
