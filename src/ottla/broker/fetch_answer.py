@@ -81,6 +81,7 @@ def _partition(reading: Reading) -> FetchedPartition:
     if reading.diverging_epoch >= 0:
         answer.diverging_epoch = reading.diverging_epoch
         answer.diverging_end_offset = reading.diverging_end
+    answer.preferred_read_replica = reading.preferred_replica
     if reading.leader_epoch >= 0:
         answer.leader_id = reading.leader
         answer.leader_epoch = reading.leader_epoch

@@ -14,14 +14,14 @@ from ottla.broker.hosted_partition import HostedPartition
 from ottla.log import LogSlice
 from ottla.replica import FetchedPartition, SessionKey
 
-__all__ = ["FetchLimits", "Reading", "read_all"]
+__all__ = ["FetchLimits", "Reading", "note_follower", "read_all"]
 
 READ_COMMITTED = 1
 LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors that come with the current leader, so that the client need not ask (KIP-951)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class FetchLimits:
     """What a Fetch request allows and asks for as a whole."""
 
@@ -30,6 +30,16 @@ class FetchLimits:
     max_wait_ms: int
     isolation_level: int
     replica_id: int
+    replica_epoch: int = -1
+    """The follower's broker epoch (KIP-903), -1 where it does not say."""
+    is_eligible: bool = False
+    """True for a follower that the controller would take into an ISR."""
+    is_stale: bool = False
+    """True for a follower that has registered anew since it asked: a ghost's words about its log are worth nothing."""
+    reads_followers: bool = False
+    """True where a consumer may be answered by a follower (KIP-392)."""
+    rack: str = ""
+    """The consumer's rack, where somebody may want to know it."""
     has_hard_limit: bool = False
     """True where a first batch larger than the limits is not sent either (Fetch 2 and older)."""
 
@@ -49,6 +59,7 @@ class Reading:
         "leader_epoch",
         "log_start_offset",
         "partition",
+        "preferred_replica",
         "slice",
         "topic",
         "wanted",
@@ -67,6 +78,7 @@ class Reading:
         self.diverging_end = -1
         self.leader = -1
         self.leader_epoch = -1
+        self.preferred_replica = -1
         self.aborted_transactions: list[tuple[int, int]] | None = None
         self.slice: LogSlice | None = None
 
@@ -76,9 +88,23 @@ class Reading:
         return self.slice.size if self.slice is not None else 0
 
     @property
+    def is_watermark_news(self) -> bool:
+        """True where the fetcher was told, or has told us, an older high watermark."""
+        return -1 < self.wanted.high_watermark_sent < self.high_watermark
+
+    @property
     def is_urgent(self) -> bool:
-        """True where the answer must not wait: an error, or a log that has parted from the fetcher's."""
-        return self.error is not ErrorCode.NONE or self.diverging_epoch >= 0
+        """True where the answer must not wait: an error, a log that has parted from the fetcher's, a nearer replica."""
+        return self.error is not ErrorCode.NONE or self.diverging_epoch >= 0 or self.preferred_replica >= 0
+
+
+def note_follower(context: RequestContext, limits: FetchLimits, replica_epoch: int) -> None:
+    """Note in a follower's limits what the metadata says of it."""
+    broker = context.services.quorum.image.brokers.get(limits.replica_id)
+    limits.replica_epoch = replica_epoch
+    if broker is not None:
+        limits.is_eligible = broker.active and replica_epoch in (-1, broker.epoch)
+        limits.is_stale = -1 < replica_epoch < broker.epoch
 
 
 def read_all(
@@ -113,11 +139,21 @@ def _read(
         reading.error = ErrorCode.UNKNOWN_TOPIC_ID
         return reading
     try:
-        if not context.allows(Operation.READ, Resource.TOPIC, topic):
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = context.services.partitions.leader_of(topic, key.partition, wanted.current_leader_epoch)
-        reading.partition = partition
-        _fill(context, reading, partition, limits, left=left, at_least_one=at_least_one)
+        if limits.replica_id >= 0:
+            partition = context.services.partitions.leader_of(topic, key.partition, wanted.current_leader_epoch)
+            reading.partition = partition
+            _fill_for_follower(context, reading, partition, limits, left=left, at_least_one=at_least_one)
+        else:
+            if not context.allows(Operation.READ, Resource.TOPIC, topic):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            find = (
+                context.services.partitions.readable
+                if limits.reads_followers
+                else context.services.partitions.leader_of
+            )
+            partition = find(topic, key.partition, wanted.current_leader_epoch)
+            reading.partition = partition
+            _fill_for_consumer(context, reading, partition, limits, left=left, at_least_one=at_least_one)
     except KafkaError as error:
         reading.error = error.code
         if error.code in LEADER_ERRORS:
@@ -131,7 +167,7 @@ def _read(
     return reading
 
 
-def _fill(
+def _fill_for_follower(
     context: RequestContext,
     reading: Reading,
     partition: HostedPartition,
@@ -140,48 +176,89 @@ def _fill(
     left: int,
     at_least_one: bool,
 ) -> None:
-    """Take the slice that the fetcher may have now, and the offsets that go with it."""
+    """Take what a follower may have: everything up to the log's end; and note from its request how far it is."""
     log = partition.log
-    replica = partition.replica
     wanted = reading.wanted
-    offset = wanted.fetch_offset
-    if limits.replica_id >= 0:
-        upper_bound = log.log_end_offset
-        moved = replica.fetched_by(
-            NodeId(limits.replica_id),
-            fetch_offset=Offset(offset),
-            log_start_offset=Offset(wanted.log_start_offset),
-            now_s=context.services.loop.time(),
-        )
-        if moved:
-            context.services.waits.advanced(partition.key, replica.high_watermark, 1)
-    else:
-        upper_bound = replica.high_watermark
-    reading.high_watermark = replica.high_watermark
+    follower = NodeId(limits.replica_id)
+    if not partition.replica.follows(follower):
+        # With an epoch that is right the replica set is news to us, or to it: the follower asks again.
+        is_told = wanted.current_leader_epoch >= 0
+        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_told else ErrorCode.NOT_LEADER_OR_FOLLOWER)
     reading.log_start_offset = log.log_start_offset
-    reading.last_stable_offset = partition.last_stable_offset()
-    if limits.isolation_level == READ_COMMITTED and limits.replica_id < 0:
-        upper_bound = reading.last_stable_offset
+    if wanted.last_fetched_epoch >= 0 and _has_diverged(reading, partition):
+        _note_offsets(reading, partition)
+        return
+    _take(reading, partition, limits, log.log_end_offset, left=left, at_least_one=at_least_one)
+    if limits.is_stale:
+        reading.slice = None
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    partition.fetched_by(
+        follower,
+        fetch_offset=Offset(wanted.fetch_offset),
+        log_start_offset=Offset(wanted.log_start_offset),
+        now_s=context.services.loop.time(),
+        broker_epoch=limits.replica_epoch,
+        is_eligible=limits.is_eligible,
+    )
+    _note_offsets(reading, partition)
+
+
+def _fill_for_consumer(
+    context: RequestContext,
+    reading: Reading,
+    partition: HostedPartition,
+    limits: FetchLimits,
+    *,
+    left: int,
+    at_least_one: bool,
+) -> None:
+    """Take the slice that a consumer may have now, and the offsets that go with it."""
+    log = partition.log
+    wanted = reading.wanted
+    upper_bound = partition.replica.high_watermark
+    _note_offsets(reading, partition)
+    if limits.isolation_level == READ_COMMITTED:
+        upper_bound = Offset(reading.last_stable_offset)
     if wanted.last_fetched_epoch >= 0 and _has_diverged(reading, partition):
         return
+    _take(reading, partition, limits, upper_bound, left=left, at_least_one=at_least_one)
+    found = reading.slice
+    if limits.isolation_level == READ_COMMITTED and found is not None and found.size:
+        reading.aborted_transactions = [
+            (each.producer_id, each.first_offset) for each in log.aborted_transactions(wanted.fetch_offset, upper_bound)
+        ]
+
+
+def _note_offsets(reading: Reading, partition: HostedPartition) -> None:
+    reading.high_watermark = partition.replica.high_watermark
+    reading.log_start_offset = partition.log.log_start_offset
+    reading.last_stable_offset = partition.last_stable_offset()
+
+
+def _take(
+    reading: Reading,
+    partition: HostedPartition,
+    limits: FetchLimits,
+    upper_bound: Offset,
+    *,
+    left: int,
+    at_least_one: bool,
+) -> None:
+    """Take a slice from where the fetcher is; raises OFFSET_OUT_OF_RANGE where the log has no such offset."""
+    log = partition.log
+    offset = reading.wanted.fetch_offset
     if not log.log_start_offset <= offset <= log.log_end_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    limit = min(wanted.max_bytes, left)
-    if offset >= upper_bound or (limit <= 0 and not at_least_one):
-        return
-    found = log.read(offset, max_bytes=max(limit, 0), upper_bound=upper_bound, min_one_batch=at_least_one)
-    reading.slice = found
-    if limits.isolation_level == READ_COMMITTED and found.size:
-        reading.aborted_transactions = [
-            (each.producer_id, each.first_offset) for each in log.aborted_transactions(offset, upper_bound)
-        ]
+    limit = min(reading.wanted.max_bytes, left)
+    if offset < upper_bound and (limit > 0 or at_least_one):
+        reading.slice = log.read(offset, max_bytes=max(limit, 0), upper_bound=upper_bound, min_one_batch=at_least_one)
 
 
 def _has_diverged(reading: Reading, partition: HostedPartition) -> bool:
     """Compare the epoch of the fetcher's last record with this log's (KIP-595); note where it has to cut itself."""
     wanted = reading.wanted
     end = partition.log.leader_epochs.end_offset_for(wanted.last_fetched_epoch)
-    if end.end_offset < 0:
+    if end.end_offset < 0 or wanted.fetch_offset < partition.log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if end.epoch >= wanted.last_fetched_epoch and end.end_offset >= wanted.fetch_offset:
         return False

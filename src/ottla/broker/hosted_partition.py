@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 
-from ottla.base import ErrorCode, KafkaError, Millis, Offload, Offset, StorageError, TopicPartition, Uuid
+from ottla.base import ErrorCode, KafkaError, Millis, NodeId, Offload, Offset, StorageError, TopicPartition, Uuid
 from ottla.broker.meters import TopicTraffic
 from ottla.broker.verification import Verification, Verifications, is_in_transaction
 from ottla.broker.waits import Waits
@@ -19,6 +20,8 @@ __all__ = ["HostedPartition"]
 
 log = logging.getLogger(__name__)
 
+UNSEEN_MAX = 1000
+"""Appends above the high watermark of which each one's size is known; beyond that, the last ones are counted together."""
 INT64_MAX = (1 << 63) - 1
 """What `flush.messages` is where it is not wanted."""
 
@@ -34,6 +37,7 @@ class HostedPartition:
         "_dir_failed",
         "_flush",
         "_offload",
+        "_unseen",
         "_waits",
         "being_cleaned",
         "compression_level",
@@ -92,12 +96,14 @@ class HostedPartition:
         self._offload = offload
         self._dir_failed = dir_failed
         self._flush: asyncio.Future[None] | None = None
+        self._unseen: deque[tuple[int, int]] = deque()
+        """Ends and sizes of what was appended and lies above the high watermark."""
 
     def configure(self, settings: TopicSettings, log_config: LogConfig) -> None:
         """Take over a topic's configuration as it is now."""
         self.log.config = log_config
         self.flushes = log_config.flush_messages < INT64_MAX
-        self.min_insync_replicas = settings.min_insync_replicas
+        self.min_insync_replicas = self.replica.min_insync_replicas = settings.min_insync_replicas
         self.rules = BatchRules(
             log_append_time=settings.message_timestamp_type == "LogAppendTime",
             timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
@@ -109,10 +115,14 @@ class HostedPartition:
         self.recompress_to = None if name == "producer" else _codec_of(name)
         level = getattr(settings, f"compression_{name}_level", None)
         self.compression_level = level
+        if self.replica.settle():  # fewer copies may be enough now
+            self.high_watermark_moved()
 
     def begin_epoch(self) -> None:
         """Begin to lead: the log notes where the epoch starts, and what is replicated already may be served."""
         self.log.begin_epoch(self.replica.leader_epoch)
+        self._unseen.clear()
+        self.replica.epoch_start = self.log.log_end_offset
         self.replica.appended(self.log.log_end_offset)
 
     def check_writable(self, acks: int) -> None:
@@ -275,9 +285,53 @@ class HostedPartition:
             info = log.append(records, leader_epoch=replica.leader_epoch, now_ms=now_ms, origin=origin)
         except StorageError as error:
             raise self._failed(error) from error
-        if replica.appended(log.log_end_offset):
+        if replica.has_followers:
+            self._append_replicated(log.log_end_offset, info.size)
+        elif replica.appended(log.log_end_offset):
             self._waits.advanced(self.key, replica.high_watermark, info.size)
         return info
+
+    def _append_replicated(self, end: Offset, size: int) -> None:
+        """Note an append that followers have to fetch before consumers may see it."""
+        unseen = self._unseen
+        if len(unseen) >= UNSEEN_MAX:
+            size += unseen.pop()[1]
+        unseen.append((end, size))
+        moved = self.replica.appended(end)
+        self._waits.appended(self.key, size)
+        if moved:
+            self.high_watermark_moved()
+
+    def fetched_by(
+        self,
+        follower: NodeId,
+        *,
+        fetch_offset: Offset,
+        log_start_offset: Offset,
+        now_s: float,
+        broker_epoch: int,
+        is_eligible: bool,
+    ) -> None:
+        """Note how far a follower is, and tell those who waited for that."""
+        moved = self.replica.fetched_by(
+            follower,
+            fetch_offset=fetch_offset,
+            log_start_offset=log_start_offset,
+            now_s=now_s,
+            broker_epoch=broker_epoch,
+            is_eligible=is_eligible,
+        )
+        if moved:
+            self.high_watermark_moved()
+
+    def high_watermark_moved(self) -> None:
+        """Tell those who wait for the high watermark that it has moved, and how much can be read now."""
+        unseen = self._unseen
+        high_watermark = self.replica.high_watermark
+        size = 0
+        while unseen and unseen[0][0] <= high_watermark:
+            size += unseen.popleft()[1]
+        self._waits.advanced(self.key, high_watermark, size or 1)
 
     def housekeep(self, now_ms: Millis) -> list[str]:
         """Apply retention below the high watermark; return the files whose time has come to be unlinked."""

@@ -87,6 +87,23 @@ class Partitions:
                 raise KafkaError(code)
         return found
 
+    def readable(self, topic: str, index: int, current_leader_epoch: int = NO_EPOCH) -> HostedPartition:
+        """Return a partition that this broker leads or follows: consumers may read from followers, too (KIP-392).
+
+        Raises the errors of `leader_of` except that of not being the leader.
+        """
+        partitions = self._by_topic.get(topic)
+        found = partitions.get(index) if partitions is not None else None
+        if found is None:
+            raise self._absent(topic, index)
+        if found.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {found.key} is in an offline log directory")
+        if current_leader_epoch != NO_EPOCH:
+            code = found.replica.check_epoch(current_leader_epoch)
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code)
+        return found
+
     def _absent(self, topic: str, index: int) -> KafkaError:
         """Return the error for a partition that is not held here."""
         if (topic, index) in self._unopened:
@@ -129,18 +146,22 @@ class Partitions:
                 log.error("Partition %s-%s cannot be opened: %s", topic.name, index, error)
                 self._unopened.add((topic.name, index))
                 return
-        was_leader = held.replica.is_leader
-        began = held.replica.become(
+        replica = held.replica
+        was_leader, high_watermark = replica.is_leader, replica.high_watermark
+        began = replica.become(
             leader=state.leader,
             leader_epoch=state.leader_epoch,
             partition_epoch=state.partition_epoch,
             replicas=state.replicas,
             isr=state.isr,
+            now_s=self._waits.now_s(),
         )
         if began:
             held.begin_epoch()
-        elif was_leader and not held.replica.is_leader:
+        elif was_leader and not replica.is_leader:
             self._waits.interrupt(held.key)
+        elif replica.high_watermark > high_watermark:  # a smaller ISR has everything that it waited for
+            held.high_watermark_moved()
 
     def _open(self, topic: Topic, index: int) -> HostedPartition:
         """Open a partition's log, which the start has loaded, or create it."""
@@ -165,7 +186,9 @@ class Partitions:
         return held
 
     def _configure(self, held: HostedPartition) -> None:
-        held.verifies = self._configuration.broker.settings.transaction_partition_verification_enable
+        settings = self._configuration.broker.settings
+        held.verifies = settings.transaction_partition_verification_enable
+        held.replica.lag_max_s = settings.replica_lag_time_max_ms / 1000
         held.configure(
             self._configuration.topic(held.key.topic).settings, self._configuration.log_config(held.key.topic)
         )

@@ -6,16 +6,19 @@ and which request is fenced; a partition with one copy is the same thing with on
 is an argument.
 """
 
-from ottla.replica.replica import NO_EPOCH, Replica, Role
+from ottla.replica.replica import NO_BROKER_EPOCH, NO_EPOCH, CopyView, IsrProposal, Replica, Role
 from ottla.replica.sessions import FetchedPartition, FetchSession, FetchSessionCache, SessionKey, next_session_epoch
 from ottla.replica.waits import DeadlineQueue, KeyedWaits, Wait
 
 __all__ = [
+    "NO_BROKER_EPOCH",
     "NO_EPOCH",
+    "CopyView",
     "DeadlineQueue",
     "FetchSession",
     "FetchSessionCache",
     "FetchedPartition",
+    "IsrProposal",
     "KeyedWaits",
     "Replica",
     "Role",

@@ -1,4 +1,9 @@
-"""A broker's view of one partition that it holds: role, epochs, in-sync replicas and the high watermark."""
+"""A broker's view of one partition that it holds: role, epochs, in-sync replicas and the high watermark.
+
+The leader's rules are Kafka's (KIP-497, KIP-966): the high watermark is the smallest log end among the copies that count,
+which are those in sync, those that a pending expansion adds, and those that have caught up and are about to join; while
+fewer are in sync than `min.insync.replicas`, it rests.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,14 @@ from enum import IntEnum
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId, Offset
 
-__all__ = ["NO_EPOCH", "Replica", "Role"]
+__all__ = ["NO_BROKER_EPOCH", "NO_EPOCH", "CopyView", "IsrProposal", "Replica", "Role"]
 
 NO_EPOCH = LeaderEpoch(-1)
 """In a request: the sender does not say which leader epoch it knows (KIP-320)."""
+NO_BROKER_EPOCH = -1
+"""The epoch of a broker that is not known, or that did not say it (before KIP-903)."""
 UNKNOWN_END = Offset(-1)
+NEVER = float("-inf")
 
 
 class Role(IntEnum):
@@ -24,30 +32,63 @@ class Role(IntEnum):
 
 @dataclass(slots=True)
 class _Copy:
-    """What the leader knows of another replica's log."""
+    """What the leader knows of another replica's log; times are of the follower's own fetches."""
 
     log_end_offset: Offset = UNKNOWN_END
     log_start_offset: Offset = UNKNOWN_END
-    caught_up_s: float = float("-inf")
+    caught_up_s: float = NEVER
+    fetched_s: float = NEVER
+    leader_end_then: Offset = UNKNOWN_END
+    """Where this log ended at the follower's last fetch: who asks for that later had caught up then."""
+    broker_epoch: int = NO_BROKER_EPOCH
+    is_joining: bool = False
+    """True where it is not in sync, and so near that the high watermark waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyView:
+    """How far a follower is, for those who choose among replicas."""
+
+    node: NodeId
+    log_end_offset: Offset
+    log_start_offset: Offset
+    caught_up_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class IsrProposal:
+    """A change of the ISR that the controller has been asked for, and the epochs it was asked in."""
+
+    isr: tuple[NodeId, ...]
+    broker_epochs: tuple[int, ...]
+    """Of each member, as its last fetch said; -1 where it has not."""
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    grows: bool
 
 
 class Replica:
     """One copy of a partition, on the broker `node_id`.
 
-    `become` follows the metadata image; `appended` and `fetched_by` follow the logs. The high watermark is the smallest
-    log end offset among the in-sync replicas, it never goes back while an epoch lasts, and a consumer never reads
-    above it.
+    `become` follows the metadata image; `appended` and `fetched_by` follow the logs; `propose_isr`, `isr_decided` and
+    `withdraw` follow what the controller is asked for. The high watermark never goes back while an epoch lasts, and a
+    consumer never reads above it.
     """
 
     __slots__ = (
         "_copies",
+        "_counting",
+        "epoch_start",
         "high_watermark",
         "isr",
+        "lag_max_s",
         "leader",
         "leader_epoch",
         "log_end_offset",
+        "min_insync_replicas",
         "node_id",
         "partition_epoch",
+        "proposal",
         "replicas",
         "role",
     )
@@ -63,7 +104,15 @@ class Replica:
         self.isr: tuple[NodeId, ...] = ()
         self.log_end_offset = log_end_offset
         self.high_watermark = min(high_watermark, log_end_offset)
+        self.epoch_start = log_end_offset
+        """Where this leader's epoch begins: what lies before it may be replicated further than the leader knows yet."""
+        self.min_insync_replicas = 1
+        self.lag_max_s = 30.0
+        self.proposal: IsrProposal | None = None
         self._copies: dict[NodeId, _Copy] = {}
+        self._counting: tuple[_Copy, ...] = ()
+
+    # -- following the image
 
     def become(
         self,
@@ -73,6 +122,7 @@ class Replica:
         partition_epoch: int,
         replicas: tuple[NodeId, ...],
         isr: tuple[NodeId, ...],
+        now_s: float = 0.0,
     ) -> bool:
         """Take in the partition's state from the image; return True where this broker has begun a new leader epoch.
 
@@ -80,7 +130,9 @@ class Replica:
         """
         if partition_epoch < self.partition_epoch or leader_epoch < self.leader_epoch:
             return False
-        new_epoch = leader_epoch > self.leader_epoch
+        began = leader == self.node_id and (leader_epoch > self.leader_epoch or self.role is not Role.LEADER)
+        if partition_epoch > self.partition_epoch:
+            self.proposal = None
         self.leader = leader
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
@@ -88,34 +140,82 @@ class Replica:
         self.isr = isr
         if leader != self.node_id:
             self.role = Role.FOLLOWER if leader >= 0 else Role.OFFLINE
+            self.proposal = None
             self._copies.clear()
+            self._counting = ()
             return False
-        began = new_epoch or self.role is not Role.LEADER
         self.role = Role.LEADER
+        known: dict[NodeId, _Copy] = {} if began else self._copies
         if began:
-            self._copies = {node: _Copy() for node in replicas if node != self.node_id}
-        else:
-            known = self._copies
-            self._copies = {node: known.get(node) or _Copy() for node in replicas if node != self.node_id}
+            self.epoch_start = self.log_end_offset
+        self._copies = {
+            node: known.get(node) or _Copy(caught_up_s=now_s if node in isr else NEVER)
+            for node in replicas
+            if node != self.node_id
+        }
+        self._count()
         self._advance()
         return began
+
+    # -- asking
 
     @property
     def is_leader(self) -> bool:
         """True where this broker serves the partition's reads and writes."""
         return self.role is Role.LEADER
 
+    @property
+    def has_followers(self) -> bool:
+        """True where this broker leads and others have copies."""
+        return bool(self._copies)
+
+    @property
+    def is_settled(self) -> bool:
+        """True once the high watermark has reached the epoch's start: until then, earlier leaders may have told more."""
+        return self.high_watermark >= self.epoch_start
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """True where fewer copies are in sync than a write with acks=all needs."""
+        return not self.has_enough_in_sync(self.min_insync_replicas)
+
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> ErrorCode:
         """Return the error for a request to the leader that names the epoch which its sender knows, or NONE."""
-        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
-            if current_leader_epoch < self.leader_epoch:
-                return ErrorCode.FENCED_LEADER_EPOCH
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        code = self.check_epoch(current_leader_epoch)
+        if code is not ErrorCode.NONE:
+            return code
         return ErrorCode.NONE if self.role is Role.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """Return the error for a request that names another leader epoch than this broker knows, or NONE."""
+        if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def has_enough_in_sync(self, min_insync_replicas: int) -> bool:
         """Return whether a write with acks=all may be accepted; no topic can ask for more copies than it has."""
         return len(self.isr) >= min(min_insync_replicas, len(self.replicas))
+
+    def had_enough_in_sync(self, min_insync_replicas: int) -> bool:
+        """Return whether a replicated write may be acknowledged: a pending expansion counts, since it was waited for."""
+        counted = len(self.isr) if self.proposal is None or not self.proposal.grows else len(self.proposal.isr)
+        return counted >= min(min_insync_replicas, len(self.replicas))
+
+    def follows(self, node: NodeId) -> bool:
+        """Return whether a broker is a replica of this partition other than this one."""
+        return node in self._copies
+
+    def copies_in_sync(self) -> list[CopyView]:
+        """Return how far the followers in the ISR are."""
+        return [
+            CopyView(node, copy.log_end_offset, copy.log_start_offset, copy.caught_up_s)
+            for node, copy in self._copies.items()
+            if node in self.isr
+        ]
+
+    # -- following the logs
 
     def appended(self, log_end_offset: Offset) -> bool:
         """Note this log's new end; return True where the high watermark moved."""
@@ -127,15 +227,36 @@ class Replica:
             return False
         return self._advance()
 
-    def fetched_by(self, follower: NodeId, *, fetch_offset: Offset, log_start_offset: Offset, now_s: float) -> bool:
-        """Note that a follower has everything before `fetch_offset`; return True where the high watermark moved."""
+    def fetched_by(
+        self,
+        follower: NodeId,
+        *,
+        fetch_offset: Offset,
+        log_start_offset: Offset,
+        now_s: float,
+        broker_epoch: int = NO_BROKER_EPOCH,
+        is_eligible: bool = True,
+    ) -> bool:
+        """Note that a follower has everything before `fetch_offset`; return True where the high watermark moved.
+
+        `is_eligible` says whether the controller would take it into the ISR: unfenced, staying, and of this broker epoch.
+        """
         copy = self._copies.get(follower)
         if copy is None:
             return False
+        if fetch_offset >= self.log_end_offset:
+            copy.caught_up_s = max(copy.caught_up_s, now_s)
+        elif fetch_offset >= copy.leader_end_then:
+            copy.caught_up_s = max(copy.caught_up_s, copy.fetched_s)
         copy.log_end_offset = fetch_offset
         copy.log_start_offset = log_start_offset
-        if fetch_offset >= self.log_end_offset:
-            copy.caught_up_s = now_s
+        copy.leader_end_then = max(copy.leader_end_then, self.log_end_offset)
+        copy.fetched_s = now_s
+        copy.broker_epoch = broker_epoch
+        joins = is_eligible and follower not in self.isr and self._is_caught_up(copy, now_s)
+        if joins != copy.is_joining:
+            copy.is_joining = joins
+            self._count()
         return self._advance()
 
     def followed(self, log_end_offset: Offset, leader_high_watermark: int) -> bool:
@@ -159,20 +280,103 @@ class Replica:
         """Note that records before an offset are gone: they no longer count as not replicated."""
         self.high_watermark = max(self.high_watermark, log_start_offset)
 
-    def follows(self, node: NodeId) -> bool:
-        """Return whether a broker is a replica of this partition other than this one."""
-        return node in self._copies
+    def low_watermark(self, log_start_offset: Offset, alive: frozenset[NodeId]) -> Offset:
+        """Return before which offset no living copy has records (KIP-107), given where this log starts."""
+        lowest = log_start_offset
+        for node, copy in self._copies.items():
+            if node in alive and copy.log_start_offset < lowest:
+                lowest = copy.log_start_offset
+        return lowest
+
+    # -- the in-sync replicas
+
+    def may_join(self, follower: NodeId) -> bool:
+        """Return whether a follower that has just fetched should be proposed for the ISR.
+
+        It has to have everything that is committed, and all that earlier leaders may have committed (KIP-101): what lies
+        before this epoch's start. Whether the controller would take it, the caller knows.
+        """
+        if self.proposal is not None or follower in self.isr or self.role is not Role.LEADER:
+            return False
+        copy = self._copies.get(follower)
+        return copy is not None and copy.log_end_offset >= max(self.high_watermark, self.epoch_start)
+
+    def lagging(self, now_s: float) -> tuple[NodeId, ...]:
+        """Return the followers that have to leave the ISR: not caught up for `replica.lag.time.max.ms`."""
+        if self.proposal is not None or self.role is not Role.LEADER:
+            return ()
+        return tuple(
+            node
+            for node in self.isr
+            if (copy := self._copies.get(node)) is not None and not self._is_caught_up(copy, now_s)
+        )
+
+    def forget_joining(self, now_s: float) -> bool:
+        """Wait no longer for followers that fell behind before they joined; return True where the watermark moved."""
+        stale = [each for each in self._copies.values() if each.is_joining and not self._is_caught_up(each, now_s)]
+        for each in stale:
+            each.is_joining = False
+        if not stale:
+            return False
+        self._count()
+        return self._advance()
+
+    def propose_isr(self, isr: tuple[NodeId, ...], *, own_broker_epoch: int) -> IsrProposal:
+        """Note that the controller is asked for this ISR; until it has answered, no other is proposed."""
+        assert self.proposal is None and self.role is Role.LEADER and self.node_id in isr
+        epochs = tuple(
+            own_broker_epoch
+            if node == self.node_id
+            else self._copies[node].broker_epoch
+            if node in self._copies
+            else NO_BROKER_EPOCH
+            for node in isr
+        )
+        grows = len(isr) > len(self.isr)
+        self.proposal = IsrProposal(isr, epochs, self.leader_epoch, self.partition_epoch, grows)
+        self._count()
+        return self.proposal
+
+    def isr_decided(self, *, leader_epoch: int, partition_epoch: int, isr: tuple[NodeId, ...]) -> bool:
+        """Take in the controller's answer, which may come before the image; return True where the watermark moved."""
+        if leader_epoch != self.leader_epoch or self.role is not Role.LEADER or partition_epoch < self.partition_epoch:
+            return False
+        self.partition_epoch = partition_epoch
+        self.isr = isr
+        self.proposal = None
+        for node, copy in self._copies.items():
+            copy.is_joining = copy.is_joining and node not in isr
+        self._count()
+        return self._advance()
+
+    def withdraw(self, proposal: IsrProposal) -> bool:
+        """Give up a proposal that the controller has refused; return True where the high watermark moved."""
+        if self.proposal is not proposal:
+            return False
+        self.proposal = None
+        self._count()
+        return self._advance()
+
+    def _is_caught_up(self, copy: _Copy, now_s: float) -> bool:
+        return copy.log_end_offset == self.log_end_offset or now_s - copy.caught_up_s <= self.lag_max_s
+
+    def _count(self) -> None:
+        """Settle which copies count for the high watermark: the maximal ISR (KIP-497), and who is about to join."""
+        proposal = self.proposal
+        members = self.isr if proposal is None or not proposal.grows else proposal.isr
+        self._counting = tuple(copy for node, copy in self._copies.items() if copy.is_joining or node in members)
 
     def _advance(self) -> bool:
-        """Move the high watermark to the smallest end among the in-sync replicas; never back."""
-        if self.role is not Role.LEADER:
-            return False
+        """Move the high watermark to the smallest end among the copies that count; never back."""
         lowest = self.log_end_offset
-        for node in self.isr:
-            copy = self._copies.get(node)
-            if copy is not None and copy.log_end_offset < lowest:
+        for copy in self._counting:
+            if copy.log_end_offset < lowest:
                 lowest = copy.log_end_offset
-        if lowest <= self.high_watermark:
+        if lowest <= self.high_watermark or self.role is not Role.LEADER or self.is_under_min_isr:
             return False
         self.high_watermark = lowest
         return True
+
+    def settle(self) -> bool:
+        """Look again after a change of settings; return True where the high watermark moved."""
+        return self._advance()

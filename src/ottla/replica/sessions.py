@@ -51,13 +51,14 @@ class FetchedPartition:
         current_leader_epoch: int = -1,
         last_fetched_epoch: int = -1,
         log_start_offset: int = -1,
+        high_watermark: int = -1,
     ) -> None:
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
         self.log_start_offset = log_start_offset
-        self.high_watermark_sent = -1
+        self.high_watermark_sent = high_watermark
         self.log_start_sent = -1
 
     def update(self, newer: FetchedPartition) -> None:
@@ -67,6 +68,8 @@ class FetchedPartition:
         self.current_leader_epoch = newer.current_leader_epoch
         self.last_fetched_epoch = newer.last_fetched_epoch
         self.log_start_offset = newer.log_start_offset
+        if newer.high_watermark_sent >= 0:
+            self.high_watermark_sent = newer.high_watermark_sent
 
     def must_answer(self, *, high_watermark: int, log_start_offset: int, has_news: bool) -> bool:
         """Return whether an incremental response includes this partition, and remember what it then says.

@@ -115,8 +115,14 @@ class KeyedWaits(Generic[K]):
         return bool(self._by_key)
 
     def add(self, key: K, wait: Wait) -> None:
-        """List a wait under a partition."""
-        self._by_key.setdefault(key, []).append(wait)
+        """List a wait under a partition; those before it that another partition or their deadline has ended are swept."""
+        waits = self._by_key.get(key)
+        if waits is None:
+            self._by_key[key] = [wait]
+        elif waits[0].done:
+            self._by_key[key] = [*(each for each in waits if not each.done), wait]
+        else:
+            waits.append(wait)
 
     def reached(self, key: K, offset: int) -> list[Wait]:
         """Return the produce waits that end now that a partition's high watermark is at `offset`."""

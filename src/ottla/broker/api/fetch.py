@@ -15,14 +15,18 @@ from typing import Any
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.fetch_answer import fetch_answer
-from ottla.broker.fetching import FetchLimits, Reading, read_all
+from ottla.broker.fetching import FetchLimits, Reading, note_follower, read_all
 from ottla.broker.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
 from ottla.replica import FetchedPartition, FetchSession, SessionKey, Wait
 from ottla.wire import Fetch, read_fetch_request, write_fetch_response
 
 __all__ = ["HANDLER"]
 
+FOLLOWERS_FROM = 11
+"""The first version whose consumers follow a leader's word to read from another replica (KIP-392)."""
 TOPIC_IDS_FROM = 13
+HIGH_WATERMARK_UNKNOWN = (1 << 63) - 1
+"""What a follower that does not tell its high watermark has in that field's place (KIP-1166)."""
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 
@@ -44,7 +48,11 @@ class _Fetch:
             max_wait_ms=request.max_wait_ms,
             isolation_level=request.isolation_level,
             replica_id=replica_id,
+            reads_followers=context.api_version >= FOLLOWERS_FROM,
+            rack=request.rack_id,
         )
+        if replica_id >= 0:
+            note_follower(context, self.limits, request.replica_epoch)
         self.session: FetchSession | None = None
         self.session_epoch = request.session_epoch
         self.is_incremental = False
@@ -154,7 +162,14 @@ def _answer_later(fetch: _Fetch, readings: list[Reading], *, missing: int) -> De
             deferred.resolve(answer)
 
     wait = Wait(services.loop.time() + fetch.limits.max_wait_ms / 1000, finish, missing_bytes=missing)
-    services.waits.add_fetch(wait, tuple(each.partition.key for each in readings if each.partition is not None))
+    keys = tuple(each.partition.key for each in readings if each.partition is not None)
+    if fetch.limits.replica_id < 0:
+        services.waits.add_fetch(wait, keys)
+    else:
+        services.waits.add_follower_fetch(wait, keys)
+        for each in readings:
+            if each.partition is not None and each.is_watermark_news:
+                services.waits.tell_followers(each.partition.key)
     return deferred
 
 
@@ -169,6 +184,7 @@ def _asked_for(request: Fetch, *, by_id: bool) -> list[tuple[SessionKey, Fetched
                 current_leader_epoch=each.current_leader_epoch,
                 last_fetched_epoch=each.last_fetched_epoch,
                 log_start_offset=each.log_start_offset,
+                high_watermark=-1 if each.high_watermark == HIGH_WATERMARK_UNKNOWN else each.high_watermark,
             )
             asked.append((SessionKey(name, each.partition), wanted))
     return asked

@@ -370,7 +370,7 @@ def _replication_error(partition: HostedPartition, end: int) -> ErrorCode:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if replica.high_watermark < end:
         return ErrorCode.REQUEST_TIMED_OUT
-    if not replica.has_enough_in_sync(partition.min_insync_replicas):
+    if not replica.had_enough_in_sync(partition.min_insync_replicas):
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     return ErrorCode.NONE
 
