@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 from ottla.base import OttlaError
 from ottla.cli.cluster_standing import Watchers, standing
 from ottla.cli.local_cluster import BROKERS_MAX, CONTROLLERS_MAX, LocalCluster, LocalNode, free_ports
-from ottla.cli.node_process import POLL_SECONDS, STOP_SECONDS_MAX, await_end, begin, last_line, pid_of, send, state_of
+from ottla.cli.node_process import (
+    POLL_SECONDS,
+    STOP_SECONDS_MAX,
+    await_end,
+    begin,
+    ending,
+    last_line,
+    pid_of,
+    send,
+    state_of,
+)
 from ottla.cli.options import Options, UsageError, check_required, output_option, warn, whole_number
 from ottla.cli.output import Answer, print_answer, print_table
 
@@ -223,15 +233,6 @@ def _watch(cluster: LocalCluster, children: dict[int, subprocess.Popen[bytes]], 
                 warn(f"ottla cluster: node {node.id} (process {before}) {ending(code if own else None)}")
             if pid is not None:
                 say(f"node {node.id} runs again, as process {pid}")
-
-
-def ending(code: int | None) -> str:
-    """Return how a process ended, in words; None where only that it did is known."""
-    if code is None:
-        return "has ended"
-    if code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"has ended with exit code {code}"
 
 
 def stop_all(nodes: list[LocalNode]) -> bool:

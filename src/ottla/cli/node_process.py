@@ -16,7 +16,17 @@ from ottla.base import OttlaError
 if TYPE_CHECKING:
     from ottla.cli.local_cluster import LocalNode
 
-__all__ = ["POLL_SECONDS", "STOP_SECONDS_MAX", "await_end", "begin", "last_line", "pid_of", "send", "state_of"]
+__all__ = [
+    "POLL_SECONDS",
+    "STOP_SECONDS_MAX",
+    "await_end",
+    "begin",
+    "ending",
+    "last_line",
+    "pid_of",
+    "send",
+    "state_of",
+]
 
 POLL_SECONDS = 0.05
 STOP_SECONDS_MAX = 60.0
@@ -104,3 +114,12 @@ def last_line(path: Path) -> str:
     except OSError:
         return ""
     return lines[-1] if lines else ""
+
+
+def ending(code: int | None) -> str:
+    """Return how a process ended, in words; None where only that it did is known."""
+    if code is None:
+        return "has ended"
+    if code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"has ended with exit code {code}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base import ConfigError, OttlaError
 from ottla.cli.log_format import FORMATS, LEVELS, log_to_stderr
-from ottla.cli.options import Options, UsageError, properties_text, warn
+from ottla.cli.options import Options, UsageError, properties_text, warn, whole_number
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,7 +23,7 @@ __all__ = ["load_config", "main", "parsers", "start_options"]
 
 DAEMON = ("-daemon", "--daemon")
 ACTIONS = (
-    "start [-daemon] [server.properties] [--override k=v]…, stop [--node-id N], "
+    "start [-daemon] [--shards N] [server.properties] [--override k=v]…, stop [--node-id N], "
     "or format -t CLUSTER_ID -c server.properties"
 )
 
@@ -59,6 +59,12 @@ def start_options() -> Options:
     parser = Options("server start", "Run a broker and controller in this process; no configuration is needed.")
     parser.add_argument("config", nargs="?", metavar="server.properties", help="Kafka's own file")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins; repeatable")
+    parser.add_argument(
+        "--shards",
+        type=whole_number,
+        metavar="N",
+        help="N brokers in processes of their own, on ports from the first on",
+    )
     parser.add_argument("-daemon", "--daemon", action="store_true", help="in the background; returns when it is ready")
     parser.add_argument(
         "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"
@@ -81,6 +87,10 @@ def start(argv: list[str]) -> int:
         return start_in_background([each for each in argv if each not in DAEMON], config.log_dirs[0])
     try:
         refuse_unbuilt(config)
+        if args.shards is not None:
+            from ottla.cli.shards import serve_shards
+
+            return serve_shards(config, args.shards, shard_arguments(args))
         log_to_stderr(args.log_format, args.log_level)
         return serve(config)
     except OttlaError as error:
@@ -89,6 +99,14 @@ def start(argv: list[str]) -> int:
         addresses = ", ".join(map(str, (*config.listeners, *config.http_listeners)))
         warn(f"ottla server: cannot listen on {addresses}: {why_not(error)}")
     return 1
+
+
+def shard_arguments(args: argparse.Namespace) -> list[str]:
+    """Return the arguments with which a shard starts, but for its own overrides."""
+    found = [args.config] if args.config else []
+    for override in args.override:
+        found += ["--override", override]
+    return [*found, "--log-format", args.log_format, "--log-level", args.log_level]
 
 
 def why_not(error: OSError) -> str:
