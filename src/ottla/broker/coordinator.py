@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from ottla.base import Clock, ErrorCode, KafkaError, Millis, Offload, OttlaError, ProducerId
+from ottla.broker.coordinator_errors import coordinator_error
 from ottla.broker.handler import Deferred
 from ottla.broker.hosted_partition import HostedPartition
 from ottla.broker.partitions import Partitions
@@ -188,7 +189,6 @@ class Coordinator(Generic[S]):
         moment: Callable[[Millis], Any],
         codec: Callable[[], Codec],
         commit_timeout_ms: Callable[[BrokerSettings], int],
-        error_of: Callable[[ErrorCode], ErrorCode],
         settings: Callable[[], BrokerSettings],
         partitions: Partitions,
         waits: Waits,
@@ -201,7 +201,6 @@ class Coordinator(Generic[S]):
         self._moment = moment
         self._codec = codec
         self._commit_timeout_ms = commit_timeout_ms
-        self._error_of = error_of
         self._settings = settings
         self._partitions = partitions
         self._waits = waits
@@ -315,7 +314,7 @@ class Coordinator(Generic[S]):
             if otherwise is None:
                 raise
             log.warning("A decision about %s cannot be appended: %s", running.partition.key, error)
-            decision = otherwise(self._error_of(error.code))
+            decision = otherwise(coordinator_error(error.code))
             self._append(running, decision)
         return decision
 
@@ -382,7 +381,7 @@ class Coordinator(Generic[S]):
 
     def _refused(self, refuse: Callable[[KafkaError], Any], error: KafkaError) -> Any:
         """Return the answer to a request that came to nothing, in the codes that this coordinator's clients know."""
-        return refuse(KafkaError(self._error_of(error.code), error.message))
+        return refuse(KafkaError(coordinator_error(error.code), error.message))
 
     def _reply(self, running: _Running[S], token: int, response: Any) -> None:
         parked = running.parked.pop(token, None)

@@ -13,7 +13,7 @@ from ottla.broker.group_cluster import GroupCluster
 from ottla.broker.handler import Operation, RequestContext, Resource
 from ottla.broker.partitions import Partitions
 from ottla.broker.waits import Waits
-from ottla.groups import TOPIC, Asker, Decision, Moment, Shard, consumer, coordinator_error
+from ottla.groups import TOPIC, Asker, Decision, Moment, Shard, consumer
 from ottla.metadata import Delta, Image
 from ottla.wire import Codec
 
@@ -53,7 +53,6 @@ class GroupCoordinator(Coordinator[Shard]):
             make_shard=Shard,
             moment=moment,
             codec=lambda: Codec(configuration.broker.settings.offsets_topic_compression_codec),
-            error_of=coordinator_error,
             commit_timeout_ms=lambda settings: settings.offsets_commit_timeout_ms,
             settings=lambda: configuration.broker.settings,
             partitions=partitions,

@@ -22,7 +22,6 @@ from ottla.groups.decision import (
     Timer,
     TimerChange,
     TopicFacts,
-    coordinator_error,
     encode_records,
     new_uuid_text,
 )
@@ -62,7 +61,6 @@ __all__ = [
     "commit_in_transaction_refused",
     "commit_refused",
     "consumer",
-    "coordinator_error",
     "delete_group",
     "delete_offsets",
     "describe_classic",

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from ottla.base import ErrorCode, Millis, ProducerEpoch, ProducerId, Rng, Uuid
 from ottla.config import BrokerSettings
-from ottla.wire import Message, encode_coordinator_key, encode_coordinator_value
+from ottla.wire import Message, encode_coordinator_record
 from ottla.wire.messages.offset_commit_value import OffsetCommitValue
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "Timer",
     "TimerChange",
     "TopicFacts",
-    "coordinator_error",
     "encode_records",
     "new_uuid_text",
 ]
@@ -249,30 +248,8 @@ def value_version(value: Message) -> int:
 def encode_records(records: Iterable[Record]) -> list[tuple[bytes, bytes | None]]:
     """Return (key, value) bytes of records, in the versions in which Kafka 4.3 writes them."""
     return [
-        (
-            encode_coordinator_key(record.key),
-            None if record.value is None else encode_coordinator_value(record.value, value_version(record.value)),
-        )
-        for record in records
+        encode_coordinator_record(key, value, 0 if value is None else value_version(value)) for key, value in records
     ]
-
-
-_MAPPED = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-
-def coordinator_error(code: ErrorCode) -> ErrorCode:
-    """Return how Kafka answers a group's request for which the append of its records failed with `code`."""
-    return _MAPPED.get(code, code)
 
 
 def new_uuid_text(rng: Rng) -> str:

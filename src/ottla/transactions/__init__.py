@@ -5,7 +5,7 @@ the transaction as it becomes and an answer; nothing here waits, knows the time 
 """
 
 from ottla.transactions.adding import add_partitions, verify_partitions
-from ottla.transactions.decision import Decision, Moment, Outcome, coordinator_error
+from ottla.transactions.decision import Decision, Moment, Outcome
 from ottla.transactions.ending import SECOND_PROTOCOL, complete, end_transaction, expired, fence, timed_out
 from ottla.transactions.initialising import Identity, initialise
 from ottla.transactions.listing import describe, list_transactions, unknown_states
@@ -26,7 +26,6 @@ __all__ = [
     "add_partitions",
     "apply",
     "complete",
-    "coordinator_error",
     "describe",
     "end_transaction",
     "expired",

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from ottla.base import ErrorCode, Millis, ProducerEpoch, ProducerId
 from ottla.config import BrokerSettings
 from ottla.transactions.transaction import NO_EPOCH, NO_PRODUCER, Transaction, value_of
-from ottla.wire import encode_coordinator_key, encode_coordinator_value
+from ottla.wire import encode_coordinator_record
 from ottla.wire.messages.transaction_log_key import TransactionLogKey
 from ottla.wire.messages.transaction_log_value import TransactionLogValue
 
-__all__ = ["NO_CHANGE", "Decision", "Moment", "Outcome", "Record", "coordinator_error", "encode_records"]
+__all__ = ["NO_CHANGE", "Decision", "Moment", "Outcome", "Record", "encode_records"]
 
 
 class Record(NamedTuple):
@@ -82,27 +82,4 @@ NO_CHANGE = Decision(Outcome())
 def encode_records(records: Sequence[Record], version: int) -> list[tuple[bytes, bytes | None]]:
     """Return (key, value) bytes of records: version 1 of the value from `transaction.version` 1 on, as Kafka 4.3 writes."""
     value_version = 1 if version >= 1 else 0
-    return [
-        (
-            encode_coordinator_key(record.key),
-            None if record.value is None else encode_coordinator_value(record.value, value_version),
-        )
-        for record in records
-    ]
-
-
-_MAPPED = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-
-def coordinator_error(code: ErrorCode) -> ErrorCode:
-    """Return how Kafka answers a request for which the append of its records failed with `code`."""
-    return _MAPPED.get(code, code)
+    return [encode_coordinator_record(key, value, value_version) for key, value in records]

@@ -62,6 +62,7 @@ from ottla.wire.log_records import (
     decode_coordinator_value,
     decode_metadata_record,
     encode_coordinator_key,
+    encode_coordinator_record,
     encode_coordinator_value,
     encode_metadata_record,
 )
@@ -193,6 +194,7 @@ __all__ = [
     "encode",
     "encode_batch",
     "encode_coordinator_key",
+    "encode_coordinator_record",
     "encode_coordinator_value",
     "encode_metadata_record",
     "encode_request",

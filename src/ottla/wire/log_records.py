@@ -29,6 +29,7 @@ __all__ = [
     "decode_coordinator_value",
     "decode_metadata_record",
     "encode_coordinator_key",
+    "encode_coordinator_record",
     "encode_coordinator_value",
     "encode_metadata_record",
 ]
@@ -97,6 +98,11 @@ def encode_coordinator_key(key: Message) -> bytes:
 def encode_coordinator_value(value: Message, version: int) -> bytes:
     """Return a coordinator's value behind its version."""
     return _SHORT.pack(version) + encode(value, version)
+
+
+def encode_coordinator_record(key: Message, value: Message | None, version: int) -> tuple[bytes, bytes | None]:
+    """Return a coordinator's (key, value) bytes; without a value it is a tombstone."""
+    return encode_coordinator_key(key), None if value is None else encode_coordinator_value(value, version)
 
 
 def decode_coordinator_key(topic: str, data: Buffer) -> Message | None:

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from ottla import groups
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Uuid
+from ottla.broker.coordinator_errors import coordinator_error
 from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.groups import Committed, FetchedOffset, ShardState, coordinator_error
+from ottla.groups import Committed, FetchedOffset, ShardState
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

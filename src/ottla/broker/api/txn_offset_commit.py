@@ -10,6 +10,7 @@ from typing import Any
 
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
+from ottla.broker.coordinator_errors import coordinator_error
 from ottla.broker.group_coordinator import asker_of
 from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
 from ottla.broker.hosted_partition import HostedPartition
@@ -126,7 +127,7 @@ def _commit_admitted(
     """Write the offsets; raises the KafkaError for which they cannot be part of the transaction."""
     verification = admitted[held.key]
     if isinstance(verification, KafkaError):
-        raise KafkaError(groups.coordinator_error(verification.code), verification.message)
+        raise KafkaError(coordinator_error(verification.code), verification.message)
     coordinator = context.services.groups
 
     def decide(shard: Shard, token: int) -> Decision:
