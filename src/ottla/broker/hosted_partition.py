@@ -41,6 +41,7 @@ class HostedPartition:
         "_waits",
         "being_cleaned",
         "compression_level",
+        "deletions",
         "flushes",
         "is_offline",
         "key",
@@ -78,6 +79,8 @@ class HostedPartition:
         self.log_dir = log_dir
         self.replica = replica
         self.is_offline = False
+        self.deletions: list[Callable[[], None]] = []
+        """Who waits for the copies to delete records, and looks whether they have whenever one fetches."""
         self.verifications = Verifications()
         self.verifies = True
         """False where `transaction.partition.verification.enable` says that batches begin transactions unasked."""
@@ -323,6 +326,8 @@ class HostedPartition:
         )
         if moved:
             self.high_watermark_moved()
+        for look in tuple(self.deletions):
+            look()
 
     def high_watermark_moved(self) -> None:
         """Tell those who wait for the high watermark that it has moved, and how much can be read now."""

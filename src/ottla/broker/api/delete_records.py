@@ -1,13 +1,15 @@
 """DeleteRecords (KIP-107): move a partition's log start offset; whole segments before it are then deleted.
 
-Offset -1 means the high watermark. The answer comes when every in-sync replica has moved as well, which with one copy
-is at once.
+Offset -1 means the high watermark. The answer comes when every copy that is alive has moved as well, which with one copy
+is at once, or says REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
 
-from ottla.base import ErrorCode, KafkaError, Offset, StorageError
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.base import ErrorCode, KafkaError, NodeId, Offset, StorageError
+from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.hosted_partition import HostedPartition
+from ottla.replica import Wait
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -21,45 +23,114 @@ TO_HIGH_WATERMARK = -1
 UNKNOWN_LOW_WATERMARK = -1
 
 
-def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Delete what each partition is asked to, each by itself."""
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[
-                    _delete(context, topic.name, each.partition_index, each.offset) for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+class _Deletion:
+    """What one partition is asked to delete, and what has come of it."""
+
+    def __init__(self, topic: str, index: int) -> None:
+        self.topic = topic
+        self.index = index
+        self.code = ErrorCode.NONE
+        self.low_watermark = UNKNOWN_LOW_WATERMARK
+        self.held: HostedPartition | None = None
+        self.wanted = 0
+
+    @property
+    def is_everywhere(self) -> bool:
+        """True where there is nothing (more) to wait for."""
+        return self.held is None or self.low_watermark >= self.wanted
 
 
-def _delete(context: RequestContext, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Deferred:
+    """Delete what each partition is asked to, each by itself, and answer when their copies have."""
+    deletions = []
+    for topic in request.topics:
+        for each in topic.partitions:
+            deletion = _Deletion(topic.name, each.partition_index)
+            deletions.append(deletion)
+            try:
+                _delete(context, deletion, each.offset)
+            except KafkaError as error:
+                deletion.code = error.code
+    waiting = [each for each in deletions if not each.is_everywhere]
+    if not waiting:
+        return _response(deletions)
+    return _answer_later(context, request, deletions, waiting)
+
+
+def _delete(context: RequestContext, deletion: _Deletion, offset: int) -> None:
+    """Move a partition's log start here; raises KafkaError where that may not be, or fails."""
     partitions = context.services.partitions
-    code = ErrorCode.NONE
-    low_watermark = UNKNOWN_LOW_WATERMARK
+    if not context.allows(Operation.DELETE, Resource.TOPIC, deletion.topic):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    held = partitions.leader_of(deletion.topic, deletion.index)
+    cleanup_policy = held.log.config.cleanup_policy
+    if cleanup_policy and "delete" not in cleanup_policy:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION)
+    high_watermark = held.replica.high_watermark
+    wanted = high_watermark if offset == TO_HIGH_WATERMARK else Offset(offset)
+    if not 0 <= wanted <= high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     try:
-        if not context.allows(Operation.DELETE, Resource.TOPIC, topic):
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = partitions.leader_of(topic, index)
-        cleanup_policy = partition.log.config.cleanup_policy
-        if cleanup_policy and "delete" not in cleanup_policy:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION)
-        high_watermark = partition.replica.high_watermark
-        wanted = high_watermark if offset == TO_HIGH_WATERMARK else Offset(offset)
-        if not 0 <= wanted <= high_watermark:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        try:
-            partition.log.delete_records_before(wanted)
-        except StorageError as error:
-            partitions.dir_failed(partition.log_dir, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        low_watermark = partition.log.log_start_offset
-    except KafkaError as error:
-        code = error.code
-    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=int(code))
+        held.log.delete_records_before(wanted)
+    except StorageError as error:
+        partitions.dir_failed(held.log_dir, error)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+    deletion.held, deletion.wanted = held, wanted
+    deletion.low_watermark = _low_watermark(context, held)
+
+
+def _low_watermark(context: RequestContext, held: HostedPartition) -> Offset:
+    brokers = context.services.quorum.image.brokers
+    alive = frozenset(NodeId(each.id) for each in brokers.values() if not each.fenced)
+    return held.replica.low_watermark(held.log.log_start_offset, alive)
+
+
+def _answer_later(
+    context: RequestContext, request: DeleteRecordsRequest, deletions: list[_Deletion], waiting: list[_Deletion]
+) -> Deferred:
+    """Look again whenever a copy fetches, until every copy has deleted, or the time is over."""
+    deferred = Deferred()
+    services = context.services
+
+    def look() -> None:
+        for each in waiting:
+            assert each.held is not None
+            each.low_watermark = _low_watermark(context, each.held)
+        if all(each.is_everywhere for each in waiting):
+            services.waits.give_up(wait)
+            finish(True)
+
+    def finish(is_news: bool) -> None:
+        for each in waiting:
+            assert each.held is not None
+            if look in each.held.deletions:
+                each.held.deletions.remove(look)
+            if not each.held.replica.is_leader:
+                each.code, each.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, UNKNOWN_LOW_WATERMARK
+            elif not each.is_everywhere:
+                each.code = ErrorCode.REQUEST_TIMED_OUT
+        deferred.resolve(_response(deletions))
+
+    wait = Wait(services.loop.time() + max(request.timeout_ms, 0) / 1000, finish)
+    keys = []
+    for each in waiting:
+        assert each.held is not None
+        each.held.deletions.append(look)
+        keys.append(each.held.key)
+    services.waits.add_produce(wait, tuple(keys))  # it ends when a partition gets another leader, or at its deadline
+    return deferred
+
+
+def _response(deletions: list[_Deletion]) -> DeleteRecordsResponse:
+    topics: dict[str, list[DeleteRecordsPartitionResult]] = {}
+    for each in deletions:
+        result = DeleteRecordsPartitionResult(
+            partition_index=each.index, low_watermark=each.low_watermark, error_code=int(each.code)
+        )
+        topics.setdefault(each.topic, []).append(result)
+    return DeleteRecordsResponse(
+        topics=[DeleteRecordsTopicResult(name=name, partitions=results) for name, results in topics.items()]
+    )
 
 
 def refuse(request: DeleteRecordsRequest, error: KafkaError) -> DeleteRecordsResponse:
