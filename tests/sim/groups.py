@@ -55,13 +55,14 @@ class Again(Exception):
 
 
 async def coordinated(clients: Clients, name: str, group_id: str) -> Connection:
-    """Return a connection to the broker once it coordinates the group; raises NoAnswer."""
+    """Return a connection to the broker that coordinates the group; raises NoAnswer."""
     connection = await clients.connect(name)
     request = FindCoordinatorRequest(key=group_id)
-    if (await connection.ask(request, FindCoordinatorResponse, 2)).error_code:
+    answer = await connection.ask(request, FindCoordinatorResponse, 2)
+    if answer.error_code:
         connection.close()
         raise NoAnswer("no coordinator yet")
-    return connection
+    return await clients.connect_at(name, connection, answer.host, answer.port)
 
 
 # -- without a group

@@ -62,6 +62,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._steps_here = 0
         self.steps = 0
         self.errors: list[str] = []
+        self.at_step: list[Callable[[], None]] = []
+        """Called whenever time is about to move, when everything that was ready has run."""
         self.set_exception_handler(self._record_error)
         self.set_task_factory(self._make_task)
 
@@ -74,6 +76,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self.steps += 1
         self._steps_here += 1
         if timeout:
+            for look in self.at_step:
+                look()
             self._now_s = max(self._now_s, self._scheduled[0].when())
             self._steps_here = 0
         elif timeout is None:
@@ -92,16 +96,40 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def forget(self, process: Process) -> None:
         """Cancel every callback and timer of a process that has died."""
-        for handle in [*self._ready, *self._scheduled]:  # type: ignore[attr-defined]
+        for handle in [*self._ready, *self._scheduled, *process.parked]:  # type: ignore[attr-defined]
             if _owner(handle._context) is process:
                 handle.cancel()
+        process.parked.clear()
+
+    def park(self, process: Process) -> None:
+        """Set aside every callback and timer of a process that is paused."""
+        for handles in (self._ready, self._scheduled):  # type: ignore[attr-defined]
+            mine = [each for each in handles if _owner(each._context) is process]
+            process.parked += mine
+            others = [each for each in handles if _owner(each._context) is not process]
+            handles.clear()
+            handles.extend(others)
+        heapq.heapify(self._scheduled)
+
+    def unpark(self, process: Process) -> None:
+        """Let a process that was paused go on."""
+        parked, process.parked = process.parked, []
+        for handle in parked:
+            if isinstance(handle, asyncio.TimerHandle):
+                heapq.heappush(self._scheduled, handle)
+            else:
+                self._ready.append(handle)  # type: ignore[attr-defined]
 
     def _call_soon(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
     ) -> asyncio.Handle:
         handle: asyncio.Handle = super()._call_soon(callback, args, context)  # type: ignore[misc]
-        if _is_dead(handle._context):  # type: ignore[attr-defined]
-            handle.cancel()
+        process = _owner(handle._context)  # type: ignore[attr-defined]
+        if process is not None:
+            if not process.alive:
+                handle.cancel()
+            elif process.is_paused:
+                process.parked.append(self._ready.pop())  # type: ignore[attr-defined]
         return handle
 
     def call_at(

@@ -114,7 +114,7 @@ class Fabric:
         del self._blocked[source, target]
         self.trace.note(f"{self.loop.time():.6f} net heal {source}>{target}")
         for number, endpoint in list(self._holding.items()):
-            if endpoint.host == source and endpoint.peer_host == target:
+            if {endpoint.host, endpoint.peer_host} == {source, target}:
                 del self._holding[number]
                 endpoint.release()
 
@@ -256,6 +256,7 @@ class Endpoint(asyncio.Transport):
         self._low = 16 * 1024
         self._writing_paused = False
         self._dark = False
+        self._resetting = False
         self._process: Process | None = context.get(PROCESS)
         if self._process is not None:
             self._process.at_death.append(self._died)
@@ -339,11 +340,19 @@ class Endpoint(asyncio.Transport):
         if not self.is_open:
             return
         self._closing = True
-        peer = self.peer
-        self._loop.call_later(
-            self._fabric.latency_s(), peer.broken, ConnectionResetError("connection reset by peer"), context=KERNEL
-        )
+        self._held.clear()
+        self._loop.call_later(self._fabric.latency_s(), self._reset_peer, context=KERNEL)
         self.broken(None)
+
+    def _reset_peer(self) -> None:
+        """The end of an aborted connection reaches the other side, or waits on a blocked link."""
+        if self._dark:
+            return
+        if self._fabric.is_blocked(self.host, self.peer_host):
+            self._resetting = True
+            self._fabric.hold(self)
+            return
+        self.peer.broken(ConnectionResetError("connection reset by peer"))
 
     def is_closing(self) -> bool:
         """True after close or abort, or once the connection is lost."""
@@ -410,7 +419,9 @@ class Endpoint(asyncio.Transport):
         """A chunk reaches the other kernel, or is held on a blocked link."""
         if self._dark:
             return
-        if self._held or self._fabric.is_blocked(self.host, self.peer_host):
+        fabric = self._fabric
+        unheard = not self.peer.is_open and fabric.is_blocked(self.peer_host, self.host)  # its reset would be held
+        if self._held or unheard or fabric.is_blocked(self.host, self.peer_host):
             self._held.append(piece)
             self._fabric.hold(self)
             return
@@ -438,6 +449,9 @@ class Endpoint(asyncio.Transport):
 
     def release(self) -> None:
         """The link is healed: what was held arrives."""
+        if self._resetting:
+            self._resetting = False
+            self._reset_peer()
         held, self._held = self._held, []
         for piece in held:  # at once: what is still on its way comes after
             self._arrive(piece)

@@ -30,6 +30,9 @@ class Process:
     def __init__(self, loop: SimLoop, name: str) -> None:
         self.name = name
         self.alive = True
+        self.is_paused = False
+        self.parked: list[asyncio.Handle] = []
+        """Callbacks that wait for a paused process to go on, oldest first."""
         self.at_death: list[Callable[[], None]] = []
         self._loop = loop
         self._tasks: list[asyncio.Task[Any]] = []
@@ -55,6 +58,18 @@ class Process:
         if not self.alive:
             raise Crash(self.name)
         return task.result()
+
+    def pause(self) -> None:
+        """Stop as SIGSTOP does: its kernel goes on taking bytes and connections, and nothing of the process runs."""
+        if self.alive and not self.is_paused:
+            self.is_paused = True
+            self._loop.park(self)
+
+    def resume(self) -> None:
+        """Go on where it stopped; timers that are over by now fire at once."""
+        if self.is_paused:
+            self.is_paused = False
+            self._loop.unpark(self)
 
     def kill(self) -> None:
         """End at once: no callback, timer, task or write of this process happens any more."""

@@ -81,6 +81,7 @@ class Outcome:
     steps: int
     faults: tuple[str, ...]
     recent: tuple[str, ...] = ()
+    simulated_s: float = 0.0
 
 
 class _Said(logging.Handler):
@@ -482,7 +483,9 @@ def run_seed(seed: int, *, fsync_lies: bool = False, kind: type[World] = World) 
         logger.propagate = propagated
     recent = (*world.trace.recent(), *said.lines) if error else ()
     trace = world.trace
-    return Outcome(seed, trace.digest, error, trace.count, world.loop.steps, tuple(world.faults), recent)
+    return Outcome(
+        seed, trace.digest, error, trace.count, world.loop.steps, tuple(world.faults), recent, world.loop.time()
+    )
 
 
 def _ignore_crashes(otherwise: Callable[[Any], object]) -> Callable[[Any], object]:

@@ -1,0 +1,322 @@
+"""What befalls a simulated cluster, one after the other and together, and what mends it.
+
+Bytes that were not fsynced are lost on the metadata disks of any nodes, all of them too; on a data disk of one broker at a
+time only, when every replica is in sync and until it is so again: with `min.insync.replicas` 2 that is what a cluster must
+survive. Everything else may happen to anyone at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from tests.sim.cluster.host import Host
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.world import ClusterWorld
+
+__all__ = ["Faults"]
+
+HOUR_MS = 3_600_000
+ROOM_BYTES = 1 << 40
+FAULTS_MAX = 5
+DOWN_S_MAX = 5.0
+
+
+class Faults:
+    """The faults of one world."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self.world = world
+        self.rng = world.rng
+        self.log: list[str] = []
+        self._fragile: Host | None = None
+        """The broker whose data disk has forgotten something, until everything is in sync again."""
+        self._due: list[tuple[float, Callable[[], None]]] = []
+
+    # ---------------------------------------------------------------- a course of faults
+
+    async def befall(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Several faults with pauses between, some of which are shorter than what the fault takes."""
+        for _ in range(2 + self.rng.randrange(FAULTS_MAX - 1)):
+            kinds: tuple[Callable[[], Awaitable[None] | None], ...] = (
+                *(self._killed, self._killed, self._killed_in_a_write, self._leader_killed, self._leader_killed),
+                *(self._stopped, self._paused, self._paused, self._leader_paused),
+                *(self._isolated, self._isolated, self._leader_isolated, self._one_way, self._bridged, self._reset),
+                *(self._power_lost, self._power_lost, self._all_metadata_lost, self._clock_jumps, self._disk_fails),
+                *(self._disk_full, self._all_killed),
+            )
+            kind = self.rng.choice(kinds)
+            name = kind.__name__.strip("_").replace("_", " ")
+            self._note(f"fault {name}")
+            result = kind()
+            if result is not None:
+                await result
+            await self._pass(tasks, 0.2 + 4.0 * self.rng.random())
+            if self._fragile is not None and self.world.is_whole():
+                self._fragile = None
+
+    async def _pass(self, tasks: list[asyncio.Task[None]], seconds: float) -> None:
+        until = self.world.loop.time() + seconds
+        while (left := until - self.world.loop.time()) > 0:
+            await self.world.watch(tasks, min(left, 0.25))
+            self._do_what_is_due()
+            self.tend()
+
+    def _note(self, text: str) -> None:
+        self.log.append(text.removeprefix("fault "))
+        self.world.trace.note(f"{self.world.loop.time():.6f} {text}")
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        self._due.append((self.world.loop.time() + seconds, act))
+
+    def _do_what_is_due(self, *, all_of_it: bool = False) -> None:
+        now = self.world.loop.time()
+        due = [each for each in self._due if all_of_it or each[0] <= now]
+        self._due = [each for each in self._due if each not in due]
+        for _, act in sorted(due, key=lambda each: each[0]):
+            act()
+
+    def tend(self) -> None:
+        """Restart a node that says it can no longer serve, as whoever runs it has to."""
+        for host in self.world.hosts.values():
+            node = host.node
+            if (
+                host.is_alive
+                and host.disk_failed
+                and node is not None
+                and node.failed is not None
+                and node.failed.done()
+            ):
+                self._note(f"{host.name} gave up")
+                self._fall(host)
+                self._later(0.3, lambda host=host: self._up(host))  # type: ignore[misc]
+
+    async def end(self) -> None:
+        """Undo what can be undone, and let every node run."""
+        self._do_what_is_due(all_of_it=True)
+        fabric = self.world.fabric
+        for source, target in list(fabric._blocked):
+            fabric.heal(source, target)
+        for host in self.world.hosts.values():
+            host.storage.room_bytes = ROOM_BYTES
+            if host.process is not None:
+                host.process.resume()
+            if host.disk is not None:
+                host.disk.crash_at = None
+                host.disk.failing_writes = host.disk.failing_syncs = 0
+            if host.disk_failed:
+                self._fall(host)
+        await asyncio.sleep(0.2)
+        for host in self.world.hosts.values():
+            self._up(host)
+
+    # ---------------------------------------------------------------- means
+
+    def _some(self) -> Host:
+        return self.rng.choice(list(self.world.hosts.values()))
+
+    def _some_leader(self) -> Host:
+        """The active controller, or the leader of a partition that is written to."""
+        controller = self.world.active_controller()
+        if controller is not None and self.rng.random() < 0.5:
+            return controller
+        newest = self.world.inspection.newest(*self.rng.choice((("flushed", 0), ("moved", 0), ("txn", 0))))
+        return self.world.hosts[newest[1]] if newest is not None and newest[1] in self.world.hosts else self._some()
+
+    def _fall(self, host: Host) -> None:
+        self.world.inspection.look()
+        host.kill()
+
+    def _up(self, host: Host) -> None:
+        host.power_on()
+        if host.process is not None and host.process.is_paused:
+            return
+        if not host.is_alive:
+            host.start()
+
+    def _down_s(self) -> float:
+        return self.rng.choice((0.05, 0.5, 0.5, DOWN_S_MAX)) * self.rng.random()
+
+    def _kill(self, host: Host) -> None:
+        if not host.is_alive or not self._may_kill(host):
+            return
+        self._note(f"kill {host.name}")
+        self._fall(host)
+        self._later(self._down_s(), lambda: self._up(host))
+
+    def _may_kill(self, host: Host) -> bool:
+        """While one broker's data disk lacks something, the other brokers' processes live."""
+        return self._fragile in (None, host) or "broker" not in host.roles
+
+    # ---------------------------------------------------------------- processes
+
+    def _killed(self) -> None:
+        self._kill(self._some())
+
+    def _leader_killed(self) -> None:
+        self._kill(self._some_leader())
+
+    def _killed_in_a_write(self) -> None:
+        host = self._some()
+        if host.disk is None or not host.is_running or not self._may_kill(host):
+            return
+        host.disk.crash_at = host.disk.changes + 1 + self.rng.randrange(20)
+        process, disk = host.process, host.disk
+
+        def disarm() -> None:
+            disk.crash_at = None
+            if host.process is process and not host.is_alive:
+                self._up(host)
+
+        self._later(2.0, disarm)
+
+    def _all_killed(self) -> None:
+        """Everyone at once; some take longer to come back."""
+        if self._fragile is None:
+            for host in self.world.hosts.values():
+                self._kill(host)
+
+    async def _stopped(self) -> None:
+        host = self._some()
+        if not host.is_running or (host.process is not None and host.process.is_paused) or not self._may_kill(host):
+            return
+        self._note(f"stop {host.name}")
+        task = self.world.loop.create_task(host.stop())
+
+        def stopped(done: asyncio.Task[None]) -> None:
+            if not done.cancelled():
+                if (error := done.exception()) is not None:
+                    self.world.inspection.failed = self.world.inspection.failed or error  # type: ignore[assignment]
+                self._later(self._down_s(), lambda: self._up(host))
+
+        task.add_done_callback(stopped)
+
+    def _pause(self, host: Host) -> None:
+        process = host.process
+        if process is None or not process.alive or process.is_paused:
+            return
+        self._note(f"pause {host.name}")
+        process.pause()
+        self._later(self.rng.choice((0.3, 2.0, 6.0)) * self.rng.random(), process.resume)
+
+    def _paused(self) -> None:
+        self._pause(self._some())
+
+    def _leader_paused(self) -> None:
+        self._pause(self._some_leader())
+
+    # ---------------------------------------------------------------- network
+
+    def _cut(self, ways: list[tuple[str, str]], seconds: float) -> None:
+        fabric = self.world.fabric
+        for way in ways:
+            fabric.block(*way)
+
+        def heal() -> None:
+            for way in ways:
+                fabric.heal(*way)
+
+        self._later(seconds, heal)
+
+    def _cut_off(self, host: Host) -> None:
+        """Cut a node off from its peers, and not from the clients."""
+        others = [each.name for each in self.world.hosts.values() if each is not host]
+        ways = [way for other in others for way in ((host.name, other), (other, host.name))]
+        self._note(f"isolate {host.name}")
+        self._cut(ways, 0.5 + 7.0 * self.rng.random())
+
+    def _isolated(self) -> None:
+        self._cut_off(self._some())
+
+    def _leader_isolated(self) -> None:
+        self._cut_off(self._some_leader())
+
+    def _one_way(self) -> None:
+        """What a node sends, or what is sent to it, does not come."""
+        host = self._some_leader() if self.rng.random() < 0.5 else self._some()
+        others = [each.name for each in self.world.hosts.values() if each is not host]
+        self.rng.shuffle(others)
+        others = others[: 1 + self.rng.randrange(len(others))]
+        outward = self.rng.random() < 0.5
+        self._note(f"one way {'from' if outward else 'to'} {host.name}")
+        ways = [(host.name, each) if outward else (each, host.name) for each in others]
+        self._cut(ways, 0.5 + 6.0 * self.rng.random())
+
+    def _bridged(self) -> None:
+        """Two nodes do not reach each other; others reach both."""
+        names = [each.name for each in self.world.hosts.values()]
+        self.rng.shuffle(names)
+        one, other = names[:2]
+        self._note(f"bridge {one} {other}")
+        self._cut([(one, other), (other, one)], 0.5 + 6.0 * self.rng.random())
+
+    async def _reset(self) -> None:
+        for _ in range(1 + self.rng.randrange(6)):
+            self.world.fabric.reset_one()
+            await asyncio.sleep(0.1 * self.rng.random())
+
+    # ---------------------------------------------------------------- disks and clocks
+
+    def _power_lost(self) -> None:
+        """One host's power: its disks forget, the data disk only where every replica is in sync."""
+        host = self._some()
+        if not self._may_kill(host):
+            return
+        data = self._fragile is None and "broker" in host.roles and self.world.is_whole()
+        self._note(f"power loss {host.name}{' with data' if data else ''}")
+        if data:
+            self._fragile = host
+        self.world.inspection.look()
+        host.lose_power(data=data, metadata=True)
+        self._later(0.2 + self._down_s(), lambda: self._up(host))
+
+    def _all_metadata_lost(self) -> None:
+        """Every host's power at once, where the data disks have a battery."""
+        if self._fragile is not None:
+            return
+        self.world.inspection.look()
+        for host in self.world.hosts.values():
+            host.lose_power(data=False, metadata=True)
+            self._later(0.2 + self._down_s(), lambda host=host: self._up(host))  # type: ignore[misc]
+
+    async def _clock_jumps(self) -> None:
+        for _ in range(1 + self.rng.randrange(3)):
+            host = self._some()
+            host.clock.skew_ms += self.rng.choice((-1, 1)) * self.rng.randrange(HOUR_MS)
+            await asyncio.sleep(0.2 * self.rng.random())
+
+    def _disk_fails(self) -> None:
+        """Writes fail with EIO for a while; what the node does not survive, its restart does."""
+        host = self._some()
+        if host.disk is None or not host.is_running or not self._may_kill(host):
+            return
+        self._note(f"write errors {host.name}")
+        host.disk_failed = True
+        host.disk.failing_writes = 1 + self.rng.randrange(2)
+        process = host.process
+
+        def restart() -> None:
+            if host.process is process:
+                self._fall(host)
+            self._up(host)
+
+        self._later(1.0 + 3.0 * self.rng.random(), restart)
+
+    def _disk_full(self) -> None:
+        host = self._some()
+        if not host.is_running or not self._may_kill(host):
+            return
+        self._note(f"disk full {host.name}")
+        host.disk_failed = True
+        host.storage.room_bytes = self.rng.randrange(3000)
+        process = host.process
+
+        def restart() -> None:
+            host.storage.room_bytes = ROOM_BYTES
+            if host.process is process:
+                self._fall(host)
+            self._up(host)
+
+        self._later(0.5 + 3.0 * self.rng.random(), restart)

@@ -1,0 +1,275 @@
+"""Looking into the nodes of a simulated cluster while they run: what must hold at every moment, whoever is asked.
+
+`step` runs between two callbacks of the loop, whenever time has moved; it reads values that the nodes keep in memory.
+`compare_logs` reads the files behind the nodes' backs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ottla.broker import Node
+from ottla.metadata import EMPTY_IMAGE, Delta, Image
+from tests.sim.cluster.host import DATA, Host
+from tests.sim.ledger import Violation
+from tests.sim.storage import Directory
+
+__all__ = ["Inspection"]
+
+STEP_S = 0.002
+"""Virtual time between two looks."""
+AHEAD_S = 0.02
+"""For so long a follower may seem to be ahead of its leader, between two looks."""
+IMAGES_KEPT = 400
+HEADER = struct.Struct(">qiibI")
+"""Base offset, length, leader epoch, magic and CRC of a batch."""
+LAST_OFFSET_DELTA = struct.Struct(">i")
+LAST_OFFSET_DELTA_AT, BATCH_OVERHEAD, BATCH_BYTES_MIN = 23, 12, 61
+Key = tuple[str, int]
+Span = tuple[int, int, int, int]
+"""A batch in a log: first and last offset, leader epoch, CRC of everything that does not change."""
+
+
+@dataclass
+class _Partition:
+    """What all nodes together have shown of one partition (of one topic id)."""
+
+    leaders: dict[int, int] = field(default_factory=dict)
+    """By leader epoch, who led."""
+    newest: tuple[int, int, int] = (-1, -1, 0)
+    """(epoch, node, high watermark) of the newest leader."""
+    committed: int = 0
+    """The highest high watermark that a leader ever had."""
+    batches: dict[int, Span] = field(default_factory=dict)
+    """By base offset, what was found below a watermark."""
+
+
+@dataclass
+class _Seen:
+    shown: tuple[int, int, bool]
+    """Watermark, leader epoch, and whether it led."""
+    ahead_since_s: float | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """True where the same again needs no look."""
+        return self.ahead_since_s is None
+
+
+class Inspection:
+    """One cluster's; it raises Violation, through `failed` where nobody could catch it."""
+
+    def __init__(self, hosts: Sequence[Host], now_s: Callable[[], float]) -> None:
+        self.hosts = hosts
+        self.failed: Violation | None = None
+        self.quorum_leaders: dict[int, int] = {}
+        self.images: dict[int, Image] = {}
+        self._partitions: dict[tuple[bytes, int], _Partition] = {}
+        self._ids: dict[Key, tuple[bytes, int]] = {}
+        self._seen: dict[tuple[int, int, bytes, int], _Seen] = {}
+        self._watched: dict[int, int] = {}
+        self._now_s = now_s
+        self._next_s = 0.0
+        self.looks = 0
+
+    # ---------------------------------------------------------------- hooks
+
+    def watch(self, host: Host, node: Node) -> None:
+        """Follow a node's images from its first one on."""
+        if self._watched.get(host.node_id) == host.incarnation:
+            return
+        self._watched[host.node_id] = host.incarnation
+
+        def changed(old: Image, image: Image, delta: Delta) -> None:
+            try:
+                self._image(host, old, image)
+            except Violation as violation:
+                self._fail(violation)
+
+        node._quorum.subscribe(changed)
+
+    def step(self) -> None:
+        """Look at everything, unless that was just done."""
+        now_s = self._now_s()
+        if now_s < self._next_s or self.failed is not None:
+            return
+        self.look()
+
+    def look(self) -> None:
+        """Look at everything, leaders first."""
+        self._next_s = self._now_s() + STEP_S
+        self.looks += 1
+        followers = []
+        try:
+            for host in self.hosts:
+                if not host.is_alive or host.node is None:
+                    continue
+                self._look(host, host.node)
+                for held in getattr(host.node, "_partitions", ()):
+                    if held.is_offline:
+                        continue
+                    if held.replica.is_leader:
+                        self._look_at(host, held)
+                    else:
+                        followers.append((host, held))
+            for follower in followers:
+                self._look_at(*follower)
+        except Violation as violation:
+            self._fail(violation)
+
+    def check(self) -> None:
+        """Raise what was found."""
+        if self.failed is not None:
+            raise self.failed
+
+    def newest(self, topic: str, index: int) -> tuple[int, int, int] | None:
+        """Return (epoch, node, high watermark) of a partition's newest leader."""
+        self.step()
+        ids = self._ids.get((topic, index))
+        return None if ids is None else self._partitions[ids].newest
+
+    def _fail(self, violation: Violation) -> None:
+        if self.failed is None:
+            self.failed = violation
+
+    # ---------------------------------------------------------------- metadata
+
+    def _image(self, host: Host, old: Image, image: Image) -> None:
+        """Images agree at the same offset, and a node's never go back."""
+        if old is not EMPTY_IMAGE and image.offset < old.offset:
+            raise Violation(f"{host.name}: the image went from offset {old.offset} back to {image.offset}")
+        known = self.images.setdefault(image.offset, image)
+        if known is not image and known != image:
+            raise Violation(f"{host.name}: the image at offset {image.offset} differs: {_difference(known, image)}")
+        if len(self.images) > IMAGES_KEPT:
+            del self.images[min(self.images)]
+
+    def _look(self, host: Host, node: Node) -> None:
+        quorum = getattr(node, "_quorum", None)
+        if quorum is None or not hasattr(quorum, "_raft"):
+            return
+        if quorum.is_leader:
+            epoch = quorum._raft.epoch
+            leader = self.quorum_leaders.setdefault(epoch, host.node_id)
+            if leader != host.node_id:
+                raise Violation(f"{leader} and {host.node_id} both led the metadata quorum in epoch {epoch}")
+
+    # ---------------------------------------------------------------- partitions
+
+    def _look_at(self, host: Host, held) -> None:  # type: ignore[no-untyped-def]
+        replica = held.replica
+        high_watermark, epoch, leads = replica.high_watermark, replica.leader_epoch, replica.is_leader
+        place = (host.node_id, host.incarnation, held.topic_id, held.key.partition)
+        before = self._seen.get(place)
+        if before is not None and before.is_settled and before.shown == (high_watermark, epoch, leads):
+            return
+        ids = place[2:]
+        known = self._partitions.get(ids)
+        if known is None:
+            known = self._partitions[ids] = _Partition()
+            self._ids[held.key.topic, held.key.partition] = ids
+        name = f"{held.key.topic}-{held.key.partition}"
+        seen = self._seen[place] = _Seen((high_watermark, epoch, leads))
+        end = held.log.log_end_offset
+        if high_watermark > end:
+            raise Violation(f"{host.name}: {name} has watermark {high_watermark} beyond its end {end}")
+        if leads:
+            self._led(host, name, known, epoch, high_watermark, end)
+            if before is not None and before.shown[1:] == (epoch, True) and high_watermark < before.shown[0]:
+                raise Violation(f"{host.name}: {name} went from {before.shown[0]} back to {high_watermark}")
+        elif high_watermark > known.committed:
+            if before is not None and before.shown[2]:  # it led until a moment ago
+                known.committed = high_watermark
+                return
+            self._ahead(host, name, known, before, seen)
+
+    def _ahead(self, host: Host, name: str, known: _Partition, before: _Seen | None, seen: _Seen) -> None:
+        """A follower is ahead of every leader that was looked at: the leader may be looked at a moment later."""
+        seen.ahead_since_s = self._now_s()
+        if before is not None and before.ahead_since_s is not None:
+            seen.ahead_since_s = before.ahead_since_s
+        if self._now_s() - seen.ahead_since_s > AHEAD_S:
+            raise Violation(f"{host.name} follows {name} to {seen.shown[0]}; leaders had committed {known.committed}")
+
+    def _led(self, host: Host, name: str, known: _Partition, epoch: int, high_watermark: int, end: int) -> None:
+        """One leader per epoch, and it has everything that any leader before it had committed."""
+        leader = known.leaders.get(epoch)
+        if leader is None:
+            known.leaders[epoch] = host.node_id
+            newest = max(known.leaders) == epoch
+            if newest and end < known.committed:
+                raise Violation(
+                    f"{host.name} leads {name} in epoch {epoch} and ends at {end}; {known.committed} was committed"
+                )
+        elif leader != host.node_id:
+            raise Violation(f"{leader} and {host.node_id} both led {name} in epoch {epoch}")
+        if epoch >= known.newest[0]:
+            known.newest = (epoch, host.node_id, high_watermark)
+        elif high_watermark > known.committed:
+            raise Violation(
+                f"{host.name}, deposed, commits {name} to {high_watermark} in epoch {epoch}; "
+                f"node {known.newest[1]} leads in {known.newest[0]} and {known.committed} was committed"
+            )
+        known.committed = max(known.committed, high_watermark)
+
+    # ---------------------------------------------------------------- files
+
+    def compare_logs(self, topics: Sequence[str] | None = None) -> int:
+        """Logs agree below the watermark, batch by batch; return how many batches were compared."""
+        compared = 0
+        for host in self.hosts:
+            if not host.is_running or host.node is None:
+                continue
+            for held in host.node._partitions:
+                if held.is_offline or (topics is not None and held.key.topic not in topics):
+                    continue
+                known = self._partitions.get((held.topic_id, held.key.partition))
+                if known is not None:
+                    compared += self._compare(host, held, known)
+        return compared
+
+    def _compare(self, host: Host, held, known: _Partition) -> int:  # type: ignore[no-untyped-def]
+        name = f"{held.key.topic}-{held.key.partition}"
+        below = min(held.replica.high_watermark, known.committed)
+        start, expected = held.log.log_start_offset, None
+        count = 0
+        for span in spans_of(host, name):
+            if span[1] >= below:
+                break
+            count += 1
+            if expected is not None and span[0] != expected:
+                raise Violation(f"{host.name}: {name} jumps from {expected} to {span[0]}")
+            expected = span[1] + 1
+            other = known.batches.setdefault(span[0], span)
+            if other != span and span[1] >= start:
+                raise Violation(
+                    f"{host.name}: {name} holds (first, last, epoch, crc) {span} below its watermark {below}; "
+                    f"elsewhere there was {other}"
+                )
+        return count
+
+
+def spans_of(host: Host, name: str) -> Iterator[Span]:
+    """Yield the batches of a partition's log as the files have them."""
+    path = f"{DATA}/{name}"
+    if not host.storage.exists(path):
+        return
+    folder = host.storage.directory(path)
+    for file in sorted(each for each in folder.entries if each.endswith(".log")):
+        inode = folder.entries[file]
+        assert not isinstance(inode, Directory)
+        data, at = inode.data, 0
+        while at + BATCH_BYTES_MIN <= len(data):
+            base, length, epoch, _, crc = HEADER.unpack_from(data, at)
+            if length <= 0 or at + BATCH_OVERHEAD + length > len(data):
+                break
+            delta = LAST_OFFSET_DELTA.unpack_from(data, at + LAST_OFFSET_DELTA_AT)[0]
+            yield base, base + delta, epoch, crc
+            at += BATCH_OVERHEAD + length
+
+
+def _difference(one: Image, other: Image) -> str:
+    names = [name for name in Image.__dataclass_fields__ if getattr(one, name) != getattr(other, name)]
+    return "; ".join(f"{name}: {getattr(one, name)!r:.300} and {getattr(other, name)!r:.300}" for name in names)

@@ -1,0 +1,198 @@
+"""Producers of a simulated cluster: idempotent ones that send again as librdkafka does, and plain ones that never do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ottla.base import ErrorCode, Millis
+from ottla.wire import Codec, Record, build_batch
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.sim.client import NoAnswer
+from tests.sim.cluster.client import MOVING, Application, Clients, Link
+from tests.sim.cluster.ledger import Promises
+from tests.sim.ledger import Violation
+
+__all__ = ["produce_idempotently", "produce_plainly"]
+
+IN_FLIGHT_MAX = 5
+BATCH_RECORDS_MAX = 4
+RETRY_S = 0.1
+CODECS = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD)
+
+
+def values_of(clients: Clients, name: str, number: int) -> list[bytes]:
+    """Make up the values of one batch; each names its producer and its place."""
+    size = clients.rng.choice((0, 10, 100, 400))
+    return [
+        b"%s:%d.%d %s" % (name.encode(), number, index, b"x" * clients.rng.randrange(size + 1))
+        for index in range(1 + clients.rng.randrange(BATCH_RECORDS_MAX))
+    ]
+
+
+def batch_of(clients: Clients, values: list[bytes], **identity: int) -> bytes:
+    """Build a batch as a client does."""
+    now = clients.now_ms()
+    records = [Record(timestamp=Millis(now + index), value=value) for index, value in enumerate(values)]
+    return bytes(build_batch(records, codec=clients.rng.choice(CODECS), **identity))
+
+
+def produce_request(clients: Clients, topic: str, index: int, acks: int, records: bytes) -> ProduceRequest:
+    """Return the request for one batch."""
+    data = PartitionProduceData(index=index, records=records)
+    topic_id = clients.ledger.topics[topic].topic_id
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1500,
+        topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])],
+    )
+
+
+async def produce_plainly(
+    clients: Clients, name: str, acks: int, keys: Sequence[tuple[str, int]], stop: asyncio.Event
+) -> None:
+    """Send batches one by one, each once: whatever no answer came for may be there or not."""
+    application = Application(clients, name)
+    number = 0
+    while not stop.is_set():
+        topic, index = clients.rng.choice(keys)
+        number += 1
+        try:
+            link = await application.leader(topic, index)
+            await _send_once(clients, link, (topic, index), acks, values_of(clients, name, number))
+        except NoAnswer:
+            application.forget(topic, index)
+            await asyncio.sleep(RETRY_S)
+        await asyncio.sleep(0.4 * clients.rng.random())
+    application.close()
+
+
+async def _send_once(clients: Clients, link: Link, key: tuple[str, int], acks: int, values: list[bytes]) -> None:
+    connection = link.connection
+    request = produce_request(clients, *key, acks, batch_of(clients, values))
+    version = connection.version_of(0)
+    future = connection.send(request, version, answered=acks != 0)
+    if acks == 0:
+        return
+    answer = _only(await connection.receive(ProduceResponse, future, 0, version))
+    code = ErrorCode(answer.error_code)
+    if code in MOVING:
+        raise NoAnswer(code.name)
+    if code is not ErrorCode.NONE:
+        raise Violation(f"a plain batch for {key} was refused: {code.name}")
+    if acks == -1:
+        clients.ledger.partitions[key].acknowledge(answer.base_offset, values, answer.log_append_time_ms)
+        clients.trace.note(f"acked {key} {answer.base_offset} {len(values)}")
+
+
+async def produce_idempotently(clients: Clients, name: str, topic: str, index: int, stop: asyncio.Event) -> None:
+    """Keep several batches in flight to one partition and send them again, in order, until all are acknowledged."""
+    session = _Session(clients, name, topic, index)
+    while not stop.is_set() or session.unacknowledged:
+        try:
+            await session.run(stop)
+        except NoAnswer:
+            session.application.forget(topic, index)
+            await asyncio.sleep(RETRY_S)
+    session.application.close()
+
+
+class _Session:
+    """An idempotent producer's state: its id, its next sequence, and the batches that are not acknowledged."""
+
+    def __init__(self, clients: Clients, name: str, topic: str, index: int) -> None:
+        self.application = Application(clients, name)
+        self.clients = clients
+        self.name = name
+        self.topic = topic
+        self.index = index
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.sequence = 0
+        self.number = 0
+        self.unacknowledged: list[tuple[int, list[bytes], bytes]] = []
+
+    @property
+    def promises(self) -> Promises:
+        """Those of the partition written to."""
+        return self.clients.ledger.partitions[self.topic, self.index]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Produce to one leader until it fails or the work is done."""
+        rng = self.clients.rng
+        if self.producer_id < 0:
+            await self._begin()
+        link = await self.application.leader(self.topic, self.index)
+        connection = link.connection
+        version = connection.version_of(0)
+        sent = [self._send(link, version, records) for _, _, records in self.unacknowledged]
+        while connection.is_open or (sent and sent[0].done()):  # what has come before the end is heard
+            while connection.is_open and not stop.is_set() and len(sent) < 1 + rng.randrange(IN_FLIGHT_MAX):
+                sent.append(self._send(link, version, self._next()))
+            if not sent:
+                connection.close()
+                return
+            answer = _only(await connection.receive(ProduceResponse, sent.pop(0), 0, version))
+            if not self._heard(answer):
+                connection.close()
+                raise NoAnswer(ErrorCode(answer.error_code).name)
+            await asyncio.sleep(0.15 * rng.random())
+
+    async def _begin(self) -> None:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        connection = await self.application.anyone()
+        answer = await self.application.ask(connection, request, InitProducerIdResponse)
+        if answer.error_code:
+            if ErrorCode(answer.error_code) not in MOVING:
+                raise Violation(f"no producer id: {ErrorCode(answer.error_code).name}")
+            self.application.leave_any()
+            raise NoAnswer("no producer id")
+        owner = self.clients.producer_ids.setdefault(answer.producer_id, self.name)
+        if owner != self.name:
+            raise Violation(f"producer id {answer.producer_id} was given to {owner} and to {self.name}")
+        self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
+        self.sequence = 0
+
+    def _next(self) -> bytes:
+        self.number += 1
+        values = values_of(self.clients, self.name, self.number)
+        records = batch_of(
+            self.clients,
+            values,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.sequence,
+        )
+        self.sequence += len(values)
+        self.unacknowledged.append((self.number, values, records))
+        return records
+
+    def _send(self, link: Link, version: int, records: bytes) -> asyncio.Future[bytes]:
+        request = produce_request(self.clients, self.topic, self.index, -1, records)
+        return link.connection.send(request, version)
+
+    def _heard(self, answer: PartitionProduceResponse) -> bool:
+        """Take in one answer; False where everything must be sent again, to whoever leads now."""
+        code = ErrorCode(answer.error_code)
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            _, values, _ = self.unacknowledged.pop(0)
+            offset = answer.base_offset if code is ErrorCode.NONE else -1
+            if code is ErrorCode.NONE and offset < 0:
+                raise Violation(f"{self.promises.name}: acknowledged with offset {offset}")
+            self.promises.acknowledge(offset, values, answer.log_append_time_ms)
+            self.clients.trace.note(f"acked {self.promises.name} {offset} {len(values)} {self.name}")
+            return True
+        if code in MOVING:
+            return False
+        raise Violation(f"{self.promises.name}: an idempotent batch of {self.name} was refused: {code.name}")
+
+
+def _only(answer: ProduceResponse) -> PartitionProduceResponse:
+    return answer.responses[0].partition_responses[0]
