@@ -8,16 +8,14 @@ connection breaks may have been carried out, and is then sent again, as Kafka's 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from ottla import __version__
 from ottla.base import ErrorCode, KafkaError, NodeId
-from ottla.broker.error_answers import error_answer
-from ottla.broker.error_counts import count_errors
-from ottla.broker.handler import Connected, Deferred, RequestContext
+from ottla.broker.answering import answered, has_moved
+from ottla.broker.handler import Connected, RequestContext
 from ottla.client import Address, Connection
 from ottla.net import Network, ReceiveBuffer
 
@@ -91,7 +89,7 @@ class ControllerChannel:
                     raise
                 reason = error.message
             else:
-                if not _has_moved(response):
+                if not has_moved(response):
                     return response
                 reason = "the node that was asked is not the controller"
             await asyncio.sleep(max(min(backoff_s, deadline - self._loop.time()), 0))
@@ -133,15 +131,7 @@ class ControllerChannel:
             0,
             "broker",
         )
-        try:
-            answer = handler.handle(context, message)
-            if isinstance(answer, Deferred):
-                answer = await answer.wait()
-            elif inspect.isawaitable(answer):
-                answer = await answer
-        except Exception as error:
-            answer = error_answer(handler, message, error)
-        return answer
+        return await answered(handler, context, message)
 
     async def _connect(self, lane: int, left_s: float) -> Connection:
         """Return an open connection to the newest leader; raises KafkaError where there is none or it cannot be reached."""
@@ -177,20 +167,12 @@ class ControllerChannel:
         if leader < 0 or leader == self._node_id:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is known")
         voter = status.voters.get(leader)
+        if voter is not None and voter.endpoints:
+            return Address(voter.endpoints[0].host, voter.endpoints[0].port)
         registered = self._quorum.image.controllers.get(leader)
-        endpoints = (*(() if voter is None else voter.endpoints), *(() if registered is None else registered.endpoints))
-        if not endpoints:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"nobody knows where controller {leader} listens")
-        return Address(endpoints[0].host, endpoints[0].port)
-
-
-def _has_moved(response: Any) -> bool:
-    """Return whether a response says, anywhere in it, that the node which gave it is not the controller."""
-    counts: dict[int, int] = {}
-    count_errors(counts, response)
-    return int(ErrorCode.NOT_CONTROLLER) in counts or getattr(response, "error_code", 0) == int(
-        ErrorCode.NOT_LEADER_OR_FOLLOWER
-    )
+        if registered is not None and registered.endpoints:
+            return Address(registered.endpoints[0].host, registered.endpoints[0].port)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"nobody knows where controller {leader} listens")
 
 
 @asynccontextmanager

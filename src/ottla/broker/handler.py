@@ -248,6 +248,10 @@ class Handler(Generic[R]):
     read: Callable[[memoryview, int, int], Any] | None = field(default=None, kw_only=True)
     api_key: int = field(default=-1, kw_only=True)
     """The API's key where `request` is not the generated class, which carries it."""
+    forwards: bool = field(default=False, kw_only=True)
+    """True where only the active controller answers: a broker that is not it sends such a request on (KIP-590)."""
+    splits: bool = field(default=False, kw_only=True)
+    """True where the handler itself forwards a part of the request, since the rest is this broker's own."""
 
     def __post_init__(self) -> None:
         if self.api_key < 0:

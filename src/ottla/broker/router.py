@@ -17,10 +17,12 @@ from time import perf_counter_ns
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, WireError
+from ottla.broker.answering import authorize
 from ottla.broker.connection import Connection, Pending
 from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.error_answers import error_answer
 from ottla.broker.error_counts import count_errors
+from ottla.broker.forwarding import from_controller
 from ottla.broker.handler import Deferred, Encoded, Handler, Operation, RequestContext, Resource
 from ottla.broker.meters import RequestTimes
 from ottla.broker.services import Services
@@ -67,7 +69,9 @@ class _Route:
         self.lowest, self.highest = handler.versions
         self.flexible_from = spec.flexible_from
         self.needs_cluster = handler.needs.resource is Resource.CLUSTER
-        self.handle = handler.handle
+        self.handle: Callable[[RequestContext, Any], Any] = handler.handle
+        if handler.forwards and not handler.splits:
+            self.handle = partial(from_controller, handler)
         self.read: Callable[[memoryview, int, int], Any] = handler.read or partial(_read, handler.request)
         self.requests = services.metrics.counter(f"RequestMetrics.RequestsPerSec,request={spec.name}")
         self.times: RequestTimes = services.metrics.request(spec.name)
@@ -148,7 +152,7 @@ class Router:
             if request is None:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
             if route.needs_cluster:
-                _authorize(route.handler, context)
+                authorize(route.handler, context)
             answer = route.handle(context, request)
         except Exception as error:
             answer = self._error_answer(route, request, error)
@@ -277,14 +281,6 @@ class Router:
         if not isinstance(error, Exception):
             raise error
         return error_answer(route.handler, request, error)
-
-
-def _authorize(handler: Handler[Any], context: RequestContext) -> None:
-    """Raise CLUSTER_AUTHORIZATION_FAILED where the peer may not do to the cluster what the API needs."""
-    operation = handler.needs.operation
-    assert operation is not None
-    if not context.allows(operation, Resource.CLUSTER):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
 
 
 def _run_for(place: Pending, answer: Awaitable[Any], settle: Callable[[Any, BaseException | None], None]) -> None:

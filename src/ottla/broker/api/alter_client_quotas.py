@@ -48,4 +48,5 @@ HANDLER = Handler(
     needs=Needs(Operation.ALTER_CONFIGS, Resource.CLUSTER),
     handle=alter_client_quotas,
     error_response=refuse,
+    forwards=True,
 )

@@ -68,4 +68,5 @@ HANDLER = Handler(
     needs=Needs(Operation.ALTER_CONFIGS, Resource.TOPIC),
     handle=alter_configs,
     error_response=refuse,
+    forwards=True,
 )

@@ -60,4 +60,5 @@ HANDLER = Handler(
     needs=Needs(Operation.ALTER, Resource.TOPIC),
     handle=create_partitions,
     error_response=refuse,
+    forwards=True,
 )

@@ -76,4 +76,5 @@ HANDLER = Handler(
     needs=Needs(Operation.CREATE, Resource.TOPIC),
     handle=create_topics,
     error_response=refuse,
+    forwards=True,
 )

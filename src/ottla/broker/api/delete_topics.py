@@ -124,4 +124,5 @@ HANDLER = Handler(
     needs=Needs(Operation.DELETE, Resource.TOPIC),
     handle=delete_topics,
     error_response=refuse,
+    forwards=True,
 )

@@ -106,4 +106,5 @@ HANDLER = Handler(
     versions=(0, 2),
     needs=Needs(Operation.DESCRIBE, Resource.CLUSTER),
     handle=describe_quorum,
+    forwards=True,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.broker.forwarding import from_controller
 from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.broker.loggers import change_levels
 from ottla.metadata import Image, ResourceType, decide
@@ -20,7 +21,6 @@ async def incremental_alter_configs(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource by itself, and answer once that is committed; loggers change here and at once."""
-    services = context.services
     results: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []
     for resource in request.resources:
@@ -30,13 +30,23 @@ async def incremental_alter_configs(
             results.append(_result(resource, _change_loggers(context, request, resource)))
         else:
             stored.append(resource)
-    wanted = request.replace(resources=stored)
+    if stored or not results:
+        answer = await from_controller(STORED, context, request.replace(resources=stored))
+        results += answer.responses
+    return IncrementalAlterConfigsResponse(responses=results)
+
+
+async def _alter_stored(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Change what the cluster's metadata holds."""
+    services = context.services
 
     def decision(image: Image) -> decide.Decision[list[decide.AlteredConfig]]:
-        return decide.alter_configs(image, wanted, config=services.configuration.broker)
+        return decide.alter_configs(image, request, config=services.configuration.broker)
 
-    results += [_answer(each) for each in await services.quorum.submit(decision)]
-    return IncrementalAlterConfigsResponse(responses=results)
+    altered = await services.quorum.submit(decision)
+    return IncrementalAlterConfigsResponse(responses=[_answer(each) for each in altered])
 
 
 def may_alter(context: RequestContext, kind: int, name: str) -> bool:
@@ -98,10 +108,20 @@ def refuse(request: IncrementalAlterConfigsRequest, error: KafkaError) -> Increm
     return IncrementalAlterConfigsResponse(responses=[_result(each, error) for each in request.resources])
 
 
+STORED = Handler(
+    IncrementalAlterConfigsRequest,
+    versions=(0, 1),
+    needs=Needs(Operation.ALTER_CONFIGS, Resource.TOPIC),
+    handle=_alter_stored,
+    error_response=refuse,
+)
+"""The part that only the controller answers."""
 HANDLER = Handler(
     IncrementalAlterConfigsRequest,
     versions=(0, 1),
     needs=Needs(Operation.ALTER_CONFIGS, Resource.TOPIC),
     handle=incremental_alter_configs,
     error_response=refuse,
+    forwards=True,
+    splits=True,
 )
