@@ -54,6 +54,36 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
+        "Cluster",
+        (
+            Panel(
+                "Partitions with a copy that is behind",
+                ((f"{REPLICAS}underreplicatedpartitions{{{NODE}}}", "led by {{instance}}"),),
+            ),
+            Panel("Partitions led", ((f"{REPLICAS}leadercount{{{NODE}}}", "{{instance}}"),)),
+            Panel(
+                "Metadata records behind",
+                (
+                    (
+                        "scalar(max(kafka_server_raft_metrics_high_watermark)) - 1 - "
+                        f"kafka_server_broker_metadata_metrics_last_applied_record_offset{{{NODE}}}",
+                        "{{instance}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Epoch of the metadata quorum", ((f"max(kafka_server_raft_metrics_current_epoch{{{NODE}}})", "epoch"),)
+            ),
+            Panel(
+                "Below min.insync.replicas",
+                ((f"{REPLICAS}underminisrpartitioncount{{{NODE}}}", "led by {{instance}}"),),
+            ),
+            Panel(
+                "Partitions being moved", ((f"max({CONTROLLER}reassigningpartitionscount{{{NODE}}})", "partitions"),)
+            ),
+        ),
+    ),
+    (
         "Traffic",
         (
             Panel(
@@ -167,7 +197,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "bytes",
             ),
             Panel("Free on disk", ((f"ottla_storage_disk_free_bytes{{{NODE}}}", "{{instance}} {{log_dir}}"),), "bytes"),
-            Panel("Partitions led", ((f"{REPLICAS}leadercount{{{NODE}}}", "{{instance}}"),)),
+            Panel("Partitions held", ((f"{REPLICAS}partitioncount{{{NODE}}}", "{{instance}}"),)),
             Panel(
                 "Connections",
                 ((f"kafka_server_socket_server_metrics_connection_count{{{NODE}}}", "{{instance}} {{listener}}"),),

@@ -165,6 +165,9 @@ def _of_the_cluster() -> Iterator[tuple[str, Family]]:
         "globalpartitioncount": "Partitions",
         "offlinepartitionscount": "Partitions without a leader",
         "preferredreplicaimbalancecount": "Partitions that another than their first replica leads",
+        "reassigningpartitionscount": "Partitions whose replicas are being moved",
+        "lastappliedrecordoffset": "Offset of the last metadata record that this node knows to be committed",
+        "lastcommittedrecordoffset": "Offset of the last metadata record that the quorum's node here has as committed",
     }.items():
         yield f"kafka_controller_kafkacontroller_{name}", Family(GAUGE, text)
     for name, text in {
@@ -172,8 +175,12 @@ def _of_the_cluster() -> Iterator[tuple[str, Family]]:
         "current_epoch": "Epoch of the metadata quorum",
         "high_watermark": "Committed end of the metadata log",
         "log_end_offset": "End of the metadata log",
+        "number_of_voters": "Nodes that vote in the metadata quorum",
+        "number_of_observers": "Other nodes that fetch metadata from this one, where it leads the quorum",
     }.items():
         yield f"kafka_server_raft_metrics_{name}", Family(GAUGE, text)
+    applied = "Offset of the last metadata record that this broker serves by"
+    yield "kafka_server_broker_metadata_metrics_last_applied_record_offset", Family(GAUGE, applied)
 
 
 def _of_groups() -> Iterator[tuple[str, Family]]:

@@ -260,13 +260,18 @@ class MetricsReport:
         page.add(f"{raft}current_epoch", status.leader_epoch)
         page.add(f"{raft}high_watermark", status.high_watermark)
         page.add(f"{raft}log_end_offset", status.log_end_offset)
+        page.add(f"{raft}number_of_voters", len(status.voters.ids))
+        page.add(f"{raft}number_of_observers", sum(each not in status.voters.ids for each in status.replicas))
+        page.add("kafka_server_broker_metadata_metrics_last_applied_record_offset", image.offset)
         page.add("kafka_brokers", len(image.brokers))
         controller = "kafka_controller_kafkacontroller_"
         page.add(f"{controller}activecontrollercount", int(services.quorum.is_leader))
         page.add(f"{controller}activebrokercount", sum(each.active for each in image.brokers.values()))
         page.add(f"{controller}fencedbrokercount", sum(each.fenced for each in image.brokers.values()))
         page.add(f"{controller}globaltopiccount", len(image.topics))
-        partitions = offline = imbalanced = 0
+        page.add(f"{controller}lastappliedrecordoffset", image.offset)
+        page.add(f"{controller}lastcommittedrecordoffset", max(status.high_watermark - 1, -1))
+        partitions = offline = imbalanced = moving = 0
         for topic in sorted(image.topics.values(), key=lambda each: each.name):
             page.add("kafka_topic_partitions", len(topic.partitions), tags(topic=topic.name))
             for index, each in topic.in_order():
@@ -276,6 +281,7 @@ class MetricsReport:
                 offline += each.leader < 0
                 is_preferred = each.leader == each.replicas[0]
                 imbalanced += not is_preferred
+                moving += bool(each.adding_replicas or each.removing_replicas)
                 label = tags(topic=topic.name, partition=index)
                 for name, value in (
                     ("in_sync_replica", len(each.isr)),
@@ -289,6 +295,7 @@ class MetricsReport:
         page.add(f"{controller}globalpartitioncount", partitions)
         page.add(f"{controller}offlinepartitionscount", offline)
         page.add(f"{controller}preferredreplicaimbalancecount", imbalanced)
+        page.add(f"{controller}reassigningpartitionscount", moving)
 
     # -- groups
 
@@ -318,7 +325,10 @@ class MetricsReport:
             page.add(f"{manager}numgroups{name}", count)
 
     def _write_lag(self, page: Page, group_id: str, topic: str, partitions: Any) -> None:
-        """Write a group's offsets in a topic, and its lag in partitions that are led here."""
+        """Write a group's offsets in a topic, and its lag in partitions of which there is a copy here.
+
+        A follower's high watermark is a fetch older than its leader's, and near enough.
+        """
         sum_offset = sum_lag = 0
         knows_lag = False
         for index, committed in sorted(partitions.items()):
@@ -326,7 +336,7 @@ class MetricsReport:
             page.add("kafka_consumergroup_current_offset", committed.offset, label)
             sum_offset += committed.offset
             held = self._services.partitions.get(topic, index)
-            if held is not None and held.replica.is_leader:
+            if held is not None and held.replica.role is not Role.OFFLINE:
                 lag = max(0, held.replica.high_watermark - committed.offset)
                 page.add("kafka_consumergroup_lag", lag, label)
                 sum_lag += lag
