@@ -375,6 +375,15 @@ class Quorum:
         """Take in what needs no answer of the core's."""
         self.receive(Envelope(source, self.key.id, message))
 
+    @property
+    def log_start_offset(self) -> Offset:
+        """Where the log begins; what is before is in snapshots."""
+        return self._raft.log.start_offset
+
+    def snapshot_size(self, snapshot: SnapshotId) -> int | None:
+        """Return how many bytes a snapshot has; None where this node does not hold it."""
+        return self._log.snapshot_size(snapshot)
+
     def learn(self, node_id: NodeId, host: str, port: int) -> None:
         """Remember where a node has said that it listens."""
         if self._transport is not None:

@@ -200,6 +200,10 @@ class MetadataLog:
             return decide.bootstrap_records()
         return tuple(read_records(data, path)[0])
 
+    def snapshot_size(self, snapshot: SnapshotId) -> int | None:
+        """Return a whole snapshot's size; None where there is no such snapshot."""
+        return dict(list_snapshots(self._disk, self.folder)).get(snapshot)
+
     def newest_snapshot(self) -> Snapshot | None:
         """Return what the newest snapshot holds."""
         found = list_snapshots(self._disk, self.folder)

@@ -17,6 +17,7 @@ from ottla.base import ErrorCode, KafkaError
 from ottla.broker.fetch_answer import fetch_answer
 from ottla.broker.fetching import FetchLimits, Reading, note_follower, read_all
 from ottla.broker.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.metadata_fetch import fetch_metadata
 from ottla.replica import FetchedPartition, FetchSession, SessionKey, Wait
 from ottla.wire import Fetch, read_fetch_request, write_fetch_response
 
@@ -135,6 +136,8 @@ def _bytes_max(context: RequestContext, request: Fetch) -> int:
 
 def fetch(context: RequestContext, request: Fetch) -> Any:
     """Answer at once where there is enough or something is wrong, else wait for more."""
+    if context.connected.is_controller:
+        return fetch_metadata(context, request)
     fetch = _Fetch(context, request)
     readings = fetch.read()
     size = sum(reading.size for reading in readings)
