@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 
 from ottla.base import Millis, Rng, Uuid
@@ -9,9 +10,11 @@ from ottla.broker.quorum_format import format_quorum
 from ottla.config import BrokerConfig
 from ottla.log import LogDir, MetaProperties
 from ottla.metadata import DEFAULT_LEVELS
-from ottla.raft import ReplicaKey
+from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterSet
 
-__all__ = ["format_directory"]
+__all__ = ["format_directory", "is_standalone", "standalone"]
+
+WILDCARD_HOSTS = ("", "0.0.0.0", "::")
 
 RESERVED_IDS = 100
 """Directory ids whose value is below this are KIP-858's own (lost, migrating, unassigned)."""
@@ -25,16 +28,37 @@ def format_directory(
     rng: Rng,
     now_ms: Millis,
     levels: Mapping[str, int] = DEFAULT_LEVELS,
+    voters: VoterSet | None = None,
 ) -> None:
     """Format one directory that is locked and new; durable on return. `levels` are the new cluster's features.
 
-    Where it has the metadata log and no voters are configured, this node alone becomes the quorum, and what says so is
-    written before the identity, without which nothing of it is read.
+    Where it has the metadata log, what says who votes is written before the identity, without which nothing of it is
+    read: the `voters` (`--initial-controllers`; an empty set for `--no-initial-controllers`), or without them this node
+    alone where neither voters nor an existing quorum's servers are configured (`--standalone`).
     """
     directory_id = Uuid(rng.randbytes(16))
     while int.from_bytes(directory_id, "big") < RESERVED_IDS:
         directory_id = Uuid(rng.randbytes(16))
     if log_dir.path == config.metadata_log_dir:
-        voter = None if config.voters else ReplicaKey(config.node_id, directory_id)
-        format_quorum(log_dir.disk, log_dir.path, voter=voter, levels=levels, now_ms=now_ms)
+        own = None if voters is None else voters.get(config.node_id)
+        if own is not None:
+            directory_id = own.key.directory_id
+        if voters is None and is_standalone(config):
+            voters = standalone(config, directory_id)
+        format_quorum(log_dir.disk, log_dir.path, voters=voters, levels=levels, now_ms=now_ms)
     log_dir.format(MetaProperties(cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id))
+
+
+def is_standalone(config: BrokerConfig) -> bool:
+    """True where a node without further word is a quorum of its own: no voters and no quorum to find are configured."""
+    return config.is_quorum_of_one and not config.voters and not config.settings.controller_quorum_bootstrap_servers
+
+
+def standalone(config: BrokerConfig, directory_id: Uuid) -> VoterSet:
+    """Return the quorum that this node alone is; where its listener's port is not fixed, the first start says which."""
+    endpoints = tuple(
+        VoterEndpoint(each.name, each.host if each.host not in WILDCARD_HOSTS else socket.getfqdn(), each.port)
+        for each in config.listeners
+        if each.name in config.controller_listener_names and each.port
+    )
+    return VoterSet.of([Voter(ReplicaKey(config.node_id, directory_id), endpoints)])

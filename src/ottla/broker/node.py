@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
@@ -28,7 +28,7 @@ from ottla.broker.metrics_report import MetricsReport
 from ottla.broker.partitions import Partitions
 from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
-from ottla.broker.quorum import Quorum, QuorumSettings
+from ottla.broker.quorum import Quorum, QuorumNetwork, QuorumSettings
 from ottla.broker.quorum_registration import leave, register, unfence
 from ottla.broker.quotas import Quotas
 from ottla.broker.router import Router
@@ -37,6 +37,7 @@ from ottla.broker.storage import Storage
 from ottla.broker.transaction_coordinator import TransactionCoordinator
 from ottla.broker.transaction_markers import Markers
 from ottla.broker.waits import Waits
+from ottla.client import Address, parse_bootstrap
 from ottla.config import BrokerConfig, HttpListener, Listener
 from ottla.log import Disk
 from ottla.metadata import Delta, Endpoint, Image, decide
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
 __all__ = ["Node"]
 
 log = logging.getLogger(__name__)
+
+BROKER = "broker"
+"""The role of a node that hosts partitions; one without it is a controller only."""
 
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
 """Addresses to listen on that nobody can connect to: clients are told the machine's name instead."""
@@ -69,6 +73,8 @@ class Node:
         self._rng = rng
         self._offload = offload
         self._services: Services | None = None
+        self._undo: list[Callable[[], None]] = []
+        """What has to be undone where the start fails."""
         self._http: HttpService | None = None
         self.stage = Stage.STARTING
         self._transactions: TransactionCoordinator | None = None
@@ -89,6 +95,11 @@ class Node:
     def http_listeners(self) -> tuple[HttpListener, ...]:
         """Where metrics and health are served, with the ports that were chosen."""
         return () if self._http is None else tuple(self._http.bound)
+
+    @property
+    def quorum(self) -> Quorum:
+        """This node's part of the metadata quorum, once it has begun to start."""
+        return self._quorum
 
     async def start(self) -> None:
         """Serve; returns when clients are answered.
@@ -114,7 +125,11 @@ class Node:
             self.stage = Stage.RECOVERY
             self._storage.open()
             await self._start_quorum()
-            await self._listen()
+            self._make_services()
+            await self._listen(controllers=True)
+            await self._quorum.ready()
+            self._follow_image()
+            await self._listen(controllers=False)
             await self._register()
         except BaseException:
             if self._http is not None:
@@ -123,6 +138,8 @@ class Node:
                 self._transactions.close()
             self._groups.close()
             await self._listeners.close()
+            for undo in self._undo:
+                undo()
             self._storage.release()
             raise
         self._housekeeping.start()
@@ -172,7 +189,7 @@ class Node:
     # -- starting
 
     async def _start_quorum(self) -> None:
-        """Replay the metadata; from here on the partitions follow the image."""
+        """Replay the metadata, and lead it where this node is the only voter."""
         config = self.config
         self._quorum = Quorum(
             key=ReplicaKey(config.node_id, self._storage.metadata_directory_id),
@@ -183,13 +200,26 @@ class Node:
             rng=self._rng,
             offload=self._offload,
             static_voters=_static_voters(config),
+            network=QuorumNetwork(
+                network=self._network,
+                cluster_id=self._storage.cluster_id,
+                endpoints=lambda: tuple(self._controller_endpoints()),
+                bootstrap=_bootstrap(config),
+            ),
             on_failure=self._disk_failed,
         )
+        self._undo.append(self._quorum.abandon)
         await self._quorum.start()
         self._controller = ControllerChannel(
             node_id=config.node_id, quorum=self._quorum, network=self._network, loop=self._loop
         )
         self._transactions = self._make_transactions()
+
+    def _follow_image(self) -> None:
+        """From here on the partitions follow the image, where this node hosts any."""
+        assert self._transactions is not None
+        if BROKER not in self.config.roles:
+            return
         self._quorum.subscribe(self._partitions.image_changed)
         self._quorum.subscribe(self._groups.image_changed)
         self._quorum.subscribe(self._transactions.image_changed)
@@ -230,10 +260,9 @@ class Node:
         for listener in self.config.http_listeners:
             await self._http.listen(listener)
 
-    async def _listen(self) -> None:
-        """Open the listeners; requests are answered from now on."""
+    def _make_services(self) -> None:
+        """Join what handlers use."""
         assert self._transactions is not None
-        handlers = all_handlers()
         settings = self.config.settings
         metrics = Metrics()
         self._services = services = Services(
@@ -256,7 +285,7 @@ class Node:
             clock=self._clock,
             rng=self._rng,
             offload=self._offload,
-            handlers=handlers,
+            handlers=all_handlers(),
         )
         self._controller.serve(services)
         self._name_gauges(metrics, services)
@@ -264,10 +293,17 @@ class Node:
             services, limits=self._limits, quotas=self._quotas, broker_state=lambda: int(self.stage)
         )
         self._follow_quotas(services)
+
+    async def _listen(self, *, controllers: bool) -> None:
+        """Open the listeners of other controllers and brokers, or those of clients; they are answered from now on."""
+        services = self._services
+        assert services is not None
+        side = "controller" if controllers else "broker"
+        served = [each for each in services.handlers if side in APIS[each.api_key].listeners]
         for listener in self.config.listeners:
             is_controller = listener.name in self.config.controller_listener_names
-            side = "controller" if is_controller else "broker"
-            served = [each for each in handlers if side in APIS[each.api_key].listeners]
+            if is_controller != controllers:
+                continue
             router = Router(services, served, self._limits)
             await self._listeners.open(listener, router, is_controller=is_controller)
 
@@ -293,6 +329,9 @@ class Node:
 
     async def _register(self) -> None:
         """Tell the quorum where this broker is reached, and that it may be given leaderships."""
+        self._broker_epoch = -1
+        if BROKER not in self.config.roles:
+            return
         registration = decide.Registration(
             broker_id=self.config.node_id,
             incarnation_id=self._incarnation_id,
@@ -334,7 +373,8 @@ class Node:
         self._groups.close()
         self._waits.close()
         await self._housekeeping.stop()
-        await leave(self._quorum, self.config.node_id, self._broker_epoch)
+        if BROKER in self.config.roles:
+            await leave(self._quorum, self.config.node_id, self._broker_epoch)
         await self._controller.close()
         await self._quorum.stop()
         await self._storage.close(self._partitions.high_watermarks, broker_epoch=self._broker_epoch)
@@ -350,8 +390,16 @@ class Node:
             self.failed.set_exception(error)
 
 
+def _bootstrap(config: BrokerConfig) -> tuple[Address, ...]:
+    """Return where to ask for the quorum while its voters are not known."""
+    servers = config.settings.controller_quorum_bootstrap_servers
+    return parse_bootstrap(servers) if servers else ()
+
+
 def _static_voters(config: BrokerConfig) -> VoterSet:
-    """Return the voters that the configuration names; none named means this node, whichever its directory."""
+    """Return the voters that the configuration names; none named, nor where to ask, means this node alone."""
+    if not config.voters and (not config.is_quorum_of_one or config.settings.controller_quorum_bootstrap_servers):
+        return VoterSet()
     if not config.voters:
         return VoterSet.of([Voter(ReplicaKey(config.node_id, ZERO_UUID))])
     name = (config.controller_listener_names or ("CONTROLLER",))[0]

@@ -267,6 +267,16 @@ class Quorum:
         self._release(KafkaError(ErrorCode.NOT_CONTROLLER, "the node is shutting down"))
         await self._offload.thread(self._log.close, self._failed is None)
 
+    def abandon(self) -> None:
+        """Stop as a crash would: the node could not start."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self._transport is not None:
+            self._transport.abandon()
+
     @property
     def image(self) -> Image:
         """The committed image: what every reader may see."""
@@ -437,12 +447,12 @@ class Quorum:
         now = (leader_id, epoch, self._raft.is_leader)
         if now == self._leadership:
             return
-        was_leader, self._leadership = self._leadership[2], now
+        (_, before, was_leader), self._leadership = self._leadership, now
         if was_leader and not now[2] and self._transport is not None:
             self._transport.give_up(EpochRefused(epoch, leader_id))
-        if leader_id is None:
+        if leader_id is None and before >= 0:
             log.info("The metadata quorum has no leader in epoch %d", epoch)
-        else:
+        elif leader_id is not None:
             log.info("Node %d leads the metadata quorum in epoch %d", leader_id, epoch)
         if now[2] and not self._latest.metadata_version and self._raft.voters.ids != (self.key.id,):
             self._run(self._open_cluster_once())

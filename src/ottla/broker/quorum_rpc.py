@@ -28,6 +28,7 @@ from ottla.raft import (
     VoteReply,
     VoterSet,
 )
+from ottla.wire import ApiKey
 from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from ottla.wire.messages.begin_quorum_epoch import LeaderEndpoint as BeginLeaderEndpoint
 from ottla.wire.messages.begin_quorum_epoch import RequestPartitionData as BeginPartition
@@ -50,10 +51,11 @@ from ottla.wire.messages.fetch_snapshot import (
 from ottla.wire.messages.fetch_snapshot import SnapshotId as WireSnapshotId
 from ottla.wire.messages.vote import RequestPartitionData, RequestTopicData, VoteRequest, VoteResponse
 
-__all__ = ["Asked", "Refused", "RpcLimits", "lowest_version", "reply_of", "request_of"]
+__all__ = ["Asked", "Refused", "RpcLimits", "api_of", "lowest_version", "reply_of", "request_of"]
 
 TOPIC = METADATA_PARTITION.topic
 PRE_VOTES_FROM = 2
+REPLICA_STATE_FROM = 15
 FETCH_FROM = 12
 """Fetch 12 brought epochs and the cluster's id, without which the quorum's log cannot be fetched."""
 
@@ -107,8 +109,24 @@ def lowest_version(message: Message) -> int:
     return 0
 
 
-def request_of(message: Message, to: NodeId, asked: Asked) -> Any:
-    """Return the request that stands for a message."""
+def api_of(message: Message) -> ApiKey:
+    """Return by which API a message is sent."""
+    match message:
+        case Vote():
+            return ApiKey.VOTE
+        case BeginEpoch():
+            return ApiKey.BEGIN_QUORUM_EPOCH
+        case EndEpoch():
+            return ApiKey.END_QUORUM_EPOCH
+        case Fetch():
+            return ApiKey.FETCH
+        case FetchSnapshot():
+            return ApiKey.FETCH_SNAPSHOT
+    raise AssertionError(f"{message} is an answer")
+
+
+def request_of(message: Message, version: int, to: NodeId, asked: Asked) -> Any:
+    """Return the request that stands for a message, in a version of its API."""
     match message:
         case Vote():
             return _vote(message, to, asked)
@@ -125,9 +143,9 @@ def request_of(message: Message, to: NodeId, asked: Asked) -> Any:
                 ],
             )
         case EndEpoch():
-            return _end(message, asked)
+            return _end(message, version, asked)
         case Fetch():
-            return _fetch(message, asked)
+            return _fetch(message, version, asked)
         case FetchSnapshot():
             return _fetch_snapshot(message, asked)
     raise AssertionError(f"{message} is an answer")
@@ -155,14 +173,15 @@ def _vote(vote: Vote, to: NodeId, asked: Asked) -> VoteRequest:
     )
 
 
-def _end(message: EndEpoch, asked: Asked) -> EndQuorumEpochRequest:
+def _end(message: EndEpoch, version: int, asked: Asked) -> EndQuorumEpochRequest:
     partition = EndPartition(
         leader_id=asked.node_id,
         leader_epoch=message.epoch,
-        preferred_successors=list(message.successors),
+        preferred_successors=list(message.successors) if version == 0 else (),
         preferred_candidates=[
             ReplicaInfo(candidate_id=each, candidate_directory_id=_directory_of(each, asked))
             for each in message.successors
+            if version >= 1
         ],
     )
     return EndQuorumEpochRequest(
@@ -174,7 +193,7 @@ def _end(message: EndEpoch, asked: Asked) -> EndQuorumEpochRequest:
     )
 
 
-def _fetch(fetch: Fetch, asked: Asked) -> FetchRequest:
+def _fetch(fetch: Fetch, version: int, asked: Asked) -> FetchRequest:
     partition = FetchPartition(
         current_leader_epoch=fetch.epoch,
         fetch_offset=fetch.offset,
@@ -184,8 +203,8 @@ def _fetch(fetch: Fetch, asked: Asked) -> FetchRequest:
     )
     return FetchRequest(
         cluster_id=asked.cluster_id,
-        replica_id=fetch.replica.id,
-        replica_state=ReplicaState(replica_id=fetch.replica.id),
+        replica_id=fetch.replica.id if version < REPLICA_STATE_FROM else -1,
+        replica_state=ReplicaState(replica_id=fetch.replica.id if version >= REPLICA_STATE_FROM else -1),
         max_wait_ms=fetch.max_wait_ms,
         max_bytes=asked.limits.fetch_bytes,
         topics=[FetchTopic(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ottla.base import ErrorCode, KafkaError, NodeId
 from ottla.broker.handler import Deferred
-from ottla.broker.quorum_rpc import Asked, Refused, lowest_version, reply_of, request_of
+from ottla.broker.quorum_rpc import Asked, Refused, api_of, lowest_version, reply_of, request_of
 from ottla.client import Address, Connection
 from ottla.net import Network
 from ottla.raft import (
@@ -140,9 +140,8 @@ class QuorumTransport:
         connection = await self._connected(peer, to)
         asked = self.asked()
         timeout_s = self.request_timeout_ms / 1000
-        api_key = request_of(message, to, asked).API_KEY
-        version = connection.version_for(api_key, lowest=lowest_version(message))
-        response = await connection.request(request_of(message, to, asked), version, timeout_s=timeout_s)
+        version = connection.version_for(api_of(message), lowest=lowest_version(message))
+        response = await connection.request(request_of(message, version, to, asked), version, timeout_s=timeout_s)
         self._learn(getattr(response, "node_endpoints", ()))
         reply = reply_of(message, response)
         leader = reply_source(response) if isinstance(reply, FetchReply) else None
@@ -217,6 +216,12 @@ class QuorumTransport:
         """Let what is on its way arrive for so long, then hang up on everyone."""
         if linger_s and self._tasks:
             await asyncio.wait(self._tasks, timeout=linger_s)
+        self.abandon()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def abandon(self) -> None:
+        """Hang up on everyone at once."""
         self._closed = True
         for peer in self._peers.values():
             if peer.opening is not None:
@@ -225,8 +230,6 @@ class QuorumTransport:
                 peer.connection.close()
         for task in list(self._tasks):
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
 
 
 def reply_source(response: object) -> NodeId | None:

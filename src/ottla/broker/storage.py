@@ -109,6 +109,10 @@ class Storage:
         if len(owners) > 1:
             first, second = list(owners.values())[:2]
             raise ConfigError("log.dirs", first.path, f"its cluster is not that of {second.path}")
+        if not owners and not self._config.is_quorum_of_one:
+            path = self._config.metadata_log_dir
+            reason = "no `meta.properties` there: format it first, with the id of the cluster (`ottla storage format`)"
+            raise ConfigError("log.dirs", path, reason)
         self.cluster_id = next(iter(owners), "") or uuid_text(Uuid(self._rng.randbytes(16)))
         for each in self._dirs:
             if each.meta is None:
