@@ -4,11 +4,12 @@ PY := .venv/bin/python
 OUT ?= bench.json
 SEED ?=
 SECONDS ?= 60
+ROUNDS ?= 10
 ONLY ?=
 FILE ?=
 KEEP ?=
 
-.PHONY: help install demo test check format generate bench compat sim soak peer constraints clean
+.PHONY: help install demo test check format generate bench compat sim soak chaos peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +53,9 @@ sim: .venv/.installed  ## deterministic simulation (SEED=n, SECONDS=n)
 
 soak: .venv/.installed  ## everything at once on one broker, every record accounted for (SECONDS=n)
 	@$(PY) -m tests.soak --seconds "$(SECONDS)" $(if $(SEED),--seed "$(SEED)")
+
+chaos: .venv/.installed  ## break a cluster of real processes under load, every record accounted for (ROUNDS=n, SEED=n)
+	@$(PY) -m tests.chaos --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)")
 
 peer: .venv/.installed  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark that compare with it
 	@$(PY) -m tests.peer fetch
