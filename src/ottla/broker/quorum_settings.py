@@ -37,7 +37,7 @@ class QuorumSettings:
                 fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
                 request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             ),
-            segment_bytes=settings.metadata_log_segment_bytes,
+            segment_bytes=settings.internal_metadata_log_segment_bytes or settings.metadata_log_segment_bytes,
             segment_ms=settings.metadata_log_segment_ms,
             retention_bytes=settings.metadata_max_retention_bytes,
             retention_ms=settings.metadata_max_retention_ms,
