@@ -1,5 +1,6 @@
 """Decisions: pure functions from an image and a request to records and a response."""
 
+from ottla.metadata.decide.alter_partition import alter_partition, check_broker_epoch
 from ottla.metadata.decide.bootstrap import bootstrap, bootstrap_records
 from ottla.metadata.decide.brokers import (
     BrokerState,
@@ -13,9 +14,16 @@ from ottla.metadata.decide.brokers import (
 from ottla.metadata.decide.client_quotas import AlteredQuotas, alter_client_quotas, matching_quotas
 from ottla.metadata.decide.configs import AlteredConfig, ConfigOperation, alter_configs, replace_configs
 from ottla.metadata.decide.decision import Decision
+from ottla.metadata.decide.elections import balance_leaders, elect_leaders, elect_unclean_leaders, is_imbalanced
 from ottla.metadata.decide.names import validate_topic_name
+from ottla.metadata.decide.partition_change import min_insync_replicas
 from ottla.metadata.decide.placement import place
 from ottla.metadata.decide.producer_ids import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock, allocate_producer_ids
+from ottla.metadata.decide.reassignments import (
+    alter_partition_reassignments,
+    is_reassigning,
+    list_partition_reassignments,
+)
 from ottla.metadata.decide.resources import CLIENT_METRICS_KEYS
 from ottla.metadata.decide.topics import TopicRef, create_partitions, create_topics, delete_topics
 
@@ -33,14 +41,24 @@ __all__ = [
     "allocate_producer_ids",
     "alter_client_quotas",
     "alter_configs",
+    "alter_partition",
+    "alter_partition_reassignments",
+    "balance_leaders",
     "bootstrap",
     "bootstrap_records",
+    "check_broker_epoch",
     "create_partitions",
     "create_topics",
     "delete_topics",
+    "elect_leaders",
+    "elect_unclean_leaders",
     "fence_broker",
     "heartbeat",
+    "is_imbalanced",
+    "is_reassigning",
+    "list_partition_reassignments",
     "matching_quotas",
+    "min_insync_replicas",
     "place",
     "register_broker",
     "register_controller",

@@ -1,0 +1,30 @@
+"""ListPartitionReassignments (KIP-455): which replicas are on their way."""
+
+from __future__ import annotations
+
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.metadata import decide
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+__all__ = ["HANDLER"]
+
+
+async def list_partition_reassignments(
+    context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """Answer from what is committed."""
+    return await context.services.quorum.submit(
+        lambda image: decide.Decision((), decide.list_partition_reassignments(image, request)),
+        timeout_ms=request.timeout_ms,
+    )
+
+
+HANDLER = Handler(
+    ListPartitionReassignmentsRequest,
+    versions=(0, 0),
+    needs=Needs(Operation.DESCRIBE, Resource.CLUSTER),
+    handle=list_partition_reassignments,
+)
