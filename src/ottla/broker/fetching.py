@@ -200,6 +200,8 @@ def _fill_for_follower(
         broker_epoch=limits.replica_epoch,
         is_eligible=limits.is_eligible,
     )
+    if limits.is_eligible:
+        context.services.isr.fetched(partition, follower)
     _note_offsets(reading, partition)
 
 

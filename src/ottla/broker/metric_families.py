@@ -16,6 +16,7 @@ __all__ = ["FAMILIES", "METER_ALIASES", "Family", "prometheus_name"]
 COUNTER, GAUGE, SUMMARY, HISTOGRAM = "counter", "gauge", "summary", "histogram"
 
 DOMAINS = {
+    "ControllerStats": "controller",
     "GroupMetadataManager": "coordinator_group",
     "KafkaController": "controller",
     "Log": "log",
@@ -94,12 +95,19 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
         "replicamanager_underreplicatedpartitions": "Led partitions of which a copy is not in sync",
         "replicamanager_underminisrpartitioncount": "Led partitions with fewer copies in sync than min.insync.replicas",
         "replicamanager_atminisrpartitioncount": "Led partitions with exactly min.insync.replicas copies in sync",
+        "replicamanager_reassigningpartitions": "Led partitions whose replicas are being moved",
         "delayedoperationpurgatory_numdelayedoperations": "Produce and Fetch requests that wait",
         "fetchsessioncache_numincrementalfetchsessions": "Fetch sessions",
         "fetchsessioncache_numincrementalfetchpartitionscached": "Partitions in fetch sessions",
         "kafkarequesthandlerpool_requesthandleravgidlepercent": "Idle share of the event loop's thread, from 0 to 1",
     }.items():
         yield server + name, Family(GAUGE, text)
+    for name, text in {
+        "isrshrinkspersec": "Changes of an ISR to fewer copies that this broker's leaders have made",
+        "isrexpandspersec": "Changes of an ISR to more copies",
+        "failedisrupdatespersec": "Changes of an ISR that the controller has refused",
+    }.items():
+        yield f"{server}replicamanager_{name}", Family(COUNTER, text)
     idle = "The same: one thread is both"
     yield "kafka_network_socketserver_networkprocessoravgidlepercent", Family(GAUGE, idle)
     sockets = f"{server}socket_server_metrics_"
@@ -170,6 +178,11 @@ def _of_the_cluster() -> Iterator[tuple[str, Family]]:
         "lastcommittedrecordoffset": "Offset of the last metadata record that the quorum's node here has as committed",
     }.items():
         yield f"kafka_controller_kafkacontroller_{name}", Family(GAUGE, text)
+    for name, text in {
+        "uncleanleaderelectionspersec": "Leaders that were elected although they may lack records",
+        "electionfromeligibleleaderreplicaspersec": "Leaders that were elected because they were eligible (KIP-966)",
+    }.items():
+        yield f"kafka_controller_controllerstats_{name}", Family(COUNTER, text)
     for name, text in {
         "current_leader": "Node that leads the metadata quorum, -1 where none is known",
         "current_epoch": "Epoch of the metadata quorum",

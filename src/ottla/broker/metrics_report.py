@@ -23,7 +23,7 @@ from ottla.broker.metrics_page import Page, tags
 from ottla.broker.process_facts import process_facts
 from ottla.broker.quotas import Quotas
 from ottla.broker.services import Services
-from ottla.metadata import Image
+from ottla.metadata import Image, decide
 from ottla.replica import Role
 from ottla.wire import build_mode
 
@@ -223,7 +223,7 @@ class MetricsReport:
     # -- partitions
 
     def _write_partitions(self, page: Page, image: Image) -> Iterator[None]:
-        under_replicated = under_min = at_min = 0
+        under_replicated = under_min = at_min = reassigning = 0
         for number, held in enumerate(self._services.partitions):
             if number % ITEMS_PER_LOOK == 0:
                 yield
@@ -245,12 +245,16 @@ class MetricsReport:
                 page.add("kafka_topic_partition_oldest_offset", log.log_start_offset, label)
                 in_sync = len(replica.isr)
                 under_replicated += in_sync < len(replica.replicas)
-                under_min += in_sync < held.min_insync_replicas
-                at_min += in_sync == held.min_insync_replicas
+                needed = min(held.min_insync_replicas, len(replica.replicas))
+                under_min += in_sync < needed
+                at_min += in_sync == needed
+                state = image.partition(held.key.topic, held.key.partition)
+                reassigning += state is not None and decide.is_reassigning(state)
         manager = "kafka_server_replicamanager_"
         page.add(f"{manager}underreplicatedpartitions", under_replicated)
         page.add(f"{manager}underminisrpartitioncount", under_min)
         page.add(f"{manager}atminisrpartitioncount", at_min)
+        page.add(f"{manager}reassigningpartitions", reassigning)
 
     def _write_cluster(self, page: Page, image: Image) -> Iterator[None]:
         services = self._services

@@ -18,10 +18,12 @@ from ottla.broker.authorizer import AllowAll
 from ottla.broker.configuration import Configuration
 from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.controller_channel import ControllerChannel
+from ottla.broker.election_counts import ElectionCounts
 from ottla.broker.group_coordinator import GroupCoordinator
 from ottla.broker.handlers import all_handlers
 from ottla.broker.health import Health, Stage
 from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.isr import IsrKeeper
 from ottla.broker.listeners import BoundListener, Listeners
 from ottla.broker.metrics import Metrics
 from ottla.broker.metrics_report import MetricsReport
@@ -43,7 +45,7 @@ from ottla.log import Disk
 from ottla.metadata import Delta, Endpoint, Image, decide
 from ottla.net import Network
 from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from ottla.replica import FetchSessionCache
+from ottla.replica import NO_BROKER_EPOCH, FetchSessionCache
 from ottla.wire import APIS, build_mode
 
 if TYPE_CHECKING:
@@ -143,6 +145,7 @@ class Node:
             self._storage.release()
             raise
         self._housekeeping.start()
+        self._isr.start()
         self._groups.start()
         assert self._transactions is not None
         self._transactions.start()
@@ -273,6 +276,7 @@ class Node:
             quorum=self._quorum,
             controller=self._controller,
             partitions=self._partitions,
+            isr=self._make_isr(metrics),
             storage=self._storage,
             waits=self._waits,
             groups=self._groups,
@@ -293,6 +297,7 @@ class Node:
             services, limits=self._limits, quotas=self._quotas, broker_state=lambda: int(self.stage)
         )
         self._follow_quotas(services)
+        self._quorum.subscribe(ElectionCounts(metrics, is_controller=lambda: self._quorum.is_leader).image_changed)
 
     async def _listen(self, *, controllers: bool) -> None:
         """Open the listeners of other controllers and brokers, or those of clients; they are answered from now on."""
@@ -306,6 +311,25 @@ class Node:
                 continue
             router = Router(services, served, self._limits)
             await self._listeners.open(listener, router, is_controller=is_controller)
+
+    def _make_isr(self, metrics: Metrics) -> IsrKeeper:
+        """Construct what keeps the ISRs that this broker leads; it speaks for the broker that has registered, no other."""
+        node_id, incarnation_id, quorum = self.config.node_id, self._incarnation_id, self._quorum
+
+        def broker_epoch() -> int:
+            own = quorum.image.brokers.get(node_id)
+            return own.epoch if own is not None and own.incarnation_id == incarnation_id else NO_BROKER_EPOCH
+
+        self._isr = IsrKeeper(
+            node_id=node_id,
+            partitions=self._partitions,
+            controller=self._controller,
+            broker_epoch=broker_epoch,
+            lag_max_ms=lambda: self._configuration.broker.settings.replica_lag_time_max_ms,
+            metrics=metrics,
+            loop=self._loop,
+        )
+        return self._isr
 
     def _follow_quotas(self, services: Services) -> None:
         """Keep the quotas as the image has them; handlers see them only where there are some."""
@@ -375,6 +399,7 @@ class Node:
         await self._housekeeping.stop()
         if BROKER in self.config.roles:
             await leave(self._quorum, self.config.node_id, self._broker_epoch)
+        await self._isr.close()
         await self._controller.close()
         await self._quorum.stop()
         await self._storage.close(self._partitions.high_watermarks, broker_epoch=self._broker_epoch)

@@ -122,8 +122,11 @@ class Partitions:
             self._unopened = {each for each in self._unopened if each[0] != topic.name}
             self._delete_topic(topic)
         for name in delta.topics_changed:
-            for index, partition in image.topics[name].in_order():
-                self._follow(image.topics[name], index, partition)
+            topic, before = image.topics[name], old.topics.get(name)
+            known = before.partitions if before is not None and before.id == topic.id else {}
+            for index, partition in topic.in_order():
+                if known.get(index) is not partition:
+                    self._follow(topic, index, partition)
         changed = {resource.name for resource in delta.configs_changed}
         for name, partitions in self._by_topic.items():
             if all_changed or name in changed:

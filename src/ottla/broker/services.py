@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.broker.controller_channel import ControllerChannel
     from ottla.broker.group_coordinator import GroupCoordinator
     from ottla.broker.handler import Handler
+    from ottla.broker.isr import IsrKeeper
     from ottla.broker.metrics import Metrics, Traffic
     from ottla.broker.partitions import Partitions
     from ottla.broker.quorum import Quorum
@@ -39,6 +40,7 @@ class Services:
     quorum: Quorum
     controller: ControllerChannel
     partitions: Partitions
+    isr: IsrKeeper
     storage: Storage
     waits: Waits
     sessions: FetchSessionCache

@@ -61,7 +61,7 @@ class IsrProposal:
 
     isr: tuple[NodeId, ...]
     broker_epochs: tuple[int, ...]
-    """Of each member, as its last fetch said; -1 where it has not."""
+    """Of each member, as its last fetch said; -1 where it has not, and for this broker."""
     leader_epoch: LeaderEpoch
     partition_epoch: int
     grows: bool
@@ -321,17 +321,11 @@ class Replica:
         self._count()
         return self._advance()
 
-    def propose_isr(self, isr: tuple[NodeId, ...], *, own_broker_epoch: int) -> IsrProposal:
+    def propose_isr(self, isr: tuple[NodeId, ...]) -> IsrProposal:
         """Note that the controller is asked for this ISR; until it has answered, no other is proposed."""
         assert self.proposal is None and self.role is Role.LEADER and self.node_id in isr
-        epochs = tuple(
-            own_broker_epoch
-            if node == self.node_id
-            else self._copies[node].broker_epoch
-            if node in self._copies
-            else NO_BROKER_EPOCH
-            for node in isr
-        )
+        copies = self._copies
+        epochs = tuple(copies[node].broker_epoch if node in copies else NO_BROKER_EPOCH for node in isr)
         grows = len(isr) > len(self.isr)
         self.proposal = IsrProposal(isr, epochs, self.leader_epoch, self.partition_epoch, grows)
         self._count()

@@ -1,0 +1,126 @@
+"""In-sync replicas: who lags leaves, who has caught up comes back, and what clients and metrics see of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from ottla.base import ErrorCode
+from ottla.broker import Node
+from ottla.metadata import Partition
+from tests.broker.followers import FakeFollower, create_replicated, image_of
+from tests.broker.node_client import batch, run, running_node
+
+QUICK = ("replica.lag.time.max.ms=600", "replica.fetch.wait.max.ms=100")
+
+
+def partition(node: Node, topic: str = "t") -> Partition:
+    found = image_of(node).partition(topic, 0)
+    assert found is not None
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def counted(node: Node, name: str) -> int:
+    return node._services.metrics.counter(f"ReplicaManager.{name}").value
+
+
+def test_a_follower_that_lags_leaves_and_one_that_has_caught_up_returns(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *QUICK) as client:
+            node = client.node
+            follower = await FakeFollower.register(node, 2)
+            await create_replicated(client, "t", 1, 2)
+            await client.produce("t", batch(b"a"), acks=1)
+            held = node._partitions.get("t", 0)
+            assert held.replica.high_watermark == 0
+            await until(lambda: partition(node).isr == (1,))
+            assert held.replica.high_watermark == 1, "alone, the leader has what is replicated"
+            assert counted(node, "IsrShrinksPerSec") == 1
+            await follower.fetch("t", 0)
+            assert partition(node).isr == (1,)
+            await follower.fetch("t", 1)
+            await until(lambda: partition(node).isr == (1, 2))
+            assert partition(node).leader_epoch == 0
+            assert counted(node, "IsrExpandsPerSec") == 1 and counted(node, "FailedIsrUpdatesPerSec") == 0
+
+    run(test)
+
+
+def test_too_few_in_sync_refuse_acks_all_and_hold_the_high_watermark(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *QUICK) as client:
+            node = client.node
+            follower = await FakeFollower.register(node, 2)
+            await create_replicated(client, "t", 1, 2, min_insync_replicas="2")
+            await client.produce("t", batch(b"a"), acks=1)
+            await until(lambda: partition(node).isr == (1,))
+            assert partition(node).eligible_leader_replicas == (2,), "it has everything that was acknowledged"
+            refused = await client.produce("t", batch(b"b"))
+            assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+            held = node._partitions.get("t", 0)
+            assert held.replica.high_watermark == 0
+            await follower.fetch("t", 1)
+            await until(lambda: partition(node).isr == (1, 2))
+            assert held.replica.high_watermark == 1
+            assert partition(node).eligible_leader_replicas == ()
+
+    run(test)
+
+
+def test_a_write_whose_followers_left_is_answered_when_the_isr_has_shrunk(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *QUICK) as client:
+            await FakeFollower.register(client.node, 2)
+            await create_replicated(client, "t", 1, 2)
+            answer = await client.produce("t", batch(b"a"))
+            assert (answer.error_code, answer.base_offset) == (0, 0)
+            assert partition(client.node).isr == (1,)
+
+    run(test)
+
+
+def test_a_fenced_follower_is_not_taken_in(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            node = client.node
+            follower = await FakeFollower.register(node, 2)
+            await create_replicated(client, "t", 1, 2)
+            await client.produce("t", batch(b"a"), acks=1)
+            await follower.beat(fence=True)
+            assert partition(node).isr == (1,)
+            await follower.fetch("t", 1)
+            assert node._partitions.get("t", 0).replica.proposal is None
+            await follower.beat()
+            assert partition(node).isr == (1,), "to be unfenced is not yet to be in sync"
+            await follower.fetch("t", 1)
+            await until(lambda: partition(node).isr == (1, 2))
+
+    run(test)
+
+
+def test_what_the_controller_refuses_is_given_up_and_proposed_anew(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            node = client.node
+            follower = await FakeFollower.register(node, 2)
+            await create_replicated(client, "t", 1, 2)
+            await follower.beat(fence=True)
+            await follower.beat()
+            held = node._partitions.get("t", 0)
+            # The leader believes in a broker epoch that the controller has never heard of.
+            held.fetched_by(2, fetch_offset=0, log_start_offset=0, now_s=0.0, broker_epoch=7, is_eligible=True)
+            node._services.isr.fetched(held, 2)
+            assert held.replica.proposal is not None
+            await until(lambda: held.replica.proposal is None)
+            assert partition(node).isr == (1,) and counted(node, "FailedIsrUpdatesPerSec") == 1
+            await follower.fetch("t", 0)
+            await until(lambda: partition(node).isr == (1, 2))
+
+    run(test)
