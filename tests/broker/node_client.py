@@ -20,7 +20,7 @@ from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
-__all__ = ["NodeClient", "batch", "run", "running_node", "start_node"]
+__all__ = ["NOW_MS", "NodeClient", "batch", "run", "running_node", "start_node"]
 
 M = TypeVar("M", bound=Message)
 NOW_MS = 1_700_000_000_000

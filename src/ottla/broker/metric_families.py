@@ -96,6 +96,9 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
         "replicamanager_underminisrpartitioncount": "Led partitions with fewer copies in sync than min.insync.replicas",
         "replicamanager_atminisrpartitioncount": "Led partitions with exactly min.insync.replicas copies in sync",
         "replicamanager_reassigningpartitions": "Led partitions whose replicas are being moved",
+        "replicafetchermanager_maxlag": "Largest lag of a followed partition, in records below its leader's high watermark",
+        "replicafetchermanager_failedpartitionscount": "Followed partitions that are not fetched until metadata changes",
+        "replicafetchermanager_deadthreadcount": "Fetchers that have ended; always 0",
         "delayedoperationpurgatory_numdelayedoperations": "Produce and Fetch requests that wait",
         "fetchsessioncache_numincrementalfetchsessions": "Fetch sessions",
         "fetchsessioncache_numincrementalfetchpartitionscached": "Partitions in fetch sessions",
@@ -108,6 +111,10 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
         "failedisrupdatespersec": "Changes of an ISR that the controller has refused",
     }.items():
         yield f"{server}replicamanager_{name}", Family(COUNTER, text)
+    yield (
+        f"{server}brokertopicmetrics_replicationbytesinpersec",
+        Family(COUNTER, "Bytes that were appended as a follower"),
+    )
     idle = "The same: one thread is both"
     yield "kafka_network_socketserver_networkprocessoravgidlepercent", Family(GAUGE, idle)
     sockets = f"{server}socket_server_metrics_"

@@ -33,6 +33,7 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quorum import Quorum, QuorumNetwork, QuorumSettings
 from ottla.broker.quorum_registration import leave, register, unfence
 from ottla.broker.quotas import Quotas
+from ottla.broker.replication import Replication
 from ottla.broker.router import Router
 from ottla.broker.services import Services
 from ottla.broker.storage import Storage
@@ -217,6 +218,7 @@ class Node:
             node_id=config.node_id, quorum=self._quorum, network=self._network, loop=self._loop
         )
         self._transactions = self._make_transactions()
+        self._replication = self._make_replication()
 
     def _follow_image(self) -> None:
         """From here on the partitions follow the image, where this node hosts any."""
@@ -224,9 +226,25 @@ class Node:
         if BROKER not in self.config.roles:
             return
         self._quorum.subscribe(self._partitions.image_changed)
+        self._quorum.subscribe(self._replication.image_changed)
         self._quorum.subscribe(self._groups.image_changed)
         self._quorum.subscribe(self._transactions.image_changed)
         self._storage.loaded()
+
+    def _make_replication(self) -> Replication:
+        quorum = self._quorum
+        return Replication(
+            self.config.node_id,
+            partitions=self._partitions,
+            storage=self._storage,
+            configuration=self._configuration,
+            image=lambda: quorum.image,
+            listener=self.config.inter_broker_listener_name,
+            network=self._network,
+            clock=self._clock,
+            offload=self._offload,
+            loop=self._loop,
+        )
 
     def _make_transactions(self) -> TransactionCoordinator:
         """Construct the transaction coordinator, which asks the quorum for producer ids and other brokers for markers."""
@@ -350,6 +368,7 @@ class Node:
         metrics.gauge("FetchSessionCache.NumIncrementalFetchSessions", lambda: len(services.sessions))
         metrics.gauge("FetchSessionCache.NumIncrementalFetchPartitionsCached", lambda: services.sessions.partitions)
         self._housekeeping.cleaner.name_gauges(metrics)
+        self._replication.name_gauges(metrics)
 
     async def _register(self) -> None:
         """Tell the quorum where this broker is reached, and that it may be given leaderships."""
@@ -397,6 +416,7 @@ class Node:
         self._groups.close()
         self._waits.close()
         await self._housekeeping.stop()
+        await self._replication.close()
         if BROKER in self.config.roles:
             await leave(self._quorum, self.config.node_id, self._broker_epoch)
         await self._isr.close()

@@ -11,7 +11,7 @@ from ottla.client.batches import Appended, Fetched, FetchPosition, Isolation
 from ottla.client.blocking import BlockingClient, Pending
 from ottla.client.client import Client, Limits
 from ottla.client.cluster import Cluster, Node, Partition, Topic
-from ottla.client.connection import Connection
+from ottla.client.connection import Answering, Connection
 from ottla.client.coordinators import Coordinated, CoordinatorKind
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 
@@ -20,6 +20,7 @@ __all__ = [
     "LATEST",
     "MAX_TIMESTAMP",
     "Address",
+    "Answering",
     "Appended",
     "BlockingClient",
     "Client",

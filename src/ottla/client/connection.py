@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from ottla.base import ErrorCode, KafkaError, WireError
 from ottla.client.addresses import Address
 from ottla.net import FrameProtocol, Network, ReceiveBuffer
-from ottla.wire import APIS, ApiKey, ApiSpec, encode_request, read_response
+from ottla.wire import APIS, ApiKey, ApiSpec, Buffer, encode_request, read_response
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
-__all__ = ["IN_FLIGHT_MAX", "Connection", "network_error"]
+__all__ = ["IN_FLIGHT_MAX", "Answering", "Connection", "network_error"]
 
 IN_FLIGHT_MAX = 64
 """Requests of ours that one broker may still have to answer; a further one waits, so that memory stays bounded."""
@@ -36,6 +37,22 @@ def network_error(address: Address, reason: object) -> KafkaError:
     return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{address} {reason}")
 
 
+class Answering(Protocol):
+    """Who waits for an answer: a future has this form."""
+
+    def done(self) -> bool:
+        """Return whether nobody waits any more."""
+        ...
+
+    def set_result(self, frame: memoryview, /) -> None:
+        """Take the answer."""
+        ...
+
+    def set_exception(self, error: KafkaError, /) -> None:
+        """Hear that there will be none."""
+        ...
+
+
 class Connection:
     """Speaks with one broker; made by `open`."""
 
@@ -45,7 +62,7 @@ class Connection:
         self._software_version = software_version
         self._versions: dict[int, tuple[int, int]] = {}
         self._frames: FrameProtocol | None = None
-        self._waiting: deque[tuple[int, asyncio.Future[memoryview]]] = deque()
+        self._waiting: deque[tuple[int, Answering]] = deque()
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._writable = asyncio.Event()
         self._writable.set()
@@ -129,6 +146,20 @@ class Connection:
             raise self._error_now() from error
         return response
 
+    def post(self, encode: Callable[[int], Buffer], answer: Answering) -> None:
+        """Send a request now, which `encode` makes with its correlation id, and hand its answer's frame to `answer`.
+
+        For whoever asks one thing after the other and would rather not have a task woken each time. Raises KafkaError
+        where the connection is closed.
+        """
+        if self._error is not None:
+            raise self._error_now()
+        assert self._frames is not None
+        correlation_id = self._next_correlation_id()
+        data = encode(correlation_id)
+        self._waiting.append((correlation_id, answer))
+        self._frames.transport.write(data)
+
     async def send(self, message: Any, version: int) -> None:
         """Send a request that is never answered (Produce with acks=0); returns when the transport has taken it."""
         async with self._slots:
@@ -148,7 +179,7 @@ class Connection:
                 self._fail(network_error(self.address, text))
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self.address} {text}") from None
 
-    async def _write(self, data: bytes, waiting: tuple[int, asyncio.Future[memoryview]] | None = None) -> None:
+    async def _write(self, data: bytes, waiting: tuple[int, Answering] | None = None) -> None:
         while not self._writable.is_set() and self._error is None:
             await self._writable.wait()
         if self._error is not None:

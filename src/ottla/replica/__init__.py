@@ -6,6 +6,7 @@ and which request is fenced; a partition with one copy is the same thing with on
 is an argument.
 """
 
+from ottla.replica.follower_session import FollowedKey, FollowerSession, SessionRequest
 from ottla.replica.replica import NO_BROKER_EPOCH, NO_EPOCH, CopyView, IsrProposal, Replica, Role
 from ottla.replica.sessions import FetchedPartition, FetchSession, FetchSessionCache, SessionKey, next_session_epoch
 from ottla.replica.waits import DeadlineQueue, KeyedWaits, Wait
@@ -18,11 +19,14 @@ __all__ = [
     "FetchSession",
     "FetchSessionCache",
     "FetchedPartition",
+    "FollowedKey",
+    "FollowerSession",
     "IsrProposal",
     "KeyedWaits",
     "Replica",
     "Role",
     "SessionKey",
+    "SessionRequest",
     "Wait",
     "next_session_epoch",
 ]

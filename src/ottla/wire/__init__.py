@@ -114,6 +114,13 @@ from ottla.wire.records import (
     varint,
     walk_records,
 )
+from ottla.wire.replica_fetch import (
+    REPLICA_FETCH_VERSIONS,
+    ReplicaFetched,
+    ReplicaFetchedPartition,
+    read_replica_fetch,
+    replica_fetch,
+)
 
 if TYPE_CHECKING:
     from ottla.wire.columnar import (
@@ -143,6 +150,7 @@ __all__ = [
     "NO_PRODUCER_ID",
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
+    "REPLICA_FETCH_VERSIONS",
     "ApiKey",
     "ApiSpec",
     "Attributes",
@@ -175,6 +183,8 @@ __all__ = [
     "Record",
     "RecordSpan",
     "RecordsRefused",
+    "ReplicaFetched",
+    "ReplicaFetchedPartition",
     "RequestHeader",
     "WritableBuffer",
     "admit_batch",
@@ -213,12 +223,14 @@ __all__ = [
     "read_legacy_entry",
     "read_legacy_message",
     "read_produce_request",
+    "read_replica_fetch",
     "read_request_header",
     "read_response",
     "read_varlong",
     "recompress_batch",
     "record_spans",
     "records_payload",
+    "replica_fetch",
     "stamp_batch",
     "stamp_log_append_time",
     "stamp_max_timestamp",

@@ -1,0 +1,164 @@
+"""A follower without a broker around it: its partitions and fetchers follow the image of a node in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+from ottla.base import NodeId, Uuid
+from ottla.broker import Node, SystemClock, ThreadsAndProcess
+from ottla.broker.configuration import Configuration
+from ottla.broker.hosted_partition import HostedPartition
+from ottla.broker.partitions import Partitions
+from ottla.broker.replication import Replication
+from ottla.broker.storage import Storage
+from ottla.broker.waits import Waits
+from ottla.config import BrokerConfig
+from ottla.log import Log, OsDisk
+from ottla.metadata import Endpoint, Image, decide
+from ottla.metadata.decide import Decision
+from ottla.net import TcpNetwork
+from ottla.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ottla.wire.messages.partition_change_record import PartitionChangeRecord
+
+__all__ = ["Follower", "create_followed", "everything", "lead", "until"]
+
+FOLLOWER = NodeId(2)
+
+
+class Follower:
+    """Broker 2 of a cluster whose controller, and other broker, is `node`; its port is one where nobody listens."""
+
+    def __init__(self, folder: Path, node: Node, *settings: str) -> None:
+        self.node = node
+        self.config = BrokerConfig.load(
+            overrides=["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={folder}", "node.id=2", *settings],
+            environment={},
+        )
+        self.following = True
+
+    async def start(self) -> None:
+        """Register, and follow the image."""
+        loop = asyncio.get_running_loop()
+        clock, offload = SystemClock(), ThreadsAndProcess()
+        self.configuration = Configuration(self.config)
+        self.storage = Storage(
+            self.config,
+            disk=OsDisk(),
+            clock=clock,
+            rng=SystemRandom(),
+            offload=offload,
+            on_failure=lambda error: None,
+        )
+        self.storage.open()
+        self.partitions = Partitions(
+            FOLLOWER,
+            storage=self.storage,
+            configuration=self.configuration,
+            waits=Waits(loop),
+            offload=offload,
+            walk_records=False,
+        )
+        quorum = self.node._quorum
+        self.replication = Replication(
+            FOLLOWER,
+            partitions=self.partitions,
+            storage=self.storage,
+            configuration=self.configuration,
+            image=lambda: quorum.image,
+            listener="PLAINTEXT",
+            network=TcpNetwork(),
+            clock=clock,
+            offload=offload,
+            loop=loop,
+        )
+        registration = decide.Registration(
+            broker_id=FOLLOWER,
+            incarnation_id=Uuid(bytes(15) + b"\x02"),
+            endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", 1),),
+            log_dirs=self.storage.directory_ids,
+        )
+        epoch = await quorum.submit(lambda image: decide.register_broker(image, registration, supersede=True))
+        await quorum.submit(
+            lambda image: decide.heartbeat(
+                image, FOLLOWER, epoch, caught_up=True, want_fence=False, want_shut_down=False
+            )
+        )
+        quorum.subscribe(self._image_changed)
+        self.storage.loaded()
+
+    def _image_changed(self, old: Image, image: Image, delta: Any) -> None:
+        if self.following:
+            self.partitions.image_changed(old, image, delta)
+            self.replication.image_changed(old, image, delta)
+
+    async def stop(self) -> None:
+        """End as a process does that is killed."""
+        self.following = False
+        await self.replication.close()
+        self.storage.release()
+
+    def held(self, topic: str, index: int = 0) -> HostedPartition:
+        """Return a partition, which must be here."""
+        found = self.partitions.get(topic, index)
+        assert found is not None
+        return found
+
+
+async def create_followed(node: Node, topic: str, *replicas: tuple[int, ...], **configs: str) -> None:
+    """Create a topic whose partitions have these replicas, the leader first."""
+    services = node._services
+    assert services is not None
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=topic,
+                num_partitions=-1,
+                replication_factor=-1,
+                assignments=[
+                    CreatableReplicaAssignment(partition_index=index, broker_ids=list(each))
+                    for index, each in enumerate(replicas)
+                ],
+                configs=[
+                    CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()
+                ],
+            )
+        ],
+        timeout_ms=10_000,
+    )
+    answer = await node._quorum.submit(
+        lambda image: decide.create_topics(image, request, config=node.config, rng=SystemRandom())
+    )
+    assert answer.topics[0].error_code == 0, answer.topics[0].error_message
+
+
+async def lead(node: Node, topic: str, leader: int, *, index: int = 0, isr: list[int] | None = None) -> None:
+    """Let a replica lead from now on, in the next epoch."""
+    quorum = node._quorum
+
+    def decision(image: Image) -> Decision[None]:
+        record = PartitionChangeRecord(partition_id=index, topic_id=image.topics[topic].id, leader=leader, isr=isr)
+        return Decision((record,), None)
+
+    await quorum.submit(decision)
+
+
+async def until(condition: Callable[[], Any], seconds: float = 10) -> None:
+    """Wait until something is so."""
+    deadline_s = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline_s, "it did not come to be so"
+        await asyncio.sleep(0.005)
+
+
+def everything(log: Log) -> bytes:
+    """Return all bytes of a log's segments."""
+    return b"".join(each.file.pread(0, each.size) for each in log.segments)
