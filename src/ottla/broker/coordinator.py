@@ -301,6 +301,8 @@ class Coordinator(Generic[S]):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if not running.is_active:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if not self._partitions.tenure.covers(running.partition.replica):  # another may coordinate by now
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return running
 
     # -- appending and answering

@@ -147,9 +147,7 @@ def _read(
             if not context.allows(Operation.READ, Resource.TOPIC, topic):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             find = (
-                context.services.partitions.readable
-                if limits.reads_followers
-                else context.services.partitions.leader_of
+                context.services.partitions.readable if limits.reads_followers else context.services.partitions.serving
             )
             partition = find(topic, key.partition, wanted.current_leader_epoch)
             reading.partition = partition
@@ -158,7 +156,8 @@ def _read(
         reading.error = error.code
         if error.code in LEADER_ERRORS:
             found = context.services.quorum.image.partition(topic, key.partition)
-            if found is not None:
+            here = context.services.node_id
+            if found is not None and (found.leader != here or error.code is ErrorCode.FENCED_LEADER_EPOCH):
                 reading.leader, reading.leader_epoch = found.leader, found.leader_epoch
     except StorageError as error:
         assert reading.partition is not None

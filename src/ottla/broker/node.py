@@ -37,6 +37,7 @@ from ottla.broker.replication import Replication
 from ottla.broker.router import Router
 from ottla.broker.services import Services
 from ottla.broker.storage import Storage
+from ottla.broker.tenure import Tenure
 from ottla.broker.transaction_coordinator import TransactionCoordinator
 from ottla.broker.transaction_markers import Markers
 from ottla.broker.waits import Waits
@@ -158,8 +159,10 @@ class Node:
         node_id = self.config.node_id
         configuration = self._configuration = Configuration(self.config)
         waits = self._waits = Waits(loop)
+        self._tenure = Tenure(loop, lambda: configuration.broker.settings.broker_session_timeout_ms / 1000)
         self._partitions = Partitions(
             node_id,
+            tenure=self._tenure,
             storage=self._storage,
             configuration=configuration,
             waits=waits,

@@ -15,6 +15,7 @@ from ottla.broker.configuration import Configuration
 from ottla.broker.hosted_partition import HostedPartition
 from ottla.broker.metrics import Traffic
 from ottla.broker.storage import Storage
+from ottla.broker.tenure import Tenure
 from ottla.broker.waits import Waits
 from ottla.log import LogDir
 from ottla.metadata import EMPTY_IMAGE, Delta, Image, Partition, Topic
@@ -37,8 +38,10 @@ class Partitions:
         waits: Waits,
         offload: Offload,
         walk_records: bool,
+        tenure: Tenure,
     ) -> None:
         self._node_id = node_id
+        self.tenure = tenure
         self._storage = storage
         self._configuration = configuration
         self._waits = waits
@@ -102,6 +105,18 @@ class Partitions:
             code = found.replica.check_epoch(current_leader_epoch)
             if code is not ErrorCode.NONE:
                 raise KafkaError(code)
+        if not self.tenure.covers(found.replica):
+            raise _unsure()
+        return found
+
+    def serving(self, topic: str, index: int, current_leader_epoch: int = NO_EPOCH) -> HostedPartition:
+        """Return a partition that this broker leads, for who must not be answered by a leader that has been replaced.
+
+        Raises KafkaError as `leader_of`; NOT_LEADER_OR_FOLLOWER also where this broker cannot know that it leads still.
+        """
+        found = self.leader_of(topic, index, current_leader_epoch)
+        if not self.tenure.covers(found.replica):
+            raise _unsure()
         return found
 
     def _absent(self, topic: str, index: int) -> KafkaError:
@@ -227,3 +242,7 @@ class Partitions:
     def high_watermarks(self, log_dir: LogDir) -> dict[TopicPartition, Offset]:
         """Return what is checkpointed for a log directory."""
         return {held.key: held.replica.high_watermark for held in self if held.log_dir is log_dir}
+
+
+def _unsure() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This broker has not heard from a controller for too long.")

@@ -203,6 +203,11 @@ class Replica:
         counted = len(self.isr) if self.proposal is None or not self.proposal.grows else len(self.proposal.isr)
         return counted >= min(min_insync_replicas, len(self.replicas))
 
+    def confirmed_s(self) -> float:
+        """Return since when some copy in sync has not fetched: until then, each knew of no leader but this one."""
+        fetched = [copy.fetched_s for node, copy in self._copies.items() if node in self.isr]
+        return min(fetched, default=float("inf"))
+
     def follows(self, node: NodeId) -> bool:
         """Return whether a broker is a replica of this partition other than this one."""
         return node in self._copies

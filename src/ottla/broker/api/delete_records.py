@@ -62,7 +62,7 @@ def _delete(context: RequestContext, deletion: _Deletion, offset: int) -> None:
     partitions = context.services.partitions
     if not context.allows(Operation.DELETE, Resource.TOPIC, deletion.topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    held = partitions.leader_of(deletion.topic, deletion.index)
+    held = partitions.serving(deletion.topic, deletion.index)
     cleanup_policy = held.log.config.cleanup_policy
     if cleanup_policy and "delete" not in cleanup_policy:
         raise KafkaError(ErrorCode.POLICY_VIOLATION)

@@ -32,7 +32,7 @@ def _answer(context: RequestContext, topic: str, index: int) -> PartitionRespons
     try:
         if not context.allows(Operation.READ, Resource.TOPIC, topic):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        held = context.services.partitions.leader_of(topic, index)
+        held = context.services.partitions.serving(topic, index)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=int(error.code), error_message=error.message)
     return PartitionResponse(

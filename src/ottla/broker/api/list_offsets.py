@@ -65,7 +65,8 @@ async def _answer(
         if asked.timestamp < 0 and context.api_version < FIRST_VERSION.get(asked.timestamp, 0):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partitions = context.services.partitions
-        partition = partitions.leader_of(topic, asked.partition_index, asked.current_leader_epoch)
+        find = partitions.serving if request.replica_id == CONSUMER else partitions.leader_of
+        partition = find(topic, asked.partition_index, asked.current_leader_epoch)
         timestamp, offset, epoch = await _find(context, request, partition, asked.timestamp)
     except KafkaError as error:
         return _error(context, asked, error.code)

@@ -119,7 +119,7 @@ def _append_topic(
         try:
             if refusal is not None:
                 raise refusal
-            partition = partitions.leader_of(name, data.index)
+            partition = partitions.serving(name, data.index)
             verification = _admission(known, partition) if known else None
             if data.records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch")
@@ -294,7 +294,7 @@ def _tell_leader(
     """Say who leads where this broker does not (any more), so that the client need not ask for metadata (KIP-951)."""
     if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.api_version >= LEADER_FROM:
         found = context.services.quorum.image.partition(*partition)
-        if found is not None:
+        if found is not None and found.leader != context.services.node_id:
             answer.leader_id, answer.leader_epoch = found.leader, found.leader_epoch
 
 
