@@ -159,10 +159,10 @@ def source_name(number: int) -> str:
 
 
 def node_for(args: Namespace, kind: str, name: str) -> NodeId | None:
-    """Return which broker alone knows: its own configuration and loggers; controllers answer for any."""
-    if kind in ("brokers", "broker-loggers") and name and args.bootstrap_controller is None:
-        return NodeId(int(name))
-    return None
+    """Return which node alone knows: its own configuration and loggers; the active controller alters any broker's."""
+    own = kind in ("brokers", "broker-loggers") and name
+    by_controller = args.alter and kind == "brokers" and args.bootstrap_controller is not None
+    return NodeId(int(name)) if own and not by_controller else None
 
 
 def alter_resource(

@@ -29,9 +29,7 @@ def asks_controllers(args: Namespace) -> bool:
 
 
 def open_either(args: Namespace) -> BlockingClient:
-    """Return a client for the brokers or the controllers.
-
-    Controllers do not answer Metadata, so that only requests which anyone may answer go through such a client.
-    """
-    bootstrap = args.bootstrap_controller if asks_controllers(args) else args.bootstrap_server
-    return open_client(bootstrap, properties_file(args.command_config))
+    """Return a client for the brokers, or for the active one of the controllers; those do not answer Metadata."""
+    of_controllers = asks_controllers(args)
+    bootstrap = args.bootstrap_controller if of_controllers else args.bootstrap_server
+    return open_client(bootstrap, properties_file(args.command_config), of_controllers=of_controllers)

@@ -185,8 +185,14 @@ _CLIENT_SECONDS = {
 }
 
 
-def open_client(bootstrap: str, properties: dict[str, str] | None = None, client_id: str = "ottla") -> BlockingClient:
-    """Return a client for these brokers, as patient as the properties ask for.
+def open_client(
+    bootstrap: str,
+    properties: dict[str, str] | None = None,
+    client_id: str = "ottla",
+    *,
+    of_controllers: bool = False,
+) -> BlockingClient:
+    """Return a client for these brokers, or controllers, as patient as the properties ask for.
 
     Raises ConfigError for what it does not do: a connection that must be protected is never opened in the clear.
     """
@@ -205,7 +211,12 @@ def open_client(bootstrap: str, properties: dict[str, str] | None = None, client
                 raise ConfigError(key, properties[key], "Not a number of type INT") from None
     if "call_s" in seconds:
         seconds["unreachable_s"] = min(seconds["call_s"], Limits().unreachable_s)
-    return BlockingClient(bootstrap, client_id=properties.get("client.id", client_id), limits=Limits(**seconds))
+    return BlockingClient(
+        bootstrap,
+        client_id=properties.get("client.id", client_id),
+        limits=Limits(**seconds),
+        of_controllers=of_controllers,
+    )
 
 
 def warn(message: str) -> None:

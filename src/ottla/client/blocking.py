@@ -51,8 +51,11 @@ class BlockingClient:
         client_id: str = CLIENT_ID_DEFAULT,
         limits: Limits | None = None,
         network: Network | None = None,
+        of_controllers: bool = False,
     ) -> None:
-        self.client = Client(bootstrap, client_id=client_id, limits=limits, network=network)
+        self.client = Client(
+            bootstrap, client_id=client_id, limits=limits, network=network, of_controllers=of_controllers
+        )
         """The client underneath: make coroutines with it for `run` and `begin`."""
         self._loop = asyncio.new_event_loop()
 

@@ -23,12 +23,13 @@ from ottla.client.batches import (
     read_fetched,
     read_produced,
 )
-from ottla.client.cluster import Cluster, read_metadata
+from ottla.client.cluster import CONTROLLERS, Cluster, read_controllers, read_metadata
 from ottla.client.connection import Connection
 from ottla.client.coordinators import Coordinated, coordinator_error, find_request, read_found
 from ottla.client.offsets import ListedOffset, list_offsets_request, lowest_version, read_listed
 from ottla.net import Network, ReceiveBuffer, TcpNetwork
 from ottla.wire import ApiKey
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 __all__ = ["CLIENT_ID_DEFAULT", "Client", "Limits"]
@@ -68,12 +69,15 @@ class Client:
         client_id: str = CLIENT_ID_DEFAULT,
         limits: Limits | None = None,
         network: Network | None = None,
+        of_controllers: bool = False,
     ) -> None:
         self.bootstrap: tuple[Address, ...] = parse_bootstrap(bootstrap)
         self.client_id = client_id
         self.limits = limits if limits is not None else Limits()
         self.cluster = Cluster()
         """The newest view of the cluster; empty until something was asked."""
+        self.of_controllers = of_controllers
+        """True where the addresses are controllers' (KIP-919): requests then go to the active one."""
         self._network: Network = network if network is not None else TcpNetwork()
         self._coordinators: dict[Coordinated, NodeId] = {}
         self._connections: dict[Address, Connection] = {}
@@ -306,7 +310,10 @@ class Client:
             if self.cluster.leader_of(leader_of) is None:
                 await self._learn({leader_of.topic})
             return await self._connect_node(self._leader(leader_of))
-        if controller and node is None:
+        if self.of_controllers and node is None:
+            await self._learn_controllers()
+            node = self.cluster.controller_id if self.cluster.controller_id in self.cluster.nodes else None
+        elif controller and node is None:
             if self.cluster.controller_id not in self.cluster.nodes:
                 await self._learn_nodes()
             node = self.cluster.controller_id
@@ -340,7 +347,24 @@ class Client:
             )
             await self._absorb(connection, message)
 
+    async def _learn_controllers(self) -> None:
+        """Find the active controller, unless a connection to it is open: the one that was may be gone."""
+        known = self.cluster.nodes.get(self.cluster.controller_id)
+        connection = self._connections.get(known.address) if known is not None else None
+        if connection is not None and not connection.closed:
+            return
+        connection = await self._connect_any()
+        version = connection.version_for(DescribeClusterRequest.API_KEY, lowest=1)
+        message = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+        response = await connection.request(message, version, timeout_s=self.limits.request_s)
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), response.error_message or "")
+        self.cluster = read_controllers(response)
+
     async def _learn_nodes(self) -> None:
+        if self.of_controllers:
+            await self._learn_controllers()
+            return
         await self._absorb(await self._connect_any(), MetadataRequest(topics=[], allow_auto_topic_creation=False))
 
     async def _absorb(self, connection: Connection, message: MetadataRequest) -> None:

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from ottla.base import ZERO_UUID, ErrorCode, LeaderEpoch, NodeId, TopicPartition, Uuid
 from ottla.client.addresses import Address
+from ottla.wire.messages.describe_cluster import DescribeClusterResponse
 from ottla.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
-__all__ = ["Cluster", "Node", "Partition", "Topic", "read_metadata"]
+__all__ = ["CONTROLLERS", "Cluster", "Node", "Partition", "Topic", "read_controllers", "read_metadata"]
+
+CONTROLLERS = 2
+"""The kind of endpoint that a controller's listener is (KIP-919)."""
 
 NO_NODE = NodeId(-1)
 """In the place of a leader or controller that there is not."""
@@ -90,6 +94,15 @@ def read_metadata(response: MetadataResponse) -> Cluster:
     }
     topics = {topic.name: _topic(topic.name, topic) for topic in response.topics if topic.name is not None}
     return Cluster(nodes, topics, response.cluster_id, NodeId(response.controller_id))
+
+
+def read_controllers(response: DescribeClusterResponse) -> Cluster:
+    """Turn a controller's description of the cluster into a view whose nodes are the controllers (KIP-919)."""
+    nodes = {
+        NodeId(each.broker_id): Node(NodeId(each.broker_id), Address(each.host, each.port), each.rack)
+        for each in response.brokers
+    }
+    return Cluster(nodes, {}, response.cluster_id, NodeId(response.controller_id))
 
 
 def _topic(name: str, topic: MetadataResponseTopic) -> Topic:
