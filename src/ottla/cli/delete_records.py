@@ -5,14 +5,13 @@ The exit code is 1 where a partition failed; Kafka's own tool ends with 0 then.
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ottla.base import ErrorCode, KafkaError, NodeId, Offset, OttlaError, TopicPartition
+from ottla.base import ErrorCode, NodeId, Offset, OttlaError, TopicPartition
 from ottla.cli.confirmation import confirmed, destruction_options
 from ottla.cli.group_queries import by_topic
+from ottla.cli.json_files import duplicates, field, file_text, invalid, parsed, topic_partition
 from ottla.cli.kafka_errors import exception_text
 from ottla.cli.options import Options, check_required, open_client, output_option, properties_file
 from ottla.cli.output import Answer, print_answer
@@ -35,7 +34,7 @@ def main(argv: list[str]) -> int:
     args = options().parse(argv)
     check_required(args, "bootstrap-server", "offset-json-file")
     try:
-        wanted = parse_offsets(Path(args.offset_json_file).read_bytes())
+        wanted = parse_offsets(file_text(args.offset_json_file))
         if not confirmed(args, "delete the records before", [f"offset {o} of {p}" for p, o in wanted.items()]):
             return 0
         with open_client(args.bootstrap_server, properties_file(args.command_config)) as client:
@@ -44,9 +43,6 @@ def main(argv: list[str]) -> int:
             found = delete(client, wanted)
     except OttlaError as error:
         print(error, file=sys.stderr)
-        return 1
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
-        print(f"Unable to read file {args.offset_json_file}", file=sys.stderr)
         return 1
     show(args.output, found)
     return 1 if any(code for _, code in found.values()) else 0
@@ -68,39 +64,19 @@ def options() -> Options:
 
 def parse_offsets(text: str | bytes) -> dict[TopicPartition, Offset]:
     """Read the file's JSON; raises KafkaError for what is missing in it, or double."""
-    try:
-        document = json.loads(text)
-    except ValueError:
-        raise invalid("The input string is not a valid JSON") from None
-    if not isinstance(document, dict) or not isinstance(document.get("partitions"), list):
+    document = parsed(text)
+    if not isinstance(document.get("partitions"), list):
         raise invalid("Missing partitions field")
     version = document.get("version", VERSION)
     if version != VERSION:
         raise invalid(f"Not supported version field value {version}")
     found: dict[TopicPartition, Offset] = {}
-    twice = []
-    for each in document["partitions"]:
-        partition = TopicPartition(str(field(each, "topic", str)), int(field(each, "partition", int)))
-        if partition in found:
-            twice.append(str(partition))
-        found[partition] = Offset(int(field(each, "offset", int)))
-    if twice:
-        raise invalid(f"Offset json file contains duplicate topic partitions: {','.join(twice)}")
+    partitions = [topic_partition(each) for each in document["partitions"]]
+    for each, partition in zip(document["partitions"], partitions, strict=True):
+        found[partition] = Offset(field(each, "offset", int))
+    if twice := duplicates(partitions):
+        raise invalid(f"Offset json file contains duplicate topic partitions: {','.join(map(str, twice))}")
     return found
-
-
-def field(each: Any, name: str, kind: type) -> Any:
-    """Return a field of one entry; raises KafkaError where it is missing or of another kind."""
-    if not isinstance(each, dict) or name not in each:
-        raise invalid(f"No such field exists: `{name}`")
-    if not isinstance(each[name], kind) or isinstance(each[name], bool):
-        raise invalid(f"The field `{name}` is {each[name]!r}, which is not of type {kind.__name__}")
-    return each[name]
-
-
-def invalid(message: str) -> KafkaError:
-    """Return the error of a file that cannot be used."""
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 def delete(client: BlockingClient, wanted: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Outcome]:

@@ -25,6 +25,8 @@ NOUNS = {
     "groups": "list the groups of every kind",
     "transactions": "list, describe, find and abort transactions",
     "delete-records": "drop the records before an offset",
+    "reassign-partitions": "move partitions between brokers and disks",
+    "leader-election": "have partitions led by another of their copies",
     "log-dirs": "print what lies in the brokers' data folders",
     "cluster": "run a cluster on this machine, stop and break its nodes; print a cluster's id and endpoints",
     "broker-api-versions": "print which APIs each broker offers",

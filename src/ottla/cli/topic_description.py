@@ -49,11 +49,10 @@ class PartitionView:
             f"Leader: {'none' if self.leader < 0 else self.leader}",
             f"Replicas: {_listed(self.replicas)}",
             f"Isr: {_listed(self.isr)}",
-            f"Elr: {_listed(self.elr)}",
-            f"LastKnownElr: {_listed(self.last_known_elr)}",
         ]
         if self.adding or self.removing:
             fields += [f"Adding Replicas: {_listed(self.adding)}", f"Removing Replicas: {_listed(self.removing)}"]
+        fields += [f"Elr: {_listed(self.elr)}", f"LastKnownElr: {_listed(self.last_known_elr)}"]
         return "".join(f"\t{each}" for each in fields)
 
     def json(self) -> dict[str, Any]:
