@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, OttlaError, Uuid, uuid_text
 from ottla.cli.actions import parse_action
 from ottla.cli.endpoints import asks_controllers, controller_option, open_either
-from ottla.cli.kafka_errors import raise_code
+from ottla.cli.kafka_errors import exception_text, raise_code
 from ottla.cli.options import Options, UsageError, output_option
 from ottla.cli.output import Answer, print_answer
+from ottla.cli.quorum_voters import (
+    add_controller,
+    add_options,
+    check_add,
+    checked_removal,
+    remove_controller,
+    remove_options,
+)
 from ottla.cli.watch import watch_option, watched
 
 if TYPE_CHECKING:
@@ -37,12 +45,23 @@ HEADS = {
 
 def main(argv: list[str]) -> int:
     """Run one action; a failure of the cluster's is one line on standard error."""
-    _, args = parse_action("metadata-quorum", {each.prog.split()[-1]: each for each in parsers()}, argv)
+    action, args = parse_action("metadata-quorum", {each.prog.split()[-1]: each for each in parsers()}, argv)
+    check(action, args)
     try:
-        check(args)
         with open_either(args) as client:
-            watched(args, lambda: (status if args.status else replication)(client, args))
+            match action:
+                case "add-controller":
+                    add_controller(client, args)
+                case "remove-controller":
+                    remove_controller(client, args)
+                case _:
+                    watched(args, lambda: (status if args.status else replication)(client, args))
     except OttlaError as error:
+        if action != "describe":
+            print(
+                exception_text(error.code, error.message) if isinstance(error, KafkaError) else error, file=sys.stderr
+            )
+            return 1
         print(f"ottla metadata-quorum: {error}", file=sys.stderr)
         return 1
     return 0
@@ -50,20 +69,35 @@ def main(argv: list[str]) -> int:
 
 def parsers() -> list[Options]:
     """Return the actions' parsers."""
-    parser = Options("metadata-quorum describe", "Describe the quorum that keeps the cluster's metadata.")
-    parser.connection()
-    controller_option(parser)
+    parser = _parser("describe", "Describe the quorum that keeps the cluster's metadata.")
     parser.add_argument("--status", action="store_true", help="the leader, the high watermark, voters and observers")
     parser.add_argument("--replication", action="store_true", help="how far each voter and observer is")
     parser.add_argument("--human-readable", action="store_true", help="with --replication: times as how long ago")
     output_option(parser)
     watch_option(parser)
-    return [parser]
+    add = _parser("add-controller", "Let the controller vote whose configuration is the file of --command-config.")
+    add_options(add)
+    remove = _parser("remove-controller", "Let a controller vote no more.")
+    remove_options(remove)
+    return [parser, add, remove]
 
 
-def check(args: Namespace) -> None:
+def _parser(action: str, description: str) -> Options:
+    parser = Options(f"metadata-quorum {action}", description)
+    parser.connection()
+    controller_option(parser)
+    return parser
+
+
+def check(action: str, args: Namespace) -> None:
     """Raise UsageError for options that are missing or do not go together."""
     asks_controllers(args)
+    if action == "add-controller":
+        check_add(args)
+        return
+    if action == "remove-controller":
+        checked_removal(args)
+        return
     problem = None
     if args.status and args.replication:
         problem = "Only one of --status or --replication should be specified with describe sub-command"
