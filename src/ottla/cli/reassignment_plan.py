@@ -125,8 +125,7 @@ def proposed(
     import random
 
     from ottla.base import NodeId, Uuid
-    from ottla.metadata import Broker
-    from ottla.metadata.decide import place
+    from ottla.metadata import Broker, decide
 
     without = [each for each in brokers if each.rack is None]
     if rack_aware and without and len(without) < len(brokers):
@@ -142,6 +141,6 @@ def proposed(
     for topic in sorted({partition.topic for partition in current}):
         partitions = sorted(partition for partition in current if partition.topic == topic)
         copies = len(current[partitions[0]])
-        placed = place(alive, partitions=len(partitions), replication_factor=copies, rng=random.SystemRandom())
+        placed = decide.place(alive, partitions=len(partitions), replication_factor=copies, rng=random.SystemRandom())
         found |= {partition: list(map(int, replicas)) for partition, replicas in zip(partitions, placed, strict=True)}
     return found
