@@ -19,7 +19,8 @@ from bench.systems import KAFKA, Kafka, Ottla, System
 from ottla.wire import build_mode
 from tests import peer
 
-MORE = ("bench.spark",)
+CLUSTER = "bench.cluster"
+MORE = ("bench.spark", CLUSTER)
 """Modules that add rows of their own: `rows(systems, scale, rounds) -> list[Row]`."""
 
 
@@ -48,9 +49,10 @@ def main(argv: list[str]) -> int:
     systems = [make(name, Path(mkdtemp(prefix=f"ottla-bench-{name}-"))) for name in [*modes, KAFKA]]
     rows: list[Row] = []
     try:
-        for system in systems:
-            say(f"starting {system.name}")
-            system.start()
+        if cases or wanted("bench.spark", args.only):
+            for system in systems:
+                say(f"starting {system.name}")
+                system.start()
         rows += run_cases(cases, systems, modes, rounds)
         rows += more_rows(systems, scale, rounds, args.only)
     finally:
@@ -104,6 +106,9 @@ def more_rows(systems: list[System], scale: float, rounds: int, only: str | None
     for name in MORE:
         if util.find_spec(name) is None or not wanted(name, only):
             continue
+        if name == CLUSTER:
+            for system in systems:
+                system.halt()  # the clusters have the machine to themselves
         rows: Callable[[list[System], float, int], list[Row]] = import_module(name).rows
         found += rows(systems, scale, rounds)
     return found

@@ -36,7 +36,7 @@ from ottla.wire.messages.produce import (
     TopicProduceResponse,
 )
 
-__all__ = ["Load", "main"]
+__all__ = ["Connection", "Load", "await_burst", "batch_of", "error_position", "main", "produce_request"]
 
 PRODUCE_VERSION = 11
 FETCH_VERSION = 12
@@ -49,6 +49,7 @@ RECEIVE_BYTES = 4 << 20
 class Load:
     """What to send: `produce`, `fetch`, `latency` or `crowd`; one connection per partition, `depth` requests in flight on
     each. `keys` gives the records keys, so many that differ. A crowd is `connections` that take turns, and `idle` more.
+    `ports` are the partitions' leaders' where one broker does not lead them all.
     """
 
     kind: str
@@ -64,6 +65,11 @@ class Load:
     acks: int = -1
     keys: int = 0
     idle: int = 0
+    ports: tuple[int, ...] = ()
+
+    def port_of(self, partition: int) -> int:
+        """Return where a partition's leader listens."""
+        return self.ports[partition] if self.ports else self.port
 
     def text(self) -> str:
         """Return the load as the generator's argument."""
@@ -124,11 +130,15 @@ def error_position(load: Load) -> int:
 class Connection:
     """A blocking socket that cuts what it receives into frames."""
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+    def __init__(self, port: int, timeout: float = 60) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._memory = memoryview(bytearray(RECEIVE_BYTES))
         self._start = self._end = 0
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
 
     def fileno(self) -> int:
         """Return the socket's descriptor, for a selector."""
@@ -170,18 +180,18 @@ def produce(load: Load) -> dict[str, Any]:
     """Send `requests` Produce requests in bursts, round the connections."""
     batch = batch_of(load.record_bytes, load.batch_bytes, keys=load.keys)
     bursts = [_burst(load, partition, batch) for partition in range(load.connections)]
-    connections = [Connection(load.port) for _ in bursts]
+    connections = [Connection(load.port_of(partition)) for partition in range(load.connections)]
     error_at = error_position(load)
     sent, started, cpu = 0, time.perf_counter(), time.process_time()
     for connection, burst in zip(connections, bursts, strict=True):
         connection.send(burst)
     for _ in range(max(1, load.requests // (load.depth * load.connections)) - 1):
         for connection, burst in zip(connections, bursts, strict=True):
-            _await_burst(connection, load.depth, error_at)
+            await_burst(connection, load.depth, error_at)
             connection.send(burst)
             sent += load.depth
     for connection in connections:
-        _await_burst(connection, load.depth, error_at)
+        await_burst(connection, load.depth, error_at)
         sent += load.depth
     return _result(sent, sent * len(batch), started, cpu)
 
@@ -197,7 +207,7 @@ def _burst(load: Load, partition: int, batch: bytes) -> bytes:
     return b"".join(produce_request(load, partition, each) for each in batches)
 
 
-def _await_burst(connection: Connection, count: int, error_at: int) -> None:
+def await_burst(connection: Connection, count: int, error_at: int) -> None:
     """Take so many answers to one request, which are all of one size; raises RuntimeError for an error code.
 
     All but the first are looked at together, so that the generator takes as little of the machine as it can.
@@ -220,7 +230,7 @@ def _check(error: bytes) -> None:
 
 def fetch(load: Load) -> dict[str, Any]:
     """Read each partition from its start with `requests` Fetch requests in all, one in flight per connection."""
-    connections = [Connection(load.port) for _ in range(load.connections)]
+    connections = [Connection(load.port_of(partition)) for partition in range(load.connections)]
     requests = [bytearray(fetch_request(load, partition, 0)) for partition in range(load.connections)]
     offset_at = position_of(fetch_request(load, 0, 0), fetch_request(load, 0, 1)) - 7
     done, received, started, cpu = 0, 0, time.perf_counter(), time.process_time()
@@ -260,7 +270,7 @@ def latency(load: Load) -> dict[str, Any]:
     """Send single requests at a fixed rate; each latency counts from when it was due, so that a stall is not left out."""
     batch = batch_of(load.record_bytes, load.batch_bytes)
     request = produce_request(load, 0, batch)
-    connection = Connection(load.port)
+    connection = Connection(load.port_of(0))
     error_at = error_position(load)
     found, cpu = [], time.process_time()
     started = time.perf_counter()
@@ -269,7 +279,7 @@ def latency(load: Load) -> dict[str, Any]:
         while (wait := due - time.perf_counter()) > 0:
             time.sleep(wait if wait > 0.0002 else 0)
         connection.send(request)
-        _await_burst(connection, 1, error_at)
+        await_burst(connection, 1, error_at)
         found.append(time.perf_counter() - due)
     return {**_result(load.requests, load.requests * len(batch), started, cpu), **_percentiles(found)}
 
@@ -286,7 +296,7 @@ def crowd(load: Load) -> dict[str, Any]:
     busy = [Connection(load.port) for _ in range(load.connections)]
     for connection in busy:
         connection.send(request)
-        _await_burst(connection, 1, error_position(load))
+        await_burst(connection, 1, error_position(load))
     found, cpu = [], time.process_time()
     with selectors.DefaultSelector() as selector:
         for connection in busy:
@@ -304,7 +314,7 @@ def crowd(load: Load) -> dict[str, Any]:
             wait = max(0.0, at - time.perf_counter()) if sent < load.requests else 1.0
             for key, _ in selector.select(wait if wait > 0.0002 else 0):
                 answered: Connection = key.fileobj  # type: ignore[assignment]
-                _await_burst(answered, 1, error_position(load))
+                await_burst(answered, 1, error_position(load))
                 found.append(time.perf_counter() - due.pop(answered))
     for each in idle:
         each.close()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,10 +34,13 @@ STOP_SECONDS_MAX = 60.0
 LAST_BYTES = 4096
 
 
-def begin(node: LocalNode, *, within: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+def begin(
+    node: LocalNode, *, within: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Start a node's process in a session of its own, so that a Ctrl-C here is not one there, and note its pid.
 
-    `within` is a command that runs the node's in its own place, such as `ip netns exec NAME`.
+    `within` is a command that runs the node's in its own place, such as `ip netns exec NAME`; without `environment` the
+    node has this process's.
     """
     running = pid_of(node)
     if running is not None:
@@ -49,6 +52,7 @@ def begin(node: LocalNode, *, within: Sequence[str] = ()) -> subprocess.Popen[by
             stdout=log,
             stderr=log,
             start_new_session=True,
+            env=environment,
         )
     new = node.pid_file.with_name("pid.new")
     new.write_text(f"{process.pid}\n")
