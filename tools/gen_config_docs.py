@@ -20,7 +20,6 @@ NOT_YET = {
     "initial.broker.registration.timeout.ms",
     "leader.replication.throttled.rate",
     "leader.replication.throttled.replicas",
-    "max.connection.creation.rate",
     "metadata.max.idle.interval.ms",
     "num.recovery.threads.per.data.dir",
     "producer.id.expiration.check.interval.ms",

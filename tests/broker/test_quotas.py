@@ -230,6 +230,25 @@ def test_connections_over_an_addresss_quota_are_closed_after_a_while(tmp_path: P
     run(test)
 
 
+def test_connections_faster_than_the_brokers_rate_are_served_later(tmp_path: Path) -> None:
+    async def test() -> None:
+        settings = ("quota.window.num=2", "max.connection.creation.rate=3")
+        async with running_node(tmp_path, *settings) as client:
+            others = [await NodeClient.connect(client.node) for _ in range(2)]
+
+            async def answered() -> None:
+                late = await NodeClient.connect(client.node)
+                await late.ask(ApiVersionsRequest(), 0)
+                late.close()
+
+            assert await seconds(answered) > 0.1
+            for each in others:
+                await each.ask(ApiVersionsRequest(), 0)
+                each.close()
+
+    run(test)
+
+
 def test_a_node_with_clients_that_wait_stops_at_once(tmp_path: Path) -> None:
     async def test() -> None:
         node = await start_node(tmp_path)

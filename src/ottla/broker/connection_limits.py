@@ -14,6 +14,8 @@ __all__ = ["ConnectionLimits"]
 
 log = logging.getLogger(__name__)
 
+UNLIMITED = 2**31 - 1
+"""What `max.connection.creation.rate` is where it is not wanted."""
 SWEEPS_PER_IDLE_TIME = 10
 """An idle connection is closed at most a tenth of the allowed time late."""
 SWEEP_INTERVAL_S_MAX = 60.0
@@ -25,7 +27,9 @@ class ConnectionLimits:
     """Counts the broker's connections; follows `max.connections`, `…per.ip` and `connections.max.idle.ms` live.
 
     `throttle_ms` counts a new connection of an address against its quota: above 0 it is one too many, and is closed after
-    so long without having been served (KIP-612), so that a client in a loop cannot come back at once.
+    so long without having been served (KIP-612), so that a client in a loop cannot come back at once. `hold_back_ms` counts
+    one against `max.connection.creation.rate`: what comes faster is served later, brokers' own connections excepted where
+    they have a listener to themselves.
     """
 
     def __init__(
@@ -33,10 +37,15 @@ class ConnectionLimits:
         loop: asyncio.AbstractEventLoop,
         settings: Callable[[], BrokerSettings],
         throttle_ms: Callable[[str], int] = lambda host: 0,
+        *,
+        hold_back_ms: Callable[[int], int] = lambda rate_max: 0,
+        unlimited_listener: str | None = None,
     ) -> None:
         self._loop = loop
         self._settings = settings
         self._throttle_ms = throttle_ms
+        self._hold_back_ms = hold_back_ms
+        self._unlimited_listener = unlimited_listener
         self._refused: dict[Connection, asyncio.TimerHandle] = {}
         self.created: dict[str, int] = {}
         """Connections that were ever served, by listener."""
@@ -81,6 +90,11 @@ class ConnectionLimits:
             self._refused[connection] = self._loop.call_later(throttle_ms / 1000, connection.close)
             return True
         listener = connection.connected.listener
+        rate_max = settings.max_connection_creation_rate
+        if rate_max < UNLIMITED and listener != self._unlimited_listener:
+            held_back_ms = self._hold_back_ms(rate_max)
+            if held_back_ms > 0:
+                connection.mute(held_back_ms)
         self.created[listener] = self.created.get(listener, 0) + 1
         self._open[connection] = host
         self._by_host[host] = self._by_host.get(host, 0) + 1

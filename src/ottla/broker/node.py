@@ -190,7 +190,13 @@ class Node:
             self._network, config=lambda: configuration.broker, loop=loop, offload=self._offload
         )
         self._quotas = Quotas(loop, self.config.settings)
-        self._limits = ConnectionLimits(loop, lambda: configuration.broker.settings, self._quotas.connection_opened)
+        self._limits = ConnectionLimits(
+            loop,
+            lambda: configuration.broker.settings,
+            self._quotas.connection_opened,
+            hold_back_ms=self._quotas.connection_held_back,
+            unlimited_listener=self.config.inter_broker_listener_name if len(self.config.listeners) > 1 else None,
+        )
         self._incarnation_id = Uuid(self._rng.randbytes(16))
 
     # -- starting

@@ -12,13 +12,15 @@ from time import perf_counter_ns
 from ottla.broker.handler import RequestContext
 from ottla.config import BrokerSettings
 from ottla.metadata import Delta, Image
-from ottla.security import ClientQuotas, MutationQuota, QuotaKind, Windows
+from ottla.security import ClientQuotas, MutationQuota, QuotaKind, SampledRate, Windows
 
 __all__ = ["Quotas", "mutation_quota"]
 
 NS_PER_PERCENT = 10_000_000
 """Nanoseconds of one processor in a second, by percent."""
 MS_PER_S = 1000
+SLOWEST_RATE = 0.001
+"""Connections per second where `max.connection.creation.rate` is 0: next to none."""
 
 
 class Quotas:
@@ -31,6 +33,7 @@ class Quotas:
             settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * MS_PER_S
         )
         self.clients = ClientQuotas(windows, controller_windows=controller)
+        self._connections = SampledRate(windows)
         self.throttled: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
         """How often each kind of quota has made a client wait."""
 
@@ -79,6 +82,12 @@ class Quotas:
         if not self.clients.table.has_ip_quotas:
             return 0
         return self._counted(QuotaKind.CONNECTION, self.clients.connection_opened(address, self.now_ms()))
+
+    def connection_held_back(self, rate_max: int) -> int:
+        """Count a connection of the whole broker; returns for how many milliseconds nothing is read from it (KIP-612)."""
+        now_ms = self.now_ms()
+        self._connections.record(1, now_ms)
+        return self._connections.throttle_ms(max(rate_max, SLOWEST_RATE), now_ms)
 
     def _charge(self, kind: QuotaKind, user: str, client_id: str, amount: float, now_ms: int) -> int:
         wait_ms = self.clients.charge(kind, user, client_id, amount, now_ms)
