@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
-from traceback import format_exc
+from traceback import format_exc, format_exception
 
 from ottla.base import Uuid, uuid_text
 from ottla.broker import Node, format_directory
@@ -25,7 +25,7 @@ __all__ = ["CONTROLLER_PORT", "DATA", "METADATA", "PORT", "Host"]
 DATA, METADATA = "/data", "/meta"
 """Records and cluster metadata are on disks of their own: a power loss may take from either what was not fsynced."""
 PORT, CONTROLLER_PORT = 9092, 9093
-START_SECONDS_MAX = 90.0
+ROOMY_BYTES = 1 << 30
 STOP_SECONDS_MAX = 60.0
 CLUSTER_ID = uuid_text(Uuid(b"ottla simulation"))
 
@@ -109,7 +109,7 @@ class Host:
             crash_at=crash_after,
             now_ms=self.clock.now_ms,
         )
-        self.disk_failed = False
+        self.disk_failed = self.storage.room_bytes < ROOMY_BYTES
         self.node = node = Node(
             self.config, disk=disk, network=self.network, clock=self.clock, rng=rng, offload=SimOffload(rng)
         )
@@ -147,7 +147,7 @@ class Host:
         error = task.exception()
         self._starting = None
         if error is not None and not self.disk_failed:
-            text = "".join(__import__("traceback").format_exception(error))
+            text = "".join(format_exception(error))
             raise Violation(f"{self.name} did not start: {text}")
         if error is not None and self.process is not None:
             self.process.kill()

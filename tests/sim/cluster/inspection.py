@@ -61,7 +61,7 @@ class _Seen:
 class Inspection:
     """One cluster's; it raises Violation, through `failed` where nobody could catch it."""
 
-    def __init__(self, hosts: Sequence[Host], now_s: Callable[[], float]) -> None:
+    def __init__(self, hosts: Sequence[Host], now_s: Callable[[], float], note: Callable[[str], None]) -> None:
         self.hosts = hosts
         self.failed: Violation | None = None
         self.quorum_leaders: dict[int, int] = {}
@@ -71,6 +71,7 @@ class Inspection:
         self._seen: dict[tuple[int, int, bytes, int], _Seen] = {}
         self._watched: dict[int, int] = {}
         self._now_s = now_s
+        self._note = note
         self._next_s = 0.0
         self.looks = 0
 
@@ -152,6 +153,8 @@ class Inspection:
             return
         if quorum.is_leader:
             epoch = quorum._raft.epoch
+            if epoch not in self.quorum_leaders:
+                self._note(f"{self._now_s():.6f} {host.name} leads the quorum in epoch {epoch}")
             leader = self.quorum_leaders.setdefault(epoch, host.node_id)
             if leader != host.node_id:
                 raise Violation(f"{leader} and {host.node_id} both led the metadata quorum in epoch {epoch}")
@@ -198,6 +201,7 @@ class Inspection:
         leader = known.leaders.get(epoch)
         if leader is None:
             known.leaders[epoch] = host.node_id
+            self._note(f"{self._now_s():.6f} {host.name} leads {name} in epoch {epoch}, to {high_watermark} of {end}")
             newest = max(known.leaders) == epoch
             if newest and end < known.committed:
                 raise Violation(

@@ -114,12 +114,12 @@ class ClusterWorld:
     def __init__(self, seed: int, *, shape: Shape | None = None, faults: bool = True) -> None:
         self.seed = seed
         self.loop = SimLoop()
-        self.trace = Trace()
+        self.trace = Trace(shows_disks=False)
         self.rng = Random(f"{seed} cluster")
         self.fabric = Fabric(self.loop, Random(f"{seed} network"), self.trace, _weather(self.rng))
-        self.shape = shape or self.rng.choice(SHAPES)
+        self.shape = shape or self._draw_shape()
         self.hosts = {node: self._host(node) for node in self.shape.nodes}
-        self.inspection = Inspection(list(self.hosts.values()), self.loop.time)
+        self.inspection = Inspection(list(self.hosts.values()), self.loop.time, self.trace.note)
         self.loop.at_step.append(self.inspection.step)
         self.ledger = ClusterLedger()
         self.registry = Registry()
@@ -136,6 +136,9 @@ class ClusterWorld:
             Random(f"{seed} clients"),
             self.inspection.newest,
         )
+
+    def _draw_shape(self) -> Shape:
+        return self.rng.choice(SHAPES)
 
     def _host(self, node: int) -> Host:
         roles = self.shape.roles(node)
@@ -194,12 +197,16 @@ class ClusterWorld:
 
     async def begin(self) -> None:
         """Format and start every node; create what is written to."""
-        for host in self.hosts.values():
-            host.format(Random(f"{self.seed} format {host.node_id}"))
-            host.start()
+        self.format_and_start()
         await self.until(self.is_up, UP_SECONDS_MAX, "the cluster does not come up")
         for name, partitions, configs in CORE_TOPICS:
             await asyncio.wait_for(create_core_topic(self.clients, name, partitions, configs), UP_SECONDS_MAX)
+
+    def format_and_start(self) -> None:
+        """Format every node's folders and start every node."""
+        for host in self.hosts.values():
+            host.format(Random(f"{self.seed} format {host.node_id}"))
+            host.start()
 
     def work(self, stop: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield what the clients do until they are told to stop."""
@@ -388,13 +395,15 @@ def _weather(rng: Random) -> Weather:
     )
 
 
-def run_cluster(seed: int, *, shape: Shape | None = None, faults: bool = True) -> Outcome:
+def run_cluster(
+    seed: int, *, shape: Shape | None = None, faults: bool = True, kind: type[ClusterWorld] | None = None
+) -> Outcome:
     """Run one cluster to its end."""
     said = _Said()
     logger = logging.getLogger("ottla")
     logger.addHandler(said)
     propagated, logger.propagate = logger.propagate, False
-    world = ClusterWorld(seed, shape=shape, faults=faults)
+    world = (kind or ClusterWorld)(seed, shape=shape, faults=faults)
     error = ""
     unraisable, sys.unraisablehook = sys.unraisablehook, _ignore_crashes(sys.unraisablehook)
     asyncio.set_event_loop(None)

@@ -1,0 +1,101 @@
+"""Worlds of controllers alone: they elect, decide, crash, forget what was not fsynced, and never give a ticket twice.
+
+A ticket is a decision of the quorum's (the next producer id, taken one by one). Whoever asks after another was answered
+gets a higher one; so a commit that is lost, a second leader or an image that was shown too early is found out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.metadata import Image, decide
+from ottla.wire.messages.producer_ids_record import ProducerIdsRecord
+from tests.sim.cluster.host import Host
+from tests.sim.cluster.world import ClusterWorld, Shape
+from tests.sim.ledger import Violation
+from tests.sim.process import Crash
+
+__all__ = ["SHAPES", "QuorumWorld"]
+
+SHAPES = (*(Shape((1, 2, 3), ()),) * 3, Shape((1, 2, 3, 4, 5), ()))
+ASKERS = 3
+PASSING = {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+class QuorumWorld(ClusterWorld):
+    """Three or five controllers and those who ask them."""
+
+    def __init__(self, seed: int, **options: Any) -> None:
+        options.setdefault("shape", None)
+        super().__init__(seed, **options)
+        self.answered = -1
+        """The highest ticket that anyone was given."""
+
+    def _draw_shape(self) -> Shape:
+        return self.rng.choice(SHAPES)
+
+    async def begin(self) -> None:
+        """Format and start every controller."""
+        self.format_and_start()
+        await self.until(self.is_up, 60.0, "the quorum does not come up")
+
+    def work(self, stop: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield those who ask for tickets."""
+        for number in range(ASKERS):
+            yield self._ask(f"asker-{number}", stop)
+
+    async def _ask(self, name: str, stop: asyncio.Event) -> None:
+        rng = self.clients.rng
+        while not stop.is_set():
+            await asyncio.sleep(0.1 * rng.random())
+            leading = [host for host in self.hosts.values() if _may_lead(host)]
+            if not leading:
+                continue
+            host = rng.choice(leading)  # two may think that they lead
+            before = self.answered
+            assert host.process is not None and host.node is not None
+            try:
+                ticket = await asyncio.wait_for(host.process.run(host.node._quorum.submit(_take, timeout_ms=2000)), 5.0)
+            except (Crash, TimeoutError):
+                continue
+            except KafkaError as error:
+                if error.code not in PASSING:
+                    raise
+                continue
+            self.trace.note(f"ticket {ticket} from {host.name} for {name}")
+            if ticket <= before:
+                raise Violation(f"{host.name} gave ticket {ticket} to {name}; {before} had been given")
+            self.answered = max(self.answered, ticket)
+
+    def is_whole(self) -> bool:
+        """True where every controller has the leader's image."""
+        leader = self.active_controller()
+        if not self.is_up() or leader is None or leader.node is None:
+            return False
+        offset = leader.node._quorum.image.offset
+        return all(host.node is not None and host.node._quorum.image.offset >= offset for host in self.hosts.values())
+
+    async def last_look(self) -> None:
+        """Every controller knows of every ticket."""
+        for host in self.hosts.values():
+            assert host.node is not None
+            known = host.node._quorum.image.next_producer_id
+            if known <= self.answered:
+                raise Violation(f"{host.name} knows tickets to {known}; {self.answered} was given")
+        self.check()
+
+
+def _may_lead(host: Host) -> bool:
+    process = host.process
+    if process is None or not process.alive or process.is_paused or not host.is_running or host.node is None:
+        return False
+    return host.node._quorum.is_leader
+
+
+def _take(image: Image) -> decide.Decision[int]:
+    ticket = image.next_producer_id
+    record = ProducerIdsRecord(broker_id=0, broker_epoch=0, next_producer_id=ticket + 1)
+    return decide.Decision((record,), ticket)
