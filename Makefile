@@ -48,7 +48,7 @@ compat: .venv/.installed  ## clients and tools that nobody here wrote (ONLY=name
 	  echo "kcat is not installed, its tests are skipped: apt-get install kcat"
 	@$(PY) -m pytest tests/compat $(if $(ONLY),-k "$(ONLY)")
 
-sim: .venv/.installed  ## deterministic simulation (SEED=n, SECONDS=n)
+sim: .venv/.installed  ## deterministic simulation of brokers, quorums and clusters (SEED=cluster:17, SECONDS=n)
 	@$(PY) -m tests.sim $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"
 
 soak: .venv/.installed  ## everything at once on one broker, every record accounted for (SECONDS=n)

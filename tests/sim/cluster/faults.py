@@ -49,7 +49,7 @@ class Faults:
             )
             kind = self.rng.choice(kinds)
             name = kind.__name__.strip("_").replace("_", " ")
-            self._note(f"fault {name}")
+            self.world.trace.note(f"{self.world.loop.time():.6f} fault {name}")
             result = kind()
             if result is not None:
                 await result
@@ -65,7 +65,7 @@ class Faults:
             self.tend()
 
     def _note(self, text: str) -> None:
-        self.log.append(text.removeprefix("fault "))
+        self.log.append(text)
         self.world.trace.note(f"{self.world.loop.time():.6f} {text}")
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
@@ -89,7 +89,7 @@ class Faults:
                 and node.failed is not None
                 and node.failed.done()
             ):
-                self._note(f"{host.name} gave up")
+                self._note(f"end of a broken {host.name}")
                 self._fall(host)
                 self._later(0.3, lambda host=host: self._up(host))  # type: ignore[misc]
 
@@ -163,6 +163,7 @@ class Faults:
         if host.disk is None or not host.is_running or not self._may_kill(host):
             return
         host.disk.crash_at = host.disk.changes + 1 + self.rng.randrange(20)
+        self._note(f"kill in a write {host.name}")
         process, disk = host.process, host.disk
 
         def disarm() -> None:
@@ -253,6 +254,7 @@ class Faults:
         self._cut([(one, other), (other, one)], 0.5 + 6.0 * self.rng.random())
 
     async def _reset(self) -> None:
+        self._note("reset of connections")
         for _ in range(1 + self.rng.randrange(6)):
             self.world.fabric.reset_one()
             await asyncio.sleep(0.1 * self.rng.random())
@@ -265,7 +267,7 @@ class Faults:
         if not self._may_kill(host):
             return
         data = self._fragile is None and "broker" in host.roles and self.world.is_whole()
-        self._note(f"power loss {host.name}{' with data' if data else ''}")
+        self._note(f"power loss {'with data ' if data else ''}{host.name}")
         if data:
             self._fragile = host
         self.world.inspection.look()
@@ -278,12 +280,14 @@ class Faults:
             return
         self.world.inspection.look()
         for host in self.world.hosts.values():
+            self._note(f"power loss {host.name}")
             host.lose_power(data=False, metadata=True)
             self._later(0.2 + self._down_s(), lambda host=host: self._up(host))  # type: ignore[misc]
 
     async def _clock_jumps(self) -> None:
         for _ in range(1 + self.rng.randrange(3)):
             host = self._some()
+            self._note(f"clock jump {host.name}")
             host.clock.skew_ms += self.rng.choice((-1, 1)) * self.rng.randrange(HOUR_MS)
             await asyncio.sleep(0.2 * self.rng.random())
 
