@@ -194,7 +194,13 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
 
 @contextmanager
 def running_world(
-    folder: Path, port: int, *, networks: bool = False, small_disk: bool = False, overrides: Sequence[str] = ()
+    folder: Path,
+    port: int,
+    *,
+    networks: bool = False,
+    small_disk: bool = False,
+    overrides: Sequence[str] = (),
+    kind: type[World] | None = None,
 ) -> Iterator[World]:
     """Run three nodes until the block ends; then they stop cleanly, and what does not end is killed.
 
@@ -207,7 +213,7 @@ def running_world(
         if small is not None:
             stack.enter_context(_small_file_system(folder / "cluster" / str(small) / "data"))
         settings = [*SETTINGS, *overrides]
-        world = World(
+        world = (kind or World)(
             prepare(folder / "cluster", brokers=NODES, port=port, overrides=settings, hosts=hosts), network, small
         )
         try:
