@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, ProducerEpoch, ProducerId, TopicPartition
 from ottla.broker.peers import Peers
 from ottla.broker.transaction_markers import Marker, markers_request, read_markers
@@ -155,3 +157,29 @@ class _Failing:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._held, name)
+
+
+def test_what_was_asked_before_another_led_admits_nothing_afterwards(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *SETTINGS) as client:
+            await client.create("t")
+            held = partition(client, "t")
+            verification = held.verifications.begin(7, 0, 0, 0, is_second=False)
+            held.check_transaction(7, 0, 0, verification)
+            replica = held.replica
+            copies = (NodeId(client.node.config.node_id), OTHER)
+            for leader in (OTHER, copies[0]):
+                began = replica.become(
+                    leader=leader,
+                    leader_epoch=replica.leader_epoch + 1,
+                    partition_epoch=replica.partition_epoch + 1,
+                    replicas=copies,
+                    isr=copies,
+                )
+                if began:
+                    held.begin_epoch()
+            with pytest.raises(KafkaError) as refused:
+                held.check_transaction(7, 0, 0, verification)
+            assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+
+    run(test)

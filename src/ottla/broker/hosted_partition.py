@@ -125,6 +125,7 @@ class HostedPartition:
         """Begin to lead: the log notes where the epoch starts, and what is replicated already may be served."""
         self.log.begin_epoch(self.replica.leader_epoch)
         self._unseen.clear()
+        self.verifications.clear()
         self.replica.epoch_start = self.log.log_end_offset
         self.replica.appended(self.log.log_end_offset)
 

@@ -54,6 +54,10 @@ class Verifications:
         """Forget a producer, whose transaction has begun here or has ended."""
         self._by_producer.pop(producer_id, None)
 
+    def clear(self) -> None:
+        """Forget everybody: while another led, a transaction may have ended that was begun here to be asked about."""
+        self._by_producer.clear()
+
     def expire(self, before_ms: int) -> None:
         """Forget those that began before a time and never led to an append."""
         for producer_id in [each for each, found in self._by_producer.items() if found.since_ms < before_ms]:
