@@ -37,9 +37,7 @@ class KafkaNode:
     process: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def format(
-        cls, node_id: int, folder: Path, overrides: Iterable[str], voters: VoterSet | None = None
-    ) -> KafkaNode:
+    def format(cls, node_id: int, folder: Path, overrides: Iterable[str], voters: VoterSet | None = None) -> KafkaNode:
         """Write its settings, and give its folder an identity."""
         node = cls(node_id, folder, tuple(overrides))
         folder.mkdir(parents=True)

@@ -30,6 +30,8 @@ from ottla.base import (
     WireError,
 )
 from ottla.broker.handler import Deferred
+from ottla.broker.quorum_images import Images
+from ottla.broker.quorum_leadership import LeadershipListener, QuorumLeadership
 from ottla.broker.quorum_log import MetadataLog
 from ottla.broker.quorum_rpc import Asked
 from ottla.broker.quorum_settings import QuorumSettings, QuorumStatus
@@ -45,13 +47,11 @@ from ottla.metadata import (
     Endpoint,
     Image,
     Record,
-    apply_all,
     decide,
     delta_between,
 )
 from ottla.net import Network
 from ottla.raft import (
-    Append,
     Envelope,
     EpochRefused,
     FetchReply,
@@ -70,16 +70,10 @@ T = TypeVar("T")
 Listener = Callable[[Image, Image, Delta], None]
 """Called on the event loop with the image before, the image now and what differs; must neither block nor raise."""
 
-LeadershipListener = Callable[[NodeId | None, LeaderEpoch, bool], None]
-"""Called on the event loop with the quorum's leader, its epoch, and whether that is this node."""
-
 log = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX = 10_000
 """Decisions that may wait for their commit: far beyond what connections can ask, so that only a stuck disk meets it."""
-
-PROGRESS_SECONDS = 5
-"""How often a node that waits for the quorum says so."""
 
 RESIGN_SECONDS = 1.0
 """How long a leader that stops lets its farewell travel."""
@@ -96,14 +90,6 @@ class QuorumNetwork:
     cluster_id: str
     endpoints: Callable[[], tuple[Endpoint, ...]] = tuple
     bootstrap: tuple[Address, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """The image that an appended batch leaves, until it is committed."""
-
-    end_offset: Offset
-    image: Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +132,11 @@ class Quorum:
         self._static_voters = static_voters
         self._on_failure = on_failure
         self._listeners: list[Listener] = []
-        self._leadership_listeners: list[LeadershipListener] = []
-        self._leadership: tuple[NodeId | None, LeaderEpoch, bool] = (None, LeaderEpoch(-1), False)
+        self._leadership = QuorumLeadership()
         self._network = network
         self._transport = None if network is None else self._make_transport(network)
         self._leader_watermark: Offset | None = None
-        self._progressed = asyncio.Event()
-        self._published = self._latest = EMPTY_IMAGE
-        self._committed = EMPTY_IMAGE
-        self._pending: deque[_Pending] = deque()
-        self._own: dict[Offset, Image] = {}
+        self._images = Images(lambda batches: self._log.decode_records(batches))
         self._waiters: deque[_Waiter] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._persisting: asyncio.Task[None] | None = None
@@ -190,7 +171,7 @@ class Quorum:
             now=self._now(),
             config=replace(self._settings.raft, bootstrap=tuple(self._bootstrap())),
         )
-        level = self._latest.metadata_version
+        level = self._images.latest.metadata_version
         if level and not METADATA_VERSION_OLDEST <= level <= METADATA_VERSION_LATEST:
             raise CorruptionError(
                 f"the cluster is at metadata.version {level}; this version of Ottla knows {METADATA_VERSION_OLDEST} to "
@@ -208,20 +189,12 @@ class Quorum:
 
     async def ready(self) -> None:
         """Return once a leader is known and the image is as new as it was when the leader first answered."""
-        waited_s = 0
-        while not self._is_ready():
-            self._progressed.clear()
-            try:
-                async with asyncio.timeout(PROGRESS_SECONDS):
-                    await self._progressed.wait()
-            except TimeoutError:
-                waited_s += PROGRESS_SECONDS
-                log.info("Waiting for the metadata quorum since %d s: %s", waited_s, self._progress_text())
+        await self._leadership.until(self._is_ready, self._progress_text)
 
     def _is_ready(self) -> bool:
         if self._failed is not None:
             raise self._failed
-        if not self._published.metadata_version:
+        if not self._images.published.metadata_version:
             return False
         if self._raft.is_leader:
             return True
@@ -236,7 +209,7 @@ class Quorum:
     async def _open_cluster(self) -> None:
         """Write a new cluster's first records; nothing where there is one."""
         await self._settled()
-        formatted = self._log.bootstrap_records() if not self._latest.metadata_version else ()
+        formatted = self._log.bootstrap_records() if not self._images.latest.metadata_version else ()
         least = self._settings.min_insync_replicas
         await self.submit(lambda image: decide.bootstrap(image, formatted, min_insync_replicas=least))
 
@@ -280,7 +253,7 @@ class Quorum:
     @property
     def image(self) -> Image:
         """The committed image: what every reader may see."""
-        return self._published
+        return self._images.published
 
     @property
     def is_leader(self) -> bool:
@@ -309,8 +282,8 @@ class Quorum:
     def subscribe(self, listener: Listener) -> None:
         """Call this listener at each committed change of the image, in order; at once where there is an image already."""
         self._listeners.append(listener)
-        if self._published is not EMPTY_IMAGE:
-            listener(EMPTY_IMAGE, self._published, delta_between(EMPTY_IMAGE, self._published))
+        if self._images.published is not EMPTY_IMAGE:
+            listener(EMPTY_IMAGE, self._images.published, delta_between(EMPTY_IMAGE, self._images.published))
 
     async def submit(self, decision: Callable[[Image], decide.Decision[T]], *, timeout_ms: int | None = None) -> T:
         """Run a decision on the leader's newest image and return its response once what it saw and wrote is committed.
@@ -326,12 +299,12 @@ class Quorum:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self.key.id} does not lead the metadata quorum")
         if len(self._waiters) >= IN_FLIGHT_MAX:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many metadata changes wait for their commit")
-        decided = decision(self._latest)
+        decided = decision(self._images.latest)
         for start in range(0, len(decided.records), BATCH_RECORDS_MAX):
             self._propose(decided.records[start : start + BATCH_RECORDS_MAX])
-        if self._latest.offset >= self._raft.high_watermark:
+        if self._images.latest.offset >= self._raft.high_watermark:
             future: asyncio.Future[None] = self._loop.create_future()
-            self._waiters.append(_Waiter(self._latest.offset, self._raft.epoch, future))
+            self._waiters.append(_Waiter(self._images.latest.offset, self._raft.epoch, future))
             self._pump()
             try:
                 async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -342,9 +315,7 @@ class Quorum:
 
     def subscribe_leadership(self, listener: LeadershipListener) -> None:
         """Call this listener whenever the quorum's leader changes; at once where one is known."""
-        self._leadership_listeners.append(listener)
-        if self._leadership[0] is not None:
-            listener(*self._leadership)
+        self._leadership.subscribe(listener)
 
     @property
     def leader(self) -> tuple[NodeId | None, LeaderEpoch]:
@@ -357,7 +328,7 @@ class Quorum:
         """Return where a controller listens for other nodes: by its registration, as a voter, or as it was heard."""
         if self._network is not None and node_id == self.key.id:
             return next(iter(self._network.endpoints()), None)
-        registered = self._published.controllers.get(node_id)
+        registered = self._images.published.controllers.get(node_id)
         voter = self._raft.voters.get(node_id)
         if voter is not None and voter.endpoints:
             each = voter.endpoints[0]
@@ -444,32 +415,24 @@ class Quorum:
     def _announce_leadership(self) -> None:
         """Tell who leads where that has changed; answer nobody any more who asked the leader that this node was."""
         leader_id, epoch = self.leader
-        now = (leader_id, epoch, self._raft.is_leader)
-        if now == self._leadership:
+        known, is_self = self._leadership, self._raft.is_leader
+        if (known.leader_id, known.epoch, known.is_self) == (leader_id, epoch, is_self):
             return
-        (_, before, was_leader), self._leadership = self._leadership, now
-        if was_leader and not now[2] and self._transport is not None:
+        if known.is_self and not is_self and self._transport is not None:
             self._transport.give_up(EpochRefused(epoch, leader_id))
-        if leader_id is None and before >= 0:
-            log.info("The metadata quorum has no leader in epoch %d", epoch)
-        elif leader_id is not None:
-            log.info("Node %d leads the metadata quorum in epoch %d", leader_id, epoch)
-        if now[2] and not self._latest.metadata_version and self._raft.voters.ids != (self.key.id,):
+        if is_self and not self._images.latest.metadata_version and self._raft.voters.ids != (self.key.id,):
             self._run(self._open_cluster_once())
-        for listener in self._leadership_listeners:
-            listener(*now)
-        self._progressed.set()
+        known.changed(leader_id, epoch, is_self)
 
     # Deciding
 
     def _propose(self, records: Sequence[Record]) -> None:
         """Append a decision's records and let the next one see what they leave."""
         base_offset = self._raft.log.end_offset
-        assert self._latest.offset == base_offset - 1, "the newest image holds every record of the log"
-        image = apply_all(self._latest, records, base_offset, self._raft.epoch)
-        level = image.metadata_version or self._latest.metadata_version
+        before = self._images.latest
+        image = self._images.decided(records, base_offset, self._raft.epoch)
+        level = image.metadata_version or before.metadata_version
         self._raft.propose(encode_records(records, level), self._now())
-        self._own[base_offset] = self._latest = image
 
     def _now(self) -> Millis:
         """Return the wall clock's time as it was at the start, plus what has passed: it never goes back."""
@@ -520,10 +483,11 @@ class Quorum:
     def _perform(self, ready: Ready) -> None:
         try:
             if ready.truncate_to is not None:
-                self._truncate(ready.truncate_to)
+                self._log.truncate_to(ready.truncate_to)
+                self._images.truncated(ready.truncate_to)
             for append in ready.appends:
                 self._log.append(append.batches)
-                self._take_in(append)
+                self._images.appended(append)
             for write in ready.snapshot_writes:
                 self._log.write_snapshot_part(write.snapshot, write.position, bytes(write.data))
                 if write.last:
@@ -541,31 +505,6 @@ class Quorum:
             self._commit(ready.committed)
         self._drop_lost_waiters()
 
-    def _take_in(self, append: Append) -> None:
-        """Fold an appended batch; what this node decided itself is folded already."""
-        end_offset = Offset(append.base_offset + append.count)
-        image = self._own.pop(append.base_offset, None)
-        if image is None:
-            before = self._pending[-1].image if self._pending else self._committed
-            image = self._after(before, append)
-            if not self._own:
-                self._latest = image
-        self._pending.append(_Pending(end_offset, image))
-
-    def _after(self, image: Image, append: Append) -> Image:
-        if append.control:
-            return replace(image, offset=Offset(append.base_offset + append.count - 1), epoch=append.epoch)
-        records = self._log.decode_records(append.batches)
-        return apply_all(image, records, append.base_offset, append.epoch)
-
-    def _truncate(self, offset: Offset) -> None:
-        """Go back to what is left; images make that free."""
-        self._log.truncate_to(offset)
-        while self._pending and self._pending[-1].end_offset > offset:
-            self._pending.pop()
-        self._own.clear()
-        self._latest = self._pending[-1].image if self._pending else self._committed
-
     async def _flush(self) -> None:
         """Make appended batches durable until there are none left; appends go on meanwhile and share the next round."""
         try:
@@ -581,14 +520,12 @@ class Quorum:
             self._flushing = False
 
     def _commit(self, high_watermark: Offset) -> None:
-        while self._pending and self._pending[0].end_offset <= high_watermark:
-            self._committed = self._pending.popleft().image
-        if not self._committed.in_transaction:
-            old, self._published = self._published, self._committed
-            delta = delta_between(old, self._published)
+        published = self._images.commit(high_watermark)
+        if published is not None:
+            delta = delta_between(*published)
             for listener in self._listeners:
-                listener(old, self._published, delta)
-            self._progressed.set()
+                listener(*published, delta)
+            self._leadership.progressed()
         while self._waiters and self._waiters[0].offset < high_watermark:
             waiter = self._waiters.popleft()
             if not waiter.future.done():
@@ -615,11 +552,9 @@ class Quorum:
             return
         self._failed = error
         log.error("metadata log failed: %s", error)
-        self._pending.clear()
-        self._own.clear()
-        self._latest = self._committed
+        self._images.revert()
         self._release(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log failed: {error}"))
-        self._progressed.set()
+        self._leadership.progressed()
         if self._transport is not None:
             self._transport.give_up(EpochRefused(self._raft.epoch, None))
         if self._on_failure is not None:
@@ -645,23 +580,21 @@ class Quorum:
         voters = VoterHistory.starting(self._static_voters or VoterSet(), kraft_version=0)
         snapshot = self._log.newest_snapshot()
         if snapshot is not None:
-            self._committed = snapshot.image
+            self._images.revert(snapshot.image)
             voters = snapshot.voters or voters
-        self._latest = self._committed
         try:
-            for append, after in self._log.replay(voters, self._committed.offset + 1):
+            for append, after in self._log.replay(voters, self._images.committed.offset + 1):
                 voters = after
-                self._latest = self._after(self._latest, append)
-                self._pending.append(_Pending(Offset(append.base_offset + append.count), self._latest))
+                self._images.appended(append)
         except (WireError, KafkaError) as error:
             raise CorruptionError(f"{self._log.folder}: {error}") from error
         return voters
 
     def _wants_snapshot(self) -> bool:
-        if self._committed.in_transaction or self._failed is not None or self._stopped:
+        if self._images.committed.in_transaction or self._failed is not None or self._stopped:
             return False
         newest = self._log.view.snapshot.end_offset
-        if self._committed.offset + 1 <= newest or not self._committed.metadata_version:
+        if self._images.committed.offset + 1 <= newest or not self._images.committed.metadata_version:
             return False
         age = self._now() - self._log.snapshot_at_ms
         return (
@@ -671,7 +604,7 @@ class Quorum:
 
     async def _write_snapshot(self) -> None:
         """Write the committed image beside the log, in slices so that the loop goes on, and drop what it replaces."""
-        image = self._committed
+        image = self._images.committed
         end_offset = Offset(image.offset + 1)
         voters = self._raft.voter_history.at(end_offset)
         snapshot = SnapshotId(end_offset, image.epoch)
@@ -693,9 +626,7 @@ class Quorum:
         except StorageError as error:
             self._fail(error)
             return
-        self._pending.clear()
-        self._own.clear()
-        self._latest = self._committed = loaded.image
+        self._images.revert(loaded.image)
         self._raft.installed(snapshot, loaded.voters or self._raft.voter_history, self._now())
         self._commit(snapshot.end_offset)
         self._pump()

@@ -88,11 +88,14 @@ def note_progress(core: Core, role: Leader, source: NodeId, fetch: Fetch, now: i
     """Note how far a replica is, and let its fetch wait for news."""
     old = role.progress.get(source) or Progress(fetch.replica)
     caught_up_at = now if fetch.offset >= core.log.end_offset else old.caught_up_at
+    if caught_up_at is old.caught_up_at and old.leader_end is not None and fetch.offset >= old.leader_end:
+        caught_up_at = old.heard_at  # under constant load it is never at the end, and yet it keeps up
     noted = Progress(
         fetch.replica,
         fetch.offset,
         now,
         caught_up_at,
+        core.log.end_offset,
         parked=fetch,
         parked_until=now + min(fetch.max_wait_ms, core.config.fetch_max_wait_ms),
         parked_request=core.answering,
@@ -159,3 +162,5 @@ def advance_high_watermark(core: Core, now: int) -> None:
     if watermark > role.epoch_start_offset and watermark > core.high_watermark:
         core.high_watermark = watermark
         answer_parked(core, now)
+        if not core.is_voter and core.history.last_offset < watermark:
+            resign(core, now)  # it was removed, and that is committed (KIP-853)

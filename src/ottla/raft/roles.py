@@ -91,6 +91,8 @@ class Progress:
     heard_at: int | None = None
     caught_up_at: int | None = None
     """When it last held all that the leader held."""
+    leader_end: Offset | None = None
+    """Where the leader's log ended when it last fetched."""
     parked: Fetch | None = None
     """A fetch that waits for something new to answer with."""
     parked_until: int = 0
