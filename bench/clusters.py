@@ -73,6 +73,7 @@ class Cluster:
     name: str
     folder: Path
     ports: dict[int, int] = field(default_factory=dict)
+    _admin: AdminClient | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -122,7 +123,9 @@ class Cluster:
 
     def admin(self) -> AdminClient:
         """Return an administrator's client."""
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._admin
 
     def create(self, topic: str, partitions: int, copies: int = NODES) -> float:
         """Create a topic; returns how long it took until every copy was in sync."""
