@@ -15,11 +15,7 @@ UNUSED = "Known to Kafka's"
 NOT_YET = {
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
-    "follower.replication.throttled.rate",
-    "follower.replication.throttled.replicas",
     "initial.broker.registration.timeout.ms",
-    "leader.replication.throttled.rate",
-    "leader.replication.throttled.replicas",
     "metadata.max.idle.interval.ms",
     "num.recovery.threads.per.data.dir",
     "producer.id.expiration.check.interval.ms",

@@ -14,13 +14,16 @@ from ottla.broker.configuration import Configuration
 from ottla.broker.hosted_partition import HostedPartition
 from ottla.broker.partitions import Partitions
 from ottla.broker.replication import Replication
+from ottla.broker.replication_throttles import ReplicationThrottles
 from ottla.broker.storage import Storage
+from ottla.broker.tenure import Tenure
 from ottla.broker.waits import Waits
 from ottla.config import BrokerConfig
 from ottla.log import Log, OsDisk
-from ottla.metadata import Endpoint, Image, decide
+from ottla.metadata import Endpoint, Image, ResourceType, decide
 from ottla.metadata.decide import Decision
 from ottla.net import TcpNetwork
+from ottla.wire.messages.config_record import ConfigRecord
 from ottla.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -29,7 +32,7 @@ from ottla.wire.messages.create_topics import (
 )
 from ottla.wire.messages.partition_change_record import PartitionChangeRecord
 
-__all__ = ["Follower", "create_followed", "everything", "lead", "until"]
+__all__ = ["Follower", "add_replica", "configure", "create_followed", "everything", "lead", "until"]
 
 FOLLOWER = NodeId(2)
 
@@ -66,7 +69,9 @@ class Follower:
             waits=Waits(loop),
             offload=offload,
             walk_records=False,
+            tenure=Tenure(loop, lambda: 9.0),
         )
+        self.throttle = ReplicationThrottles(loop, self.configuration).follower
         quorum = self.node._quorum
         self.replication = Replication(
             FOLLOWER,
@@ -75,6 +80,7 @@ class Follower:
             configuration=self.configuration,
             image=lambda: quorum.image,
             listener="PLAINTEXT",
+            throttle=self.throttle,
             network=TcpNetwork(),
             clock=clock,
             offload=offload,
@@ -149,6 +155,24 @@ async def lead(node: Node, topic: str, leader: int, *, index: int = 0, isr: list
         return Decision((record,), None)
 
     await quorum.submit(decision)
+
+
+async def add_replica(node: Node, topic: str, *replicas: int, index: int = 0) -> None:
+    """Give a partition these replicas, of which those that are new are not in sync."""
+
+    def decision(image: Image) -> Decision[None]:
+        record = PartitionChangeRecord(
+            partition_id=index, topic_id=image.topics[topic].id, replicas=list(replicas), isr=[replicas[0]]
+        )
+        return Decision((record,), None)
+
+    await node._quorum.submit(decision)
+
+
+async def configure(node: Node, kind: ResourceType, name: str, key: str, value: str) -> None:
+    """Set one value of a topic's or broker's configuration."""
+    record = ConfigRecord(resource_type=int(kind), resource_name=name, name=key, value=value)
+    await node._quorum.submit(lambda image: Decision((record,), None))
 
 
 async def until(condition: Callable[[], Any], seconds: float = 10) -> None:

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from ottla.base import Millis, Offset
-from ottla.metadata.decide import Decision
+from ottla.metadata import ResourceType
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.wire.messages.partition_change_record import PartitionChangeRecord
-from tests.broker.follower import Follower, create_followed, everything, lead, until
+from tests.broker.follower import Follower, add_replica, configure, create_followed, everything, lead, until
 from tests.broker.node_client import NOW_MS, NodeClient, batch, run, start_node
 
 
@@ -96,9 +97,7 @@ def test_a_follower_that_was_away_too_long_begins_where_the_leaders_log_does(tmp
             leader = client.node._partitions.get("t", 0)
             assert leader is not None
             leader.log.delete_records_before(Offset(13))
-            topic_id = client.node._quorum.image.topics["t"].id
-            change = PartitionChangeRecord(partition_id=0, topic_id=topic_id, replicas=[1, 2], isr=[1])
-            await client.node._quorum.submit(lambda image: Decision((change,), None))
+            await add_replica(client.node, "t", 1, 2)
             held = follower.held("t")
             await until(lambda: held.log.log_end_offset == 20)
             assert held.log.log_start_offset == 13
@@ -143,5 +142,43 @@ def test_a_topic_that_asks_for_flushes_is_flushed_before_the_leader_counts_on_it
             for at in range(3):
                 assert (await client.produce("t", batch(b"%d" % at))).error_code == 0
                 assert follower.held("t").log.recovery_point == at + 1
+
+    run(test)
+
+
+@pytest.mark.parametrize("side", ["follower", "leader"])
+def test_a_throttled_replica_is_held_back_until_the_limit_is_raised(tmp_path: Path, side: str) -> None:
+    async def test() -> None:
+        async with leader_and_follower(tmp_path) as (client, follower):
+            node, rate = client.node, f"{side}.replication.throttled.rate"
+            broker = "2" if side == "follower" else "1"
+            await configure(node, ResourceType.BROKER, broker, rate, "1")
+            await create_followed(node, "t", (1,), **{f"{side}_replication_throttled_replicas": f"0:{broker}"})
+            for _ in range(5):
+                await client.produce("t", batch(b"x" * 500_000))
+            await add_replica(node, "t", 1, 2)
+            held = follower.held("t")
+            throttles = node._throttles.leader if side == "leader" else follower.throttle
+            await until(lambda: held.log.log_end_offset > 0 and throttles.wait_s() > 0)
+            assert held.log.log_end_offset < 5
+            await configure(node, ResourceType.BROKER, broker, rate, str((1 << 63) - 1))
+            await until(lambda: held.log.log_end_offset == 5)
+
+    run(test)
+
+
+def test_a_replica_without_a_limit_is_not_held_back_beside_one_that_is(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with leader_and_follower(tmp_path) as (client, follower):
+            await configure(client.node, ResourceType.BROKER, "2", "follower.replication.throttled.rate", "1")
+            await create_followed(client.node, "slow", (1,), follower_replication_throttled_replicas="*")
+            await create_followed(client.node, "quick", (1, 2))
+            for _ in range(5):
+                await client.produce("slow", batch(b"x" * 500_000))
+            await add_replica(client.node, "slow", 1, 2)
+            await until(lambda: follower.throttle.wait_s() > 0)
+            for _ in range(5):
+                assert (await client.produce("quick", batch(b"v"))).error_code == 0
+            assert follower.held("slow").log.log_end_offset < 5
 
     run(test)

@@ -19,6 +19,7 @@ from ottla.broker.configuration import Configuration
 from ottla.broker.followed_partition import BACKOFF_S_MIN, NOT_ASKED, FollowedPartition
 from ottla.broker.repairs import Repairs
 from ottla.broker.replication_meters import ReplicationMeters
+from ottla.broker.replication_throttles import ReplicationThrottle
 from ottla.client import Address, Connection
 from ottla.config import BrokerSettings
 from ottla.metadata import Image
@@ -68,6 +69,7 @@ class Following:
     image: Callable[[], Image]
     repairs: Repairs
     meters: ReplicationMeters
+    throttle: ReplicationThrottle
     buffer: ReceiveBuffer
 
     @property
@@ -396,12 +398,21 @@ class Fetcher:
             self._following.meters.bytes_in += size
             if held.must_flush:
                 self._repair_later(followed)
-            else:
+            elif not held.throttled_as_follower or not self._throttled(followed, size):
                 self._session.want(followed.key)
         elif len(answer.records):
             self._back_off(followed)
         elif held.log.log_start_offset != followed.asked_start:
             self._session.want(followed.key)
+
+    def _throttled(self, followed: FollowedPartition, size: int) -> bool:
+        """Count what came of a partition with a limit; let it wait, and return True, where more may not come now."""
+        throttle = self._following.throttle
+        throttle.record(size)
+        wait_s = throttle.wait_s() if followed.lag > 0 else 0.0
+        if wait_s:
+            self._wait(followed, wait_s)
+        return wait_s > 0
 
     def _diverged(self, followed: FollowedPartition, epoch: int, end_offset: int) -> None:
         """Cut what the leader does not have; raises KafkaError where the disk fails."""
@@ -473,7 +484,7 @@ class Fetcher:
                 continue
             if followed.held.stores_truncation:
                 self._wait(followed, BACKOFF_S_MIN)
-            else:
+            elif not followed.held.throttled_as_follower or not self._throttled(followed, 0):
                 self._session.want(followed.key)
 
     def _wake_when_due(self) -> None:

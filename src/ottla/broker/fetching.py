@@ -188,6 +188,12 @@ def _fill_for_follower(
         _note_offsets(reading, partition)
         return
     _take(reading, partition, limits, log.log_end_offset, left=left, at_least_one=at_least_one)
+    if partition.throttled_as_leader and follower not in partition.replica.isr and reading.slice is not None:
+        throttle = context.services.throttles.leader
+        if throttle.wait_s() > 0:  # nothing now: the follower asks again
+            reading.slice = None
+        else:
+            throttle.record(reading.size)
     if limits.is_stale:
         reading.slice = None
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ottla.base import ErrorCode, KafkaError, Millis, NodeId, Offload, Offset, StorageError, TopicPartition, Uuid
 from ottla.broker.meters import TopicTraffic
+from ottla.broker.replication_throttles import is_throttled
 from ottla.broker.verification import Verification, Verifications, is_in_transaction
 from ottla.broker.waits import Waits
 from ottla.config import TopicSettings
@@ -52,6 +53,8 @@ class HostedPartition:
         "replica",
         "rules",
         "stores_truncation",
+        "throttled_as_follower",
+        "throttled_as_leader",
         "topic_id",
         "traffic",
         "verifications",
@@ -84,6 +87,9 @@ class HostedPartition:
         self.verifications = Verifications()
         self.verifies = True
         """False where `transaction.partition.verification.enable` says that batches begin transactions unasked."""
+        self.throttled_as_follower = False
+        self.throttled_as_leader = False
+        """Named in `leader.replication.throttled.replicas`: copies that are out of sync get it no faster than allowed."""
         self.stores_truncation = False
         """True from a truncation until the recovery points are stored: until then nothing may be appended."""
         self.being_cleaned = False
@@ -118,6 +124,9 @@ class HostedPartition:
         self.recompress_to = None if name == "producer" else _codec_of(name)
         level = getattr(settings, f"compression_{name}_level", None)
         self.compression_level = level
+        index, node_id = self.key.partition, self.replica.node_id
+        self.throttled_as_leader = is_throttled(settings.leader_replication_throttled_replicas, index, node_id)
+        self.throttled_as_follower = is_throttled(settings.follower_replication_throttled_replicas, index, node_id)
         if self.replica.settle():  # fewer copies may be enough now
             self.high_watermark_moved()
 

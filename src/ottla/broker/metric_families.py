@@ -98,6 +98,8 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
         "replicamanager_reassigningpartitions": "Led partitions whose replicas are being moved",
         "replicafetchermanager_maxlag": "Largest lag of a followed partition, in records below its leader's high watermark",
         "replicafetchermanager_failedpartitionscount": "Followed partitions that are not fetched until metadata changes",
+        "leaderreplication_byte_rate": "Bytes per second that are sent of replicas with a limit",
+        "followerreplication_byte_rate": "Bytes per second that are fetched of replicas with a limit",
         "replicafetchermanager_deadthreadcount": "Fetchers that have ended; always 0",
         "delayedoperationpurgatory_numdelayedoperations": "Produce and Fetch requests that wait",
         "fetchsessioncache_numincrementalfetchsessions": "Fetch sessions",

@@ -34,6 +34,7 @@ from ottla.broker.quorum import Quorum, QuorumNetwork, QuorumSettings
 from ottla.broker.quorum_registration import leave, register, unfence
 from ottla.broker.quotas import Quotas
 from ottla.broker.replication import Replication
+from ottla.broker.replication_throttles import ReplicationThrottles
 from ottla.broker.router import Router
 from ottla.broker.services import Services
 from ottla.broker.storage import Storage
@@ -159,6 +160,7 @@ class Node:
         node_id = self.config.node_id
         configuration = self._configuration = Configuration(self.config)
         waits = self._waits = Waits(loop)
+        self._throttles = ReplicationThrottles(loop, configuration)
         self._tenure = Tenure(loop, lambda: configuration.broker.settings.broker_session_timeout_ms / 1000)
         self._partitions = Partitions(
             node_id,
@@ -249,6 +251,7 @@ class Node:
             configuration=self._configuration,
             image=lambda: quorum.image,
             listener=self.config.inter_broker_listener_name,
+            throttle=self._throttles.follower,
             network=self._network,
             clock=self._clock,
             offload=self._offload,
@@ -306,6 +309,7 @@ class Node:
             isr=self._make_isr(metrics),
             storage=self._storage,
             waits=self._waits,
+            throttles=self._throttles,
             groups=self._groups,
             transactions=self._transactions,
             sessions=FetchSessionCache(settings.max_incremental_fetch_session_cache_slots, self._rng),
@@ -378,6 +382,8 @@ class Node:
         metrics.gauge("FetchSessionCache.NumIncrementalFetchPartitionsCached", lambda: services.sessions.partitions)
         self._housekeeping.cleaner.name_gauges(metrics)
         self._replication.name_gauges(metrics)
+        metrics.gauge("LeaderReplication.byte-rate", self._throttles.leader.bytes_per_second)
+        metrics.gauge("FollowerReplication.byte-rate", self._throttles.follower.bytes_per_second)
 
     async def _register(self) -> None:
         """Tell the quorum where this broker is reached, and that it may be given leaderships."""

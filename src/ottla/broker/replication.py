@@ -21,6 +21,7 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.peers import Peers
 from ottla.broker.repairs import Repairs
 from ottla.broker.replication_meters import ReplicationMeters
+from ottla.broker.replication_throttles import ReplicationThrottle
 from ottla.broker.storage import Storage
 from ottla.metadata import Delta, Image, Topic
 from ottla.net import Network, ReceiveBuffer
@@ -43,6 +44,7 @@ class Replication:
         configuration: Configuration,
         image: Callable[[], Image],
         listener: str,
+        throttle: ReplicationThrottle,
         network: Network,
         clock: Clock,
         offload: Offload,
@@ -66,6 +68,7 @@ class Replication:
             image=image,
             repairs=repairs,
             meters=self.meters,
+            throttle=throttle,
             buffer=ReceiveBuffer(),
         )
         self._fetchers: dict[tuple[NodeId, int], Fetcher] = {}

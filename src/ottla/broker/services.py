@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.broker.partitions import Partitions
     from ottla.broker.quorum import Quorum
     from ottla.broker.quotas import Quotas
+    from ottla.broker.replication_throttles import ReplicationThrottles
     from ottla.broker.storage import Storage
     from ottla.broker.transaction_coordinator import TransactionCoordinator
     from ottla.broker.waits import Waits
@@ -43,6 +44,7 @@ class Services:
     isr: IsrKeeper
     storage: Storage
     waits: Waits
+    throttles: ReplicationThrottles
     sessions: FetchSessionCache
     groups: GroupCoordinator
     transactions: TransactionCoordinator
