@@ -12,7 +12,7 @@ from ottla.base import ErrorCode, KafkaError, NodeId, Offset, StorageError
 from ottla.broker.handler import Operation, RequestContext, Resource
 from ottla.broker.hosted_partition import HostedPartition
 from ottla.log import LogSlice
-from ottla.replica import FetchedPartition, SessionKey
+from ottla.replica import FetchedPartition, SessionKey, nearest_follower
 
 __all__ = ["FetchLimits", "Reading", "note_follower", "read_all"]
 
@@ -39,7 +39,7 @@ class FetchLimits:
     reads_followers: bool = False
     """True where a consumer may be answered by a follower (KIP-392)."""
     rack: str = ""
-    """The consumer's rack, where somebody may want to know it."""
+    """The consumer's rack, where consumers are sent to a replica in theirs (KIP-392)."""
     has_hard_limit: bool = False
     """True where a first batch larger than the limits is not sent either (Fetch 2 and older)."""
 
@@ -226,6 +226,12 @@ def _fill_for_consumer(
     _note_offsets(reading, partition)
     if limits.isolation_level == READ_COMMITTED:
         upper_bound = Offset(reading.last_stable_offset)
+    if (
+        limits.rack
+        and partition.replica.has_followers
+        and _is_nearer_elsewhere(context, reading, partition, limits.rack)
+    ):
+        return
     if wanted.last_fetched_epoch >= 0 and _has_diverged(reading, partition):
         return
     _take(reading, partition, limits, upper_bound, left=left, at_least_one=at_least_one)
@@ -234,6 +240,21 @@ def _fill_for_consumer(
         reading.aborted_transactions = [
             (each.producer_id, each.first_offset) for each in log.aborted_transactions(wanted.fetch_offset, upper_bound)
         ]
+
+
+def _is_nearer_elsewhere(context: RequestContext, reading: Reading, partition: HostedPartition, rack: str) -> bool:
+    """Note a follower in the consumer's rack that it should read from instead, where there is one."""
+    listener, replica = context.connected.listener, partition.replica
+    racks = {
+        broker.id: broker.rack
+        for broker in map(context.services.quorum.image.brokers.get, replica.replicas)
+        if broker is not None and not broker.fenced and broker.endpoint(listener) is not None
+    }
+    offset = Offset(reading.wanted.fetch_offset)
+    found = nearest_follower(rack, racks, replica.node_id, replica.copies_in_sync(), offset=offset)
+    if found is not None:
+        reading.preferred_replica = found
+    return found is not None
 
 
 def _note_offsets(reading: Reading, partition: HostedPartition) -> None:

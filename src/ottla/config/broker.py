@@ -37,6 +37,11 @@ _ALONE = (
 
 _FOLDERS = ("log.dirs", "log.dir", "metadata.log.dir")
 
+REPLICA_SELECTORS = tuple(
+    f"org.apache.kafka.common.replica.{name}" for name in ("LeaderSelector", "RackAwareReplicaSelector")
+)
+"""Kafka's own answers to the question which replica a consumer reads from (KIP-392), by their names there."""
+
 _PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Keys under these belong to plugins, which name them as they like."""
 
@@ -211,6 +216,9 @@ class BrokerConfig:
         ):
             if milliseconds == 0:
                 raise ConfigError(f"{text}.ms", 0, "must be unlimited (-1) or, equal or greater than 1")
+        if settings.replica_selector_class not in (None, "", *REPLICA_SELECTORS):
+            allowed = f"must be one of {', '.join(REPLICA_SELECTORS)}"
+            raise ConfigError("replica.selector.class", settings.replica_selector_class, allowed)
         if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
             raise ConfigError(
                 "replica.fetch.wait.max.ms",

@@ -8,6 +8,7 @@ is an argument.
 
 from ottla.replica.follower_session import FollowedKey, FollowerSession, SessionRequest
 from ottla.replica.replica import NO_BROKER_EPOCH, NO_EPOCH, CopyView, IsrProposal, Replica, Role
+from ottla.replica.selection import nearest_follower
 from ottla.replica.sessions import FetchedPartition, FetchSession, FetchSessionCache, SessionKey, next_session_epoch
 from ottla.replica.waits import DeadlineQueue, KeyedWaits, Wait
 
@@ -28,5 +29,6 @@ __all__ = [
     "SessionKey",
     "SessionRequest",
     "Wait",
+    "nearest_follower",
     "next_session_epoch",
 ]

@@ -204,9 +204,12 @@ class Replica:
         return counted >= min(min_insync_replicas, len(self.replicas))
 
     def confirmed_s(self) -> float:
-        """Return since when some copy in sync has not fetched: until then, each knew of no leader but this one."""
+        """Return since when some copy in sync has not fetched: until then, each knew of no leader but this one.
+
+        Who is in sync alone cannot be confirmed: while that is too few, eligible replicas may lead instead (KIP-966).
+        """
         fetched = [copy.fetched_s for node, copy in self._copies.items() if node in self.isr]
-        return min(fetched, default=float("inf"))
+        return min(fetched, default=NEVER if self.min_insync_replicas > 1 else float("inf"))
 
     def follows(self, node: NodeId) -> bool:
         """Return whether a broker is a replica of this partition other than this one."""

@@ -29,4 +29,5 @@ HANDLER = Handler(
     versions=(0, 1),
     needs=Needs(Operation.ALTER, Resource.CLUSTER),
     handle=alter_partition_reassignments,
+    forwards=True,
 )

@@ -48,4 +48,5 @@ HANDLER = Handler(
     needs=Needs(Operation.ALTER, Resource.CLUSTER),
     handle=elect_leaders,
     error_response=refuse,
+    forwards=True,
 )

@@ -25,6 +25,7 @@ __all__ = ["HANDLER"]
 
 FOLLOWERS_FROM = 11
 """The first version whose consumers follow a leader's word to read from another replica (KIP-392)."""
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 TOPIC_IDS_FROM = 13
 HIGH_WATERMARK_UNKNOWN = (1 << 63) - 1
 """What a follower that does not tell its high watermark has in that field's place (KIP-1166)."""
@@ -50,7 +51,7 @@ class _Fetch:
             isolation_level=request.isolation_level,
             replica_id=replica_id,
             reads_followers=context.api_version >= FOLLOWERS_FROM,
-            rack=request.rack_id,
+            rack=_rack(context, request) if request.rack_id else "",
         )
         if replica_id >= 0:
             note_follower(context, self.limits, request.replica_epoch)
@@ -132,6 +133,12 @@ def _bytes_max(context: RequestContext, request: Fetch) -> int:
     max_bytes = min(request.max_bytes, services.configuration.broker.settings.fetch_max_bytes)
     granted = None if services.quotas is None else services.quotas.fetch_bytes_max(context)
     return max_bytes if granted is None else min(max_bytes, granted)
+
+
+def _rack(context: RequestContext, request: Fetch) -> str:
+    """Return a consumer's rack where this broker sends consumers to replicas in theirs."""
+    selects = context.services.configuration.broker.settings.replica_selector_class == RACK_AWARE
+    return request.rack_id if selects and context.api_version >= FOLLOWERS_FROM else ""
 
 
 def fetch(context: RequestContext, request: Fetch) -> Any:

@@ -34,6 +34,8 @@ FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST
 """The first version that may ask for a special timestamp."""
 LEADER_EPOCH_FROM = 4
 """The first version whose answer tells the leader epoch."""
+OFFSET_NOT_AVAILABLE_FROM = 5
+"""The first version that knows OFFSET_NOT_AVAILABLE (KIP-207)."""
 CONSUMER = -1
 READ_COMMITTED = 1
 UNKNOWN = (-1, -1, -1)
@@ -86,7 +88,11 @@ async def _find(
     """Return (timestamp, offset, leader epoch) of what was asked for; the first is -1 for the ends of the log."""
     log = partition.log
     end = _readable_end(request, partition)
+    # Until the high watermark has reached this epoch's start, earlier leaders may have told higher offsets than it.
+    is_behind = request.replica_id == CONSUMER and not partition.replica.is_settled
     if timestamp == LATEST:
+        if is_behind:
+            raise _not_available(context)
         return -1, end, partition.replica.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
         start = log.log_start_offset
@@ -101,8 +107,16 @@ async def _find(
     else:
         found = await offload.thread(log.offset_for_timestamp, timestamp)
     if found is None or found.offset >= end:
+        if is_behind:
+            raise _not_available(context)
         return UNKNOWN
     return found.timestamp, found.offset, found.leader_epoch
+
+
+def _not_available(context: RequestContext) -> KafkaError:
+    """Return what asks a client to come again soon; older ones know another word for it (KIP-207)."""
+    knows = context.api_version >= OFFSET_NOT_AVAILABLE_FROM
+    return KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if knows else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _readable_end(request: ListOffsetsRequest, partition: HostedPartition) -> int:

@@ -27,4 +27,5 @@ HANDLER = Handler(
     versions=(0, 0),
     needs=Needs(Operation.DESCRIBE, Resource.CLUSTER),
     handle=list_partition_reassignments,
+    forwards=True,
 )
