@@ -9,7 +9,7 @@ ONLY ?=
 FILE ?=
 KEEP ?=
 
-.PHONY: help install demo test check format generate bench compat sim soak chaos peer constraints clean
+.PHONY: help install demo test check format generate bench compat sim mutations soak chaos peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ compat: .venv/.installed  ## clients and tools that nobody here wrote (ONLY=name
 
 sim: .venv/.installed  ## deterministic simulation of brokers, quorums and clusters (SEED=cluster:17, SECONDS=n)
 	@$(PY) -m tests.sim $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"
+
+mutations: .venv/.installed  ## the code broken on purpose: in how many worlds the simulation finds it (takes long)
+	@$(PY) -m tests.sim.mutations
 
 soak: .venv/.installed  ## everything at once on one broker, every record accounted for (SECONDS=n)
 	@$(PY) -m tests.soak --seconds "$(SECONDS)" $(if $(SEED),--seed "$(SEED)")

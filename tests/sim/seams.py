@@ -39,8 +39,9 @@ class SimOffload:
     What goes to a process must be picklable, arguments and result, as it must in the real world.
     """
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, *, seconds_max: float = OFFLOAD_SECONDS_MAX) -> None:
         self._rng = rng
+        self._seconds_max = seconds_max
 
     async def thread(self, call: Callable[..., T], /, *args: object) -> T:
         """Run a call as if on a thread."""
@@ -70,7 +71,7 @@ class SimOffload:
         return await self.process(call, *args)
 
     async def _pass_time(self) -> None:
-        await asyncio.sleep(OFFLOAD_SECONDS_MAX * self._rng.random())
+        await asyncio.sleep(self._seconds_max * self._rng.random())
 
 
 def _sent(what: Any) -> Any:

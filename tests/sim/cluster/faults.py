@@ -34,20 +34,22 @@ class Faults:
         self._fragile: Host | None = None
         """The broker whose data disk has forgotten something, until everything is in sync again."""
         self._due: list[tuple[float, Callable[[], None]]] = []
+        self.count = 2 + self.rng.randrange(FAULTS_MAX - 1)
+        self.kinds: tuple[Callable[[], Awaitable[None] | None], ...] = (
+            *(self._killed, self._killed, self._killed_in_a_write, self._leader_killed, self._leader_killed),
+            *(self._stopped, self._paused, self._paused, self._leader_paused),
+            *(self._isolated, self._isolated, self._leader_isolated, self._one_way, self._bridged, self._reset),
+            *(self._power_lost, self._power_lost, self.all_metadata_lost, self._clock_jumps, self._disk_fails),
+            *(self._disk_full, self._all_killed),
+        )
+        """What may happen, the likely several times."""
 
     # ---------------------------------------------------------------- a course of faults
 
     async def befall(self, tasks: list[asyncio.Task[None]]) -> None:
         """Several faults with pauses between, some of which are shorter than what the fault takes."""
-        for _ in range(2 + self.rng.randrange(FAULTS_MAX - 1)):
-            kinds: tuple[Callable[[], Awaitable[None] | None], ...] = (
-                *(self._killed, self._killed, self._killed_in_a_write, self._leader_killed, self._leader_killed),
-                *(self._stopped, self._paused, self._paused, self._leader_paused),
-                *(self._isolated, self._isolated, self._leader_isolated, self._one_way, self._bridged, self._reset),
-                *(self._power_lost, self._power_lost, self._all_metadata_lost, self._clock_jumps, self._disk_fails),
-                *(self._disk_full, self._all_killed),
-            )
-            kind = self.rng.choice(kinds)
+        for _ in range(self.count):
+            kind = self.rng.choice(self.kinds)
             name = kind.__name__.strip("_").replace("_", " ")
             self.world.trace.note(f"{self.world.loop.time():.6f} fault {name}")
             result = kind()
@@ -274,7 +276,7 @@ class Faults:
         host.lose_power(data=data, metadata=True)
         self._later(0.2 + self._down_s(), lambda: self._up(host))
 
-    def _all_metadata_lost(self) -> None:
+    def all_metadata_lost(self) -> None:
         """Every host's power at once, where the data disks have a battery."""
         if self._fragile is not None:
             return

@@ -44,6 +44,7 @@ class Host:
         fabric: Fabric,
         trace: Trace,
         watch: Callable[[Host, Node], None],
+        offload_s: float = 0.004,
     ) -> None:
         self.node_id = node_id
         self.roles = roles
@@ -66,6 +67,7 @@ class Host:
         self._fabric = fabric
         self._trace = trace
         self._watch = watch
+        self._offload_s = offload_s
 
     @property
     def is_alive(self) -> bool:
@@ -111,7 +113,12 @@ class Host:
         )
         self.disk_failed = self.storage.room_bytes < ROOMY_BYTES
         self.node = node = Node(
-            self.config, disk=disk, network=self.network, clock=self.clock, rng=rng, offload=SimOffload(rng)
+            self.config,
+            disk=disk,
+            network=self.network,
+            clock=self.clock,
+            rng=rng,
+            offload=SimOffload(rng, seconds_max=self._offload_s),
         )
         process.at_death.append(self._died)
         await process.run(self._start(node))

@@ -31,8 +31,13 @@ class QuorumWorld(ClusterWorld):
     def __init__(self, seed: int, **options: Any) -> None:
         options.setdefault("shape", None)
         super().__init__(seed, **options)
+        self.faults.count += 3
+        self.faults.kinds += (self.faults.all_metadata_lost,) * 5
         self.answered = -1
         """The highest ticket that anyone was given."""
+
+    def _draw_offload_s(self) -> float:
+        return self.rng.choice((0.004, 0.03, 0.08))
 
     def _draw_shape(self) -> Shape:
         return self.rng.choice(SHAPES)
@@ -50,7 +55,7 @@ class QuorumWorld(ClusterWorld):
     async def _ask(self, name: str, stop: asyncio.Event) -> None:
         rng = self.clients.rng
         while not stop.is_set():
-            await asyncio.sleep(0.1 * rng.random())
+            await asyncio.sleep(0.06 * rng.random())
             leading = [host for host in self.hosts.values() if _may_lead(host)]
             if not leading:
                 continue

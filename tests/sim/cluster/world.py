@@ -137,6 +137,10 @@ class ClusterWorld:
             self.inspection.newest,
         )
 
+    def _draw_offload_s(self) -> float:
+        """How long a host's disk may take for an fsync or a cold read."""
+        return self.rng.choice((0.004, 0.004, 0.03))
+
     def _draw_shape(self) -> Shape:
         return self.rng.choice(SHAPES)
 
@@ -164,6 +168,7 @@ class ClusterWorld:
             fabric=self.fabric,
             trace=self.trace,
             watch=lambda host, node: self.inspection.watch(host, node),
+            offload_s=self._draw_offload_s(),
         )
 
     async def _dial(self, name: str, host: str, port: int) -> Connection:

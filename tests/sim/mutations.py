@@ -1,0 +1,196 @@
+"""The code broken on purpose, in known ways: the simulation must find each. `make mutations` says in how many seeds.
+
+Each mutation changes production code in this process only, by putting another function in a function's place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.base import Offset
+from ottla.broker.quorum import Quorum
+from ottla.broker.quorum_log import MetadataLog
+from ottla.raft import elections
+from ottla.raft.core import Core
+from ottla.raft.messages import Vote
+from ottla.raft.roles import Follower, Leader
+from tests.sim.kinds import run_world
+
+__all__ = ["MUTATIONS", "Mutation", "Surgeon", "found_in", "main"]
+
+SEEDS = 20
+"""Worlds that each mutation is looked for in."""
+FIRST = 5_000
+
+
+class Surgeon:
+    """Puts other functions in the place of production's, and takes them out again."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def put(self, owner: Any, name: str, new: Any) -> None:
+        """Replace an attribute of a class or module; of a module, in every module that has imported it by name too."""
+        old = owner.__dict__[name]
+        places = [owner]
+        if not isinstance(owner, type):
+            modules = [module for key, module in sys.modules.items() if key.startswith("ottla.")]
+            places = [module for module in modules if module.__dict__.get(name) is old]
+        for place in places:
+            setattr(place, name, new)
+            self._undo.append(lambda place=place: setattr(place, name, old))  # type: ignore[misc]
+
+    def heal(self) -> None:
+        """Undo everything."""
+        for undo in reversed(self._undo):
+            undo()
+        self._undo.clear()
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One way to be wrong."""
+
+    name: str
+    sentence: str
+    kind: str
+    """Worlds of this kind must find it."""
+    operate: Callable[[Surgeon], None]
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Be wrong for a while."""
+        surgeon = Surgeon()
+        try:
+            self.operate(surgeon)
+            yield
+        finally:
+            surgeon.heal()
+
+
+MUTATIONS: dict[str, Mutation] = {}
+
+
+def mutation(name: str, sentence: str, kind: str) -> Callable[[Callable[[Surgeon], None]], Callable[[Surgeon], None]]:
+    """Register a function as a mutation."""
+
+    def register(operate: Callable[[Surgeon], None]) -> Callable[[Surgeon], None]:
+        MUTATIONS[name] = Mutation(name, sentence, kind, operate)
+        return operate
+
+    return register
+
+
+# -- the quorum
+
+
+@mutation("vote twice", "A voter forgets in one epoch that it has voted for another.", "quorum")
+def _vote_twice(surgeon: Surgeon) -> None:
+    def would_vote(core: Core, vote: Vote) -> bool:
+        up_to_date = (vote.last_epoch, vote.end_offset) >= (core.log.last_epoch, core.log.end_offset)
+        if vote.pre_vote:
+            return up_to_date and not isinstance(core.role, Leader | Follower)
+        return up_to_date and not isinstance(core.role, Leader)
+
+    surgeon.put(elections, "would_vote", would_vote)
+
+
+@mutation(
+    "forget the vote in a crash", "The election state is not written, so that a restart may vote again.", "quorum"
+)
+def _forget_vote(surgeon: Surgeon) -> None:
+    surgeon.put(MetadataLog, "write_election", lambda self, state, kraft_version, voters: None)
+
+
+@mutation("count what is not durable", "A follower asks for more before what it has taken in is on the disk.", "quorum")
+def _count_unflushed(surgeon: Surgeon) -> None:
+    surgeon.put(Core, "all_flushed", property(lambda self: True))
+
+
+@mutation("elect a shorter log", "A vote is granted whatever the candidate's log lacks.", "quorum")
+def _elect_shorter(surgeon: Surgeon) -> None:
+    original = elections.would_vote
+
+    def would_vote(core: Core, vote: Vote) -> bool:
+        longest = Vote(vote.epoch, vote.candidate, core.log.last_epoch, core.log.end_offset, vote.pre_vote)
+        return original(core, longest)
+
+    surgeon.put(elections, "would_vote", would_vote)
+
+
+@mutation("answer before the commit", "A decision is answered when it is appended, not when it is committed.", "quorum")
+def _answer_early(surgeon: Surgeon) -> None:
+    async def submit(self: Quorum, decision: Any, *, timeout_ms: int | None = None) -> Any:
+        await self._settled()
+        if not self.is_leader or self._failed is not None or self._stopped:
+            return await original(self, decision, timeout_ms=timeout_ms)
+        decided = decision(self._latest)
+        self._propose(decided.records)
+        self._pump()
+        return decided.response
+
+    original = Quorum.submit
+    surgeon.put(Quorum, "submit", submit)
+
+
+@mutation("apply before the commit", "A follower shows the image of records that are not committed.", "quorum")
+def _apply_early(surgeon: Surgeon) -> None:
+    original = Quorum._perform
+
+    def perform(self: Quorum, ready: Any) -> None:
+        original(self, ready)
+        if ready.appends and not self.is_leader and self._failed is None:
+            self._commit(Offset(self._raft.log.end_offset))
+
+    surgeon.put(Quorum, "_perform", perform)
+
+
+# -- looking for them
+
+
+def found_in(mutation: Mutation, seeds: range, *, enough: int | None = None) -> tuple[int, int, str]:
+    """Return in how many of how many worlds a mutation was found, and the first finding."""
+    found, tried, first = 0, 0, ""
+    with mutation.applied():
+        for seed in seeds:
+            tried += 1
+            outcome = run_world(f"{mutation.kind}:{seed}")
+            if outcome.error:
+                found += 1
+                first = first or outcome.error.strip().splitlines()[-1][:160]
+            if enough is not None and found >= enough:
+                break
+    return found, tried, first
+
+
+def main() -> int:
+    """Look for every mutation; returns 1 where one was not found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.mutations", description=__doc__)
+    parser.add_argument("names", nargs="*", help="these only")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="worlds for each")
+    parser.add_argument("--first", type=int, default=FIRST)
+    given = parser.parse_args()
+    asyncio.set_event_loop(None)
+    missed = []
+    for name, each in MUTATIONS.items():
+        if given.names and name not in given.names:
+            continue
+        began = time.monotonic()
+        found, tried, first = found_in(each, range(given.first, given.first + given.seeds))
+        print(f"{name}: found in {found} of {tried} worlds, {time.monotonic() - began:.0f} s. {each.sentence}")
+        print(f"    {first}", flush=True)
+        if not found:
+            missed.append(name)
+    print(f"{len(MUTATIONS) - len(missed)} found, {len(missed)} missed" + (f": {', '.join(missed)}" if missed else ""))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
