@@ -220,6 +220,7 @@ class Node:
                 cluster_id=self._storage.cluster_id,
                 endpoints=lambda: tuple(self._controller_endpoints()),
                 bootstrap=_bootstrap(config),
+                joins=config.settings.controller_quorum_auto_join_enable,
             ),
             on_failure=self._disk_failed,
         )

@@ -33,6 +33,7 @@ from ottla.broker.handler import Deferred
 from ottla.broker.quorum_images import Images
 from ottla.broker.quorum_leadership import LeadershipListener, QuorumLeadership
 from ottla.broker.quorum_log import MetadataLog
+from ottla.broker.quorum_membership import Membership
 from ottla.broker.quorum_rpc import Asked
 from ottla.broker.quorum_settings import QuorumSettings, QuorumStatus
 from ottla.broker.quorum_snapshot import encode_records
@@ -60,6 +61,7 @@ from ottla.raft import (
     Ready,
     ReplicaKey,
     SnapshotId,
+    VoterEndpoint,
     VoterHistory,
     VoterSet,
 )
@@ -90,6 +92,8 @@ class QuorumNetwork:
     cluster_id: str
     endpoints: Callable[[], tuple[Endpoint, ...]] = tuple
     bootstrap: tuple[Address, ...] = ()
+    joins: bool = False
+    """True where this controller may make itself a voter (`controller.quorum.auto.join.enable`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +139,13 @@ class Quorum:
         self._leadership = QuorumLeadership()
         self._network = network
         self._transport = None if network is None else self._make_transport(network)
+        self._membership = None if network is None else self._make_membership(network)
         self._leader_watermark: Offset | None = None
         self._images = Images(lambda batches: self._log.decode_records(batches))
         self._waiters: deque[_Waiter] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._persisting: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._flushing = self._snapshotting = False
         self._timer: asyncio.TimerHandle | None = None
         self._failed: StorageError | None = None
@@ -184,6 +190,8 @@ class Quorum:
                 "this version runs a quorum of one voter, its own node",
             )
         self._tick()
+        if self._membership is not None:
+            self._keeping = self._loop.create_task(self._membership.keep())
         if voters.latest.ids == (self.key.id,) and voters.latest.has(self.key):
             await self._open_cluster()
 
@@ -227,8 +235,7 @@ class Quorum:
     async def stop(self) -> None:
         """Finish the commits in flight, resign, and close the log cleanly."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._quiet()
         if self._failed is None and len(self._raft.voters) > 1:
             self._raft.resign(self._now())
             self._pump()
@@ -243,12 +250,18 @@ class Quorum:
     def abandon(self) -> None:
         """Stop as a crash would: the node could not start."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._quiet()
         for task in self._tasks:
             task.cancel()
         if self._transport is not None:
             self._transport.abandon()
+
+    def _quiet(self) -> None:
+        """Do nothing any more of itself."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._keeping is not None:
+            self._keeping.cancel()
 
     @property
     def image(self) -> Image:
@@ -293,25 +306,35 @@ class Quorum:
         Nor may anybody after REQUEST_TIMED_OUT, which says that the commit took longer than `timeout_ms`.
         """
         await self._settled()
-        if self._failed is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failed))
-        if not self._raft.is_leader or self._stopped:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self.key.id} does not lead the metadata quorum")
+        self._check_decides()
         if len(self._waiters) >= IN_FLIGHT_MAX:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many metadata changes wait for their commit")
         decided = decision(self._images.latest)
         for start in range(0, len(decided.records), BATCH_RECORDS_MAX):
             self._propose(decided.records[start : start + BATCH_RECORDS_MAX])
         if self._images.latest.offset >= self._raft.high_watermark:
-            future: asyncio.Future[None] = self._loop.create_future()
-            self._waiters.append(_Waiter(self._images.latest.offset, self._raft.epoch, future))
-            self._pump()
-            try:
-                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                    await future
-            except TimeoutError:
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.") from None
+            await self._answered(self._images.latest.offset, timeout_ms)
         return decided.response
+
+    def _check_decides(self) -> None:
+        if self._failed is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failed))
+        if not self._raft.is_leader or self._stopped:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self.key.id} does not lead the metadata quorum")
+
+    async def _answered(self, offset: Offset, timeout_ms: int | None, *, waits: bool = True) -> None:
+        """Perform what was appended, and return once everything up to this offset is committed."""
+        if not waits:
+            self._pump()
+            return
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(_Waiter(offset, self._raft.epoch, future))
+        self._pump()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await future
+        except TimeoutError:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.") from None
 
     def subscribe_leadership(self, listener: LeadershipListener) -> None:
         """Call this listener whenever the quorum's leader changes; at once where one is known."""
@@ -370,6 +393,26 @@ class Quorum:
         if self._transport is not None:
             self._transport.learn(node_id, host, port)
 
+    async def change_voters(
+        self, change: Callable[[VoterSet], VoterSet], *, timeout_ms: int, until_committed: bool = True
+    ) -> None:
+        """Append a changed voter set, and return once it is committed by the new one."""
+        await self._settled()
+        self._check_decides()
+        offset = self._raft.propose_voters(change(self._raft.voters), self._now())
+        await self._answered(offset, timeout_ms if until_committed else None, waits=until_committed)
+
+    async def record_voters(self, voters: VoterSet, level: int) -> None:
+        """Append a higher `kraft.version` and with it the voters, and return once both are committed."""
+        await self._settled()
+        self._check_decides()
+        offset = self._raft.propose_kraft_version(level, voters, self._now())
+        await self._answered(offset, None)
+
+    def now_ms(self) -> Millis:
+        """Return the time on the clock of the quorum, which never goes back."""
+        return self._now()
+
     def receive(self, envelope: Envelope) -> None:
         """Take in a message from another voter or an observer."""
         if self._stopped or self._failed is not None:
@@ -395,6 +438,24 @@ class Quorum:
             bootstrap=self._bootstrap(),
             request_timeout_ms=self._settings.raft.request_timeout_ms,
         )
+
+    def _make_membership(self, network: QuorumNetwork) -> Membership:
+        assert self._transport is not None
+        return Membership(
+            self,
+            request=self._transport.request,
+            versions_of=self._transport.kraft_versions,
+            endpoints=lambda: tuple(VoterEndpoint(each.name, each.host, each.port) for each in network.endpoints()),
+            period_ms=self._settings.raft.fetch_timeout_ms,
+            joins=network.joins,
+        )
+
+    @property
+    def membership(self) -> Membership:
+        """Changes of the voters."""
+        if self._membership is None:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "this quorum has no network")
+        return self._membership
 
     def _bootstrap(self) -> dict[NodeId, Address]:
         addresses = () if self._network is None else self._network.bootstrap

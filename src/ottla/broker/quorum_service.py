@@ -13,6 +13,7 @@ from ottla.metadata import Endpoint
 __all__ = [
     "asked_partition",
     "check_cluster",
+    "check_leads",
     "epoch_error",
     "is_own_key",
     "leader_and_epoch",
@@ -49,6 +50,12 @@ def is_own_key(context: RequestContext, voter_id: int, directory_id: bytes) -> b
     if voter_id >= 0 and voter_id != key.id:
         return False
     return directory_id == ZERO_UUID or key.directory_id == ZERO_UUID or directory_id == key.directory_id
+
+
+def check_leads(context: RequestContext) -> None:
+    """Raise NOT_LEADER_OR_FOLLOWER where this node does not lead the quorum."""
+    if not context.services.quorum.is_leader:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def leader_and_epoch(context: RequestContext) -> tuple[int, LeaderEpoch]:

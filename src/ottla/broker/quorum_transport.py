@@ -11,7 +11,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from ottla import __version__
 from ottla.base import ErrorCode, KafkaError, NodeId
 from ottla.broker.handler import Deferred
 from ottla.broker.quorum_rpc import Asked, Refused, api_of, lowest_version, reply_of, request_of
@@ -27,6 +29,8 @@ from ottla.raft import (
     Vote,
     VoteReply,
 )
+from ottla.wire import ApiKey
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 
 __all__ = ["QuorumTransport"]
 
@@ -159,6 +163,24 @@ class QuorumTransport:
             peer.unreachable = True
         self.disconnected(to)
 
+    async def request(self, to: NodeId, message: Any) -> Any:
+        """Ask a peer anything, and return its answer; raises KafkaError."""
+        connection = await self._connected(self._peers.setdefault(to, _Peer()), to)
+        version = connection.version_for(message.API_KEY)
+        return await connection.request(message, version, timeout_s=self.request_timeout_ms / 1000)
+
+    async def kraft_versions(self, address: Address) -> tuple[int, int]:
+        """Return the `kraft.version` levels that the controller at an address understands; raises KafkaError."""
+        connection = await self._open_connection(address)
+        try:
+            request = ApiVersionsRequest(client_software_name="ottla", client_software_version="ottla")
+            version = connection.version_for(ApiKey.API_VERSIONS)
+            answer = await connection.request(request, version, timeout_s=self.request_timeout_ms / 1000)
+        finally:
+            connection.close()
+        found = [each for each in answer.supported_features if each.name == "kraft.version"]
+        return (found[0].min_version, found[0].max_version) if found else (0, 0)
+
     # Connections
 
     async def _connected(self, peer: _Peer, to: NodeId) -> Connection:
@@ -178,13 +200,7 @@ class QuorumTransport:
 
     async def _dial(self, peer: _Peer, address: Address) -> Connection:
         try:
-            connection = await Connection.open(
-                self.network,
-                address,
-                client_id=f"raft-client-{self.asked().node_id}",
-                software_version="ottla",
-                timeout_s=self.request_timeout_ms / 1000,
-            )
+            connection = await self._open_connection(address)
         finally:
             peer.opening = None
         peer.connection = connection
@@ -192,6 +208,15 @@ class QuorumTransport:
         if self._closed:
             connection.close()
         return connection
+
+    async def _open_connection(self, address: Address) -> Connection:
+        return await Connection.open(
+            self.network,
+            address,
+            client_id=f"raft-client-{self.asked().node_id}",
+            software_version=__version__,
+            timeout_s=self.request_timeout_ms / 1000,
+        )
 
     def address_of(self, node_id: NodeId) -> Address | None:
         """Return where a node's controller listener is reached: as the voters say, as answers said, or as configured."""

@@ -29,9 +29,11 @@ def _end_offset(leader: Leader, node_id: NodeId) -> int:
     return -1 if progress is None or progress.end_offset is None else progress.end_offset
 
 
-def _heard_at(leader: Leader, node_id: NodeId) -> int:
-    progress = leader.progress.get(node_id)
-    return leader.since if progress is None or progress.heard_at is None else progress.heard_at
+def _heard_at(leader: Leader, voter: Voter) -> int:
+    progress = leader.progress.get(voter.key.id)
+    if progress is None or progress.heard_at is None or not _is(leader, voter):
+        return leader.since
+    return progress.heard_at
 
 
 def quorum_deadline(leader: Leader, voters: VoterSet, own_id: NodeId, timeout_ms: int) -> int | None:
@@ -39,7 +41,8 @@ def quorum_deadline(leader: Leader, voters: VoterSet, own_id: NodeId, timeout_ms
     needed = voters.majority - (own_id in voters.ids)
     if needed <= 0:
         return None
-    heard = sorted((_heard_at(leader, each) for each in voters.others(own_id)), reverse=True)
+    others = [each for each in voters if each.key.id != own_id]
+    heard = sorted((_heard_at(leader, each) for each in others), reverse=True)
     return heard[needed - 1] + timeout_ms
 
 

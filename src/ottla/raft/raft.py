@@ -12,7 +12,7 @@ from immutables import Map
 
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId, Offset, Rng
 from ottla.raft import elections, following, leading, progress
-from ottla.raft.control import VoterHistory, control_batch, record_batch, voters_change
+from ottla.raft.control import VoterHistory, control_batch, kraft_version_change, record_batch, voters_change
 from ottla.raft.core import Core, RaftConfig
 from ottla.raft.election_state import ElectionState
 from ottla.raft.log_view import LogView, SnapshotId
@@ -239,6 +239,19 @@ class Raft:
         core.history = core.history.changed(offset, voters=voters)
         leading.append(core, batch, 1, control=True, now=now)
         return offset
+
+    def propose_kraft_version(self, level: int, voters: VoterSet, now: int) -> Offset:
+        """Append a higher `kraft.version` and the voters that were static until now, and return the last offset."""
+        core, role = self._core, self._core.role
+        if not isinstance(role, Leader):
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {core.key.id} does not lead the metadata quorum")
+        if core.high_watermark <= role.epoch_start_offset:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the leader's epoch is not committed yet")
+        offset = core.log.end_offset
+        records = [kraft_version_change(level), voters_change(voters)]
+        core.history = core.history.changed(offset, kraft_version=level).changed(offset + 1, voters=voters)
+        leading.append(core, control_batch(records, offset, core.epoch, now), 2, control=True, now=now)
+        return Offset(offset + 1)
 
     def flushed(self, end_offset: int, now: int) -> None:
         """Take note that everything before this offset is durable here."""
