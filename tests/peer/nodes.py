@@ -18,7 +18,16 @@ from pathlib import Path
 
 from tests import peer
 
-__all__ = ["CONTROLLER_PORT_AFTER", "QUICK_SESSIONS", "Nodes", "PeerNode", "running_nodes"]
+__all__ = [
+    "CONTROLLER_PORT_AFTER",
+    "QUICK_SESSIONS",
+    "Nodes",
+    "PeerNode",
+    "end_nodes",
+    "new_id",
+    "node_properties",
+    "running_nodes",
+]
 
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 """What makes a node of a test start sooner; a benchmark leaves it out."""
@@ -128,29 +137,33 @@ def running_nodes(
     *,
     overrides: Sequence[str] = (),
     dynamic: bool = False,
+    log_dirs: int = 1,
     heap: str = "256m",
     flags: Sequence[str] = QUICK_START,
     timeout: float = 120,
 ) -> Iterator[Nodes]:
     """Run one node per port (its controller listens CONTROLLER_PORT_AFTER later), all at once, until the block ends.
 
-    Voters stand in the settings; with `dynamic` they stand in the metadata (KIP-853). What `overrides` says holds for
-    every node. Raises RuntimeError where a port is taken or the nodes do not find together.
+    Voters stand in the settings; with `dynamic` they stand in the metadata (KIP-853). A node's data lies in folders
+    `data1`, `data2`, … of its own. What `overrides` says holds for every node.
+    Raises RuntimeError where a port is taken or the nodes do not find together.
     """
     taken = [port for port in ports if peer.answers(port)]
     if taken:
         raise RuntimeError(f"another broker answers on 127.0.0.1:{taken[0]} already")
-    cluster = _formatted(folder, ports, overrides, dynamic, [f"-Xmx{heap}", *flags])
+    cluster = _formatted(
+        folder, ports, overrides=overrides, dynamic=dynamic, log_dirs=log_dirs, flags=[f"-Xmx{heap}", *flags]
+    )
     try:
         for node in cluster.nodes.values():
             node.start()
         cluster.await_alive(timeout)
         yield cluster
     finally:
-        _end([node for node in cluster.nodes.values() if node.process is not None])
+        end_nodes([node for node in cluster.nodes.values() if node.process is not None])
 
 
-def _end(running: list[PeerNode]) -> None:
+def end_nodes(running: list[PeerNode]) -> None:
     """Kill all at once: a controlled shutdown of the last ones would wait for a majority that is gone."""
     for node in running:
         assert node.process is not None
@@ -160,25 +173,27 @@ def _end(running: list[PeerNode]) -> None:
 
 
 def _formatted(
-    folder: Path, ports: Sequence[int], overrides: Sequence[str], dynamic: bool, flags: Sequence[str]
+    folder: Path, ports: Sequence[int], *, overrides: Sequence[str], dynamic: bool, log_dirs: int, flags: Sequence[str]
 ) -> Nodes:
-    """Write every node's settings and give its folder an identity."""
-    cluster = Nodes(_new_id())
+    """Write every node's settings and give its folders an identity."""
+    names = [f"data{number}" for number in range(1, log_dirs + 1)]
+    cluster = Nodes(new_id())
     for node_id, port in enumerate(ports, start=1):
         home = folder / str(node_id)
         home.mkdir(parents=True, exist_ok=True)
         settings = home / "server.properties"
-        settings.write_text(_properties(node_id, home, ports, overrides, dynamic))
+        dirs = ",".join(str(home / name) for name in names)
+        settings.write_text(node_properties(node_id, ports, [f"log.dirs={dirs}", *overrides], dynamic=dynamic))
         command = peer.java(*flags, "kafka.Kafka", str(settings))
         cluster.nodes[node_id] = PeerNode(node_id, port, home, command)
-    directories = {node_id: _new_id() for node_id in cluster.nodes}
     first, *others = cluster.nodes.values()
-    if (first.folder / "data" / "meta.properties").exists():
+    if (first.folder / names[0] / "meta.properties").exists():
         return cluster  # a cluster that ran before goes on
+    directories = {(node_id, name): new_id() for node_id in cluster.nodes for name in names}
     arguments = ["-t", cluster.cluster_id, "-c", str(first.folder / "server.properties")]
     if dynamic:
         voters = (
-            f"{node.node_id}@127.0.0.1:{node.controller_port}:{directories[node.node_id]}"
+            f"{node.node_id}@127.0.0.1:{node.controller_port}:{directories[node.node_id, names[0]]}"
             for node in cluster.nodes.values()
         )
         arguments += ["--initial-controllers", ",".join(voters)]
@@ -186,22 +201,23 @@ def _formatted(
     if formatted.returncode:
         raise RuntimeError(f"Kafka's storage tool refused: {formatted.stdout}{formatted.stderr}")
     for node in others:
-        shutil.copytree(first.folder / "data", node.folder / "data")
-    for node in cluster.nodes.values():
-        lines = ["version=1", f"cluster.id={cluster.cluster_id}", f"node.id={node.node_id}"]
-        lines.append(f"directory.id={directories[node.node_id]}")
-        (node.folder / "data" / "meta.properties").write_text("\n".join(lines) + "\n")
+        for name in names:
+            shutil.copytree(first.folder / name, node.folder / name)
+    for (node_id, name), directory in directories.items():
+        lines = ["version=1", f"cluster.id={cluster.cluster_id}", f"node.id={node_id}", f"directory.id={directory}"]
+        (cluster.nodes[node_id].folder / name / "meta.properties").write_text("\n".join(lines) + "\n")
     return cluster
 
 
-def _new_id() -> str:
+def new_id() -> str:
     """Return a new identifier in Kafka's spelling, none that begins with a dash."""
     while (text := base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
         pass
     return text
 
 
-def _properties(node_id: int, home: Path, ports: Sequence[int], overrides: Sequence[str], dynamic: bool) -> str:
+def node_properties(node_id: int, ports: Sequence[int], overrides: Sequence[str], *, dynamic: bool) -> str:
+    """Return server.properties of one node with both roles; Ottla reads it as well."""
     port = ports[node_id - 1]
     controllers = [f"127.0.0.1:{each + CONTROLLER_PORT_AFTER}" for each in ports]
     voters = ",".join(f"{number}@{address}" for number, address in enumerate(controllers, start=1))
@@ -215,7 +231,6 @@ def _properties(node_id: int, home: Path, ports: Sequence[int], overrides: Seque
         f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names=CONTROLLER",
         "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        f"log.dirs={home / 'data'}",
         f"offsets.topic.replication.factor={copies}",
         f"transaction.state.log.replication.factor={copies}",
         f"transaction.state.log.min.isr={enough}",

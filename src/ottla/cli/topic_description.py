@@ -189,24 +189,21 @@ def _views(client: BlockingClient, names: list[str], args: Namespace) -> list[To
     else:
         partitions = _partitions_of_metadata(client, names, moving)
     configs = _configs(client, names)
-    cluster = client.client.cluster
-    return [
-        TopicView(name, cluster.topics[name].topic_id, partitions[name], *configs[name])
-        for name in names
-        if name in partitions
-    ]
+    return [TopicView(name, *partitions[name], *configs[name]) for name in names if name in partitions]
 
 
+Partitions = dict[str, tuple[Uuid, list[PartitionView]]]
+"""By topic: its id, and its partitions."""
 Moving = dict[tuple[str, int], tuple[list[int], list[int]]]
 
 
 def _partitions(
     client: BlockingClient, names: list[str], limit: int | None, moving: Moving
-) -> dict[str, list[PartitionView]]:
+) -> Partitions:
     """Ask page by page (KIP-966)."""
     from ottla.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 
-    found: dict[str, list[PartitionView]] = {}
+    found: Partitions = {}
     cursor: Cursor | None = None
     while True:
         wanted = [name for name in names if cursor is None or name >= cursor.topic_name]
@@ -219,7 +216,7 @@ def _partitions(
         for topic in response.topics:
             if topic.error_code:
                 raise KafkaError(ErrorCode(topic.error_code), f"{topic.name}: {ErrorCode(topic.error_code).name}")
-            views = found.setdefault(topic.name, [])
+            _, views = found.setdefault(topic.name, (Uuid(bytes(topic.topic_id)), []))
             for each in topic.partitions:
                 views.append(_view(topic.name, each, moving, each.eligible_leader_replicas, each.last_known_elr))
         if response.next_cursor is None:
@@ -244,23 +241,26 @@ def _view(
     )
 
 
-def _partitions_of_metadata(client: BlockingClient, names: list[str], moving: Moving) -> dict[str, list[PartitionView]]:
+def _partitions_of_metadata(client: BlockingClient, names: list[str], moving: Moving) -> Partitions:
     """Fall back to Metadata, as with brokers before 3.7."""
     cluster = client.metadata(names)
     return {
-        name: [
-            PartitionView(
-                name,
-                index,
-                each.leader,
-                [*each.replicas],
-                [*each.in_sync],
-                None,
-                None,
-                *moving.get((name, index), ([], [])),
-            )
-            for index, each in sorted(cluster.topics[name].partitions.items())
-        ]
+        name: (
+            cluster.topics[name].topic_id,
+            [
+                PartitionView(
+                    name,
+                    index,
+                    each.leader,
+                    [*each.replicas],
+                    [*each.in_sync],
+                    None,
+                    None,
+                    *moving.get((name, index), ([], [])),
+                )
+                for index, each in sorted(cluster.topics[name].partitions.items())
+            ],
+        )
         for name in names
         if not cluster.topics[name].error
     }

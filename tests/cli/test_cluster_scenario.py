@@ -1,0 +1,87 @@
+"""Commands for a cluster of three: Ottla's against Ottla and Kafka, and Kafka's own tools against both, by golden texts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import peer
+from tests.cli.cluster_story import Story, Told
+from tests.cli.conftest import Run
+from tests.cli.golden import steps_of
+from tests.cli.ottla_nodes import running_ottla_nodes
+from tests.peer.nodes import QUICK_SESSIONS, running_nodes
+
+KAFKA_PORTS = (25021, 25022, 25023)
+OTTLA_PORTS = (25031, 25032, 25033)
+SETTINGS = (*QUICK_SESSIONS, "auto.leader.rebalance.enable=false")
+Ask = Callable[[list[str]], Told]
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[Story]:
+    with running_nodes(tmp_path / "nodes", KAFKA_PORTS, overrides=SETTINGS, log_dirs=2) as cluster:
+        yield Story(cluster, tmp_path / "nodes", tmp_path)
+
+
+@pytest.fixture
+def ottla(tmp_path: Path) -> Iterator[Story]:
+    with running_ottla_nodes(tmp_path / "nodes", OTTLA_PORTS, overrides=SETTINGS, log_dirs=2) as cluster:
+        yield Story(cluster, tmp_path / "nodes", tmp_path)
+
+
+@pytest.fixture
+def tools() -> Iterator[Ask]:
+    with peer.one_jvm() as run:
+
+        def ask(words: list[str]) -> Told:
+            found = run(*words)
+            return Told(found.returncode, found.stdout, found.stderr)
+
+        yield ask
+
+
+def ours(run: Run) -> Ask:
+    def ask(words: list[str]) -> Told:
+        found = run(shlex.join(words))
+        assert "Traceback" not in found.err, words
+        return Told(found.code, found.out, found.err)
+
+    return ask
+
+
+def tell(story: Story, run: Run, ask: Ask, *, kafkas: bool) -> None:
+    """Move partitions, elect leaders, change the quorum; lose a broker, and get it back."""
+    story.prepare(run)
+    for chapter in ("moves", "elections", "quorum", "away", "back"):
+        if chapter == "quorum":
+            story.choose_follower(run)
+        elif chapter == "away":
+            story.nodes.nodes[3].kill()
+        elif chapter == "back":
+            story.nodes.start(3)
+        story.check(steps_of(f"cluster_{chapter}.txt"), ask, kafkas=kafkas)
+
+
+@pytest.mark.peer
+def test_commands_print_kafkas_texts_against_three_nodes_of_kafka(run: Run, kafka: Story) -> None:
+    tell(kafka, run, ours(run), kafkas=False)
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+def test_the_golden_texts_are_what_kafkas_own_tools_print(run: Run, kafka: Story, tools: Ask) -> None:
+    tell(kafka, run, tools, kafkas=True)
+
+
+def test_commands_print_kafkas_texts_against_three_nodes_of_ottla(run: Run, ottla: Story) -> None:
+    tell(ottla, run, ours(run), kafkas=False)
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+def test_kafkas_own_tools_print_the_same_against_three_nodes_of_ottla(run: Run, ottla: Story, tools: Ask) -> None:
+    tell(ottla, run, tools, kafkas=True)
