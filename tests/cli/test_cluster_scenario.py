@@ -77,6 +77,7 @@ def test_the_golden_texts_are_what_kafkas_own_tools_print(run: Run, kafka: Story
     tell(kafka, run, tools, kafkas=True)
 
 
+@pytest.mark.slow
 def test_commands_print_kafkas_texts_against_three_nodes_of_ottla(run: Run, ottla: Story) -> None:
     tell(ottla, run, ours(run), kafkas=False)
 

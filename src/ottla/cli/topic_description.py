@@ -197,9 +197,7 @@ Partitions = dict[str, tuple[Uuid, list[PartitionView]]]
 Moving = dict[tuple[str, int], tuple[list[int], list[int]]]
 
 
-def _partitions(
-    client: BlockingClient, names: list[str], limit: int | None, moving: Moving
-) -> Partitions:
+def _partitions(client: BlockingClient, names: list[str], limit: int | None, moving: Moving) -> Partitions:
     """Ask page by page (KIP-966)."""
     from ottla.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 
