@@ -5,9 +5,10 @@ Version 1 adds times, 2 directory ids, error texts and the voters' listeners (KI
 
 from __future__ import annotations
 
-from ottla.base import ZERO_UUID, ErrorCode, KafkaError
+from ottla.base import ZERO_UUID, ErrorCode
 from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.broker.quorum import QuorumStatus
+from ottla.raft import Progress, ReplicaKey
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -31,7 +32,8 @@ def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> 
     if asked != [(METADATA_TOPIC, [0])]:
         return DescribeQuorumResponse(topics=[_unknown(topic) for topic in request.topics])
     if not context.services.quorum.is_leader:
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        refused = ResponsePartitionData(error_code=int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        return DescribeQuorumResponse(topics=[ResponseTopicData(topic_name=METADATA_TOPIC, partitions=[refused])])
     status = context.services.quorum.status
     return DescribeQuorumResponse(
         topics=[ResponseTopicData(topic_name=METADATA_TOPIC, partitions=[_partition(context, status)])],
@@ -55,20 +57,29 @@ def _unknown(topic: RequestTopicData) -> ResponseTopicData:
 
 
 def _partition(context: RequestContext, status: QuorumStatus) -> ResponsePartitionData:
-    voters = status.voters.ids
+    known = status.replicas
+    voters = [(each.key, _progress_of(status, each.key)) for each in status.voters]
+    observers = [(known[each].key, known[each]) for each in sorted(known) if not status.voters.has(known[each].key)]
     return ResponsePartitionData(
         partition_index=0,
         leader_id=status.leader_id,
         leader_epoch=status.leader_epoch,
         high_watermark=status.high_watermark,
-        current_voters=[_replica(context, status, each) for each in voters],
-        observers=[_replica(context, status, each) for each in sorted(status.replicas) if each not in voters],
+        current_voters=[_replica(context, status, key, progress) for key, progress in voters],
+        observers=[_replica(context, status, key, progress) for key, progress in observers],
     )
 
 
-def _replica(context: RequestContext, status: QuorumStatus, node_id: int) -> ReplicaState:
-    progress = next((each for key, each in status.replicas.items() if key == node_id), None)
-    directory_id = progress.key.directory_id if progress is not None else ZERO_UUID
+def _progress_of(status: QuorumStatus, key: ReplicaKey) -> Progress | None:
+    """Return how far a replica is; what another directory of its node has says nothing of it."""
+    found = status.replicas.get(key.id)
+    return found if found is not None and found.key.same_replica(key) else None
+
+
+def _replica(context: RequestContext, status: QuorumStatus, key: ReplicaKey, progress: Progress | None) -> ReplicaState:
+    node_id, directory_id = key.id, key.directory_id
+    if directory_id == ZERO_UUID and progress is not None:
+        directory_id = progress.key.directory_id
     if status.kraft_version == 0 or context.api_version < WITH_DIRECTORIES:
         directory_id = ZERO_UUID
     if node_id == status.leader_id:
