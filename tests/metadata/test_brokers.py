@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.base import ErrorCode, KafkaError, NodeId
-from ottla.metadata import EMPTY_IMAGE, Image, apply, decide
+from ottla.base import ErrorCode, KafkaError, NodeId, Uuid
+from ottla.metadata import EMPTY_IMAGE, SUPPORTED_FEATURES, Image, apply, decide
 from ottla.wire.messages.feature_level_record import FeatureLevelRecord
 from tests.metadata.clusters import after, cluster, registration, started, topic, with_topics
 
@@ -107,12 +107,78 @@ def test_without_elr_the_last_in_sync_replica_stays_on_record() -> None:
     assert state(image) == (1, (1,), (), ())
 
 
-def test_a_broker_shuts_down_once_it_leads_nothing() -> None:
+def test_a_broker_shuts_down_once_it_leads_nothing_and_others_know() -> None:
     image = with_topics(cluster(1, 2), topic("a", assignments={0: [1, 2]}))
     decision = beat(image, 1, shut_down=True)
     image = after(image, decision)
+    assert not decision.response.should_shut_down and image.brokers[1].in_controlled_shutdown
+    assert state(image)[:2] == (2, (2,))
+    waits = decide.heartbeat(
+        image,
+        NodeId(1),
+        image.brokers[1].epoch,
+        caught_up=True,
+        want_fence=False,
+        want_shut_down=True,
+        others_follow=False,
+    )
+    assert not waits.records and not waits.response.should_shut_down
+    goes = beat(image, 1, shut_down=True)
+    assert goes.response.should_shut_down and after(image, goes).brokers[1].fenced
+
+
+def test_a_broker_that_leads_nothing_may_go_at_once() -> None:
+    image = with_topics(cluster(1, 2), topic("a", assignments={0: [2, 1]}))
+    decision = beat(image, 1, shut_down=True)
     assert decision.response.should_shut_down
-    assert image.brokers[1].fenced and image.partition("a", 0).leader == 2
+    assert state(after(image, decision))[:2] == (2, (2,))
+
+
+def test_the_broker_of_a_directory_that_fails_leads_there_no_more() -> None:
+    image = with_topics(cluster(1, 2), topic("a", assignments={0: [1, 2]}))
+    lost = image.brokers[1].log_dirs[0]
+    both = replace(image.brokers[1], log_dirs=(lost, Uuid(b"another log dir ")))
+    image = replace(image, brokers=image.brokers.set(1, both))
+    partition = replace(image.topics["a"].partitions[0], directories=(lost, image.brokers[2].log_dirs[0]))
+    changed = replace(image.topics["a"], partitions=image.topics["a"].partitions.set(0, partition))
+    image = replace(image, topics=image.topics.set("a", changed))
+
+    def told() -> decide.Decision:
+        return decide.heartbeat(
+            image,
+            NodeId(1),
+            image.brokers[1].epoch,
+            caught_up=True,
+            want_fence=False,
+            want_shut_down=False,
+            offline_log_dirs=(lost,),
+        )
+
+    image = after(image, told())
+    assert state(image)[:2] == (2, (2,))
+    assert image.brokers[1].active and image.brokers[1].log_dirs == (Uuid(b"another log dir "),)
+    assert not told().records, "it is known now"
+
+
+@pytest.mark.parametrize(
+    ("ids", "text"),
+    [
+        ((), "No directories specified in request"),
+        ((Uuid(bytes(15) + b"\x02"),), "Reserved directory ID in request"),
+        ((Uuid(b"a log directory!"), Uuid(b"a log directory!")), "Duplicate directory ID in request"),
+    ],
+)
+def test_a_registration_needs_directories_of_its_own(ids: tuple[Uuid, ...], text: str) -> None:
+    with pytest.raises(KafkaError, match=text) as caught:
+        decide.register_broker(cluster(), replace(registration(1), log_dirs=ids), supersede=False)
+    assert caught.value.code == ErrorCode.INVALID_REGISTRATION
+
+
+def test_a_broker_that_does_not_understand_a_finalized_level_is_refused() -> None:
+    old = replace(registration(1), features={**SUPPORTED_FEATURES, "metadata.version": (7, 29)})
+    with pytest.raises(KafkaError, match=r"does not support finalized version 30 of metadata\.version") as caught:
+        decide.register_broker(cluster(), old, supersede=False)
+    assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_an_unregistered_broker_is_gone_and_leads_nothing() -> None:

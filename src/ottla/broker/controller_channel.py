@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ottla import __version__
-from ottla.base import ErrorCode, KafkaError, NodeId
+from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId
 from ottla.broker.answering import answered, has_moved
 from ottla.broker.handler import Connected, RequestContext
 from ottla.client import Address, Connection
@@ -59,6 +59,8 @@ class ControllerChannel:
         self._opening: dict[int, asyncio.Task[Connection]] = {}
         self._buffer = ReceiveBuffer()
         self._closed = False
+        self._moved = asyncio.Event()
+        quorum.subscribe_leadership(self._leadership_changed)
 
     def serve(self, services: Services) -> None:
         """Take the services whose handlers answer in this process while the node leads the quorum."""
@@ -92,7 +94,7 @@ class ControllerChannel:
                 if not has_moved(response):
                     return response
                 reason = "the node that was asked is not the controller"
-            await asyncio.sleep(max(min(backoff_s, deadline - self._loop.time()), 0))
+            await self._pause(min(backoff_s, deadline - self._loop.time()))
             backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
         if self._closed:
             reason = "the node is shutting down"
@@ -108,6 +110,12 @@ class ControllerChannel:
         for each in self._connections.values():
             each.close()
         self._connections.clear()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait for a moment, or until somebody else leads the quorum."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0)):
+                await self._moved.wait()
 
     # -- one attempt
 
@@ -162,17 +170,24 @@ class ControllerChannel:
         return connection
 
     def _controller(self) -> Address:
-        status = self._quorum.status
-        leader = status.leader_id
-        if leader < 0 or leader == self._node_id:
+        leader, _ = self._quorum.leader
+        if leader is None or leader == self._node_id:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is known")
-        voter = status.voters.get(leader)
-        if voter is not None and voter.endpoints:
-            return Address(voter.endpoints[0].host, voter.endpoints[0].port)
-        registered = self._quorum.image.controllers.get(leader)
-        if registered is not None and registered.endpoints:
-            return Address(registered.endpoints[0].host, registered.endpoints[0].port)
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"nobody knows where controller {leader} listens")
+        found = self._quorum.controller_endpoint(leader)
+        if found is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"nobody knows where controller {leader} listens")
+        return Address(found.host, found.port)
+
+    def _leadership_changed(self, leader: NodeId | None, epoch: LeaderEpoch, is_self: bool) -> None:
+        """Ask the new leader at once: whoever waits for the old one's answer may wait for long."""
+        if leader is None:
+            return
+        found = None if is_self else self._quorum.controller_endpoint(leader)
+        for each in self._connections.values():
+            if found is None or each.address != Address(found.host, found.port):
+                each.close()
+        self._moved.set()
+        self._moved = asyncio.Event()
 
 
 @asynccontextmanager

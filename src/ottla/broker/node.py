@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING
 from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
 from ottla.broker.authorizer import AllowAll
 from ottla.broker.configuration import Configuration
+from ottla.broker.connection import Connection
 from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.controller_channel import ControllerChannel
+from ottla.broker.controller_duties import ControllerDuties, Duty
 from ottla.broker.election_counts import ElectionCounts
 from ottla.broker.group_coordinator import GroupCoordinator
 from ottla.broker.handlers import all_handlers
 from ottla.broker.health import Health, Stage
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.isr import IsrKeeper
+from ottla.broker.lifecycle import BrokerLife, register_controller
 from ottla.broker.listeners import BoundListener, Listeners
 from ottla.broker.metrics import Metrics
 from ottla.broker.metrics_report import MetricsReport
@@ -31,7 +34,6 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quorum import Quorum, QuorumNetwork, QuorumSettings
-from ottla.broker.quorum_registration import leave, register, unfence
 from ottla.broker.quotas import Quotas
 from ottla.broker.replication import Replication
 from ottla.broker.replication_throttles import ReplicationThrottles
@@ -60,6 +62,8 @@ log = logging.getLogger(__name__)
 
 BROKER = "broker"
 """The role of a node that hosts partitions; one without it is a controller only."""
+CONTROLLER = "controller"
+"""The role of a node that votes in the quorum, and may lead it."""
 
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
 """Addresses to listen on that nobody can connect to: clients are told the machine's name instead."""
@@ -78,11 +82,15 @@ class Node:
         self._rng = rng
         self._offload = offload
         self._services: Services | None = None
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Callable[[], object]] = []
         """What has to be undone where the start fails."""
         self._http: HttpService | None = None
         self.stage = Stage.STARTING
         self._transactions: TransactionCoordinator | None = None
+        self._life: BrokerLife | None = None
+        self._duties: ControllerDuties | None = None
+        self._registering: asyncio.Task[None] | None = None
+        self._has_left = False
         self._report: MetricsReport | None = None
         self.failed: asyncio.Future[None] | None = None
         """Done, with the error, when the node can no longer serve and has to be stopped: its disks have failed."""
@@ -324,6 +332,9 @@ class Node:
             handlers=all_handlers(),
         )
         self._controller.serve(services)
+        if CONTROLLER in self.config.roles:
+            services.duties = self._duties = self._make_duties()
+            self._duties.start()
         self._name_gauges(metrics, services)
         self._report = MetricsReport(
             services, limits=self._limits, quotas=self._quotas, broker_state=lambda: int(self.stage)
@@ -342,7 +353,43 @@ class Node:
             if is_controller != controllers:
                 continue
             router = Router(services, served, self._limits)
+            if is_controller:
+                router.closed = self._controller_connection_closed
             await self._listeners.open(listener, router, is_controller=is_controller)
+
+    def _controller_connection_closed(self, connection: Connection) -> None:
+        self._limits.closed(connection)
+        if self._duties is not None:
+            self._duties.disconnected(connection.connected)
+
+    def _make_duties(self) -> ControllerDuties:
+        """Construct what this node does while it leads the quorum."""
+        configuration = self._configuration
+        duties = ControllerDuties(
+            node_id=self.config.node_id,
+            quorum=self._quorum,
+            network=self._network,
+            settings=lambda: configuration.broker.settings,
+            inter_broker_listener=self.config.inter_broker_listener_name,
+            loop=self._loop,
+        )
+        self._undo.append(duties.stop)
+        if self.config.settings.auto_leader_rebalance_enable:
+            duties.add(
+                Duty(
+                    "balance leaders",
+                    lambda: configuration.broker.settings.leader_imbalance_check_interval_seconds,
+                    lambda image: decide.balance_leaders(image, config=configuration.broker),
+                )
+            )
+        duties.add(
+            Duty(
+                "elect unclean leaders",
+                lambda: configuration.broker.settings.unclean_leader_election_interval_ms / 1000,
+                lambda image: decide.elect_unclean_leaders(image, config=configuration.broker),
+            )
+        )
+        return duties
 
     def _make_isr(self, metrics: Metrics) -> IsrKeeper:
         """Construct what keeps the ISRs that this broker leads; it speaks for the broker that has registered, no other."""
@@ -387,22 +434,33 @@ class Node:
         metrics.gauge("FollowerReplication.byte-rate", self._throttles.follower.bytes_per_second)
 
     async def _register(self) -> None:
-        """Tell the quorum where this broker is reached, and that it may be given leaderships."""
-        self._broker_epoch = -1
-        if BROKER not in self.config.roles:
-            return
-        registration = decide.Registration(
-            broker_id=self.config.node_id,
-            incarnation_id=self._incarnation_id,
-            endpoints=tuple(self._endpoint(each) for each in self.config.advertised_listeners),
-            rack=self.config.settings.broker_rack,
-            log_dirs=self._storage.directory_ids,
-            previous_epoch=self._storage.previous_broker_epoch,
-        )
-        self._broker_epoch = await register(
-            self._quorum, registration, controller_endpoints=tuple(self._controller_endpoints())
-        )
-        await unfence(self._quorum, self.config.node_id, self._broker_epoch)
+        """Tell the quorum where this node is reached; a broker waits until it may be given leaderships."""
+        if CONTROLLER in self.config.roles:
+            self._registering = self._loop.create_task(
+                register_controller(
+                    self._controller,
+                    node_id=self.config.node_id,
+                    incarnation_id=self._incarnation_id,
+                    endpoints=tuple(self._controller_endpoints()),
+                )
+            )
+            self._undo.append(self._registering.cancel)
+        if BROKER in self.config.roles:
+            self._life = BrokerLife(
+                node_id=self.config.node_id,
+                incarnation_id=self._incarnation_id,
+                endpoints=lambda: tuple(self._endpoint(each) for each in self.config.advertised_listeners),
+                storage=self._storage,
+                controller=self._controller,
+                quorum=self._quorum,
+                tenure=self._tenure,
+                settings=lambda: self._configuration.broker.settings,
+                loop=self._loop,
+            )
+            self._undo.append(self._life.close)
+            await self._life.join()
+        if self._registering is not None and self._quorum.is_leader:
+            await self._registering
 
     def _controller_endpoints(self) -> Iterator[Endpoint]:
         """Yield where this node's controller listeners are reached."""
@@ -424,6 +482,10 @@ class Node:
     async def stop(self) -> None:
         """Stop serving and leave the folders so that the next start scans nothing."""
         self.stage = Stage.STOPPING
+        if self._registering is not None:
+            self._registering.cancel()
+        if self._is_needed_elsewhere():
+            await self._leave()
         await self._listeners.close()
         await self._limits.close_all()
         assert self._transactions is not None
@@ -433,14 +495,30 @@ class Node:
         self._waits.close()
         await self._housekeeping.stop()
         await self._replication.close()
-        if BROKER in self.config.roles:
-            await leave(self._quorum, self.config.node_id, self._broker_epoch)
+        await self._leave()
         await self._isr.close()
         await self._controller.close()
+        if self._duties is not None:
+            self._duties.stop()
         await self._quorum.stop()
-        await self._storage.close(self._partitions.high_watermarks, broker_epoch=self._broker_epoch)
+        epoch = -1 if self._life is None else self._life.epoch
+        await self._storage.close(self._partitions.high_watermarks, broker_epoch=epoch)
         if self._http is not None:
             await self._http.close()
+
+    def _is_needed_elsewhere(self) -> bool:
+        """True where other brokers can take over what this one leads: then they do, before its clients are let go."""
+        return any(each.active and each.id != self.config.node_id for each in self._quorum.image.brokers.values())
+
+    async def _leave(self) -> None:
+        """Hand over leaderships and be fenced, once, so that the next start need not doubt what is here."""
+        life = self._life
+        if life is None or self._has_left:
+            return
+        self._has_left = True
+        if self.config.settings.controlled_shutdown_enable:
+            await life.leave()
+        life.close()
 
     def _disk_failed(self, error: StorageError) -> None:
         """Without its metadata log, or any log directory, the node cannot go on: whoever runs it has to end it."""

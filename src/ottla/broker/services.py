@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ottla.broker.authorizer import Authorizer
     from ottla.broker.configuration import Configuration
     from ottla.broker.controller_channel import ControllerChannel
+    from ottla.broker.controller_duties import ControllerDuties
     from ottla.broker.group_coordinator import GroupCoordinator
     from ottla.broker.handler import Handler
     from ottla.broker.isr import IsrKeeper
@@ -57,6 +58,8 @@ class Services:
     offload: Offload
     handlers: tuple[Handler[Any], ...] = ()
     auto_creation: AutoCreation = field(default_factory=AutoCreation)
+    duties: ControllerDuties | None = None
+    """Where this node may lead the quorum."""
     quotas: Quotas | None = None
     """Where some user or client id has a quota."""
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -67,6 +67,8 @@ class Storage:
         self._dirs: list[LogDir] = []
         self._metadata_dir: LogDir | None = None
         self._failed: dict[str, StorageError] = {}
+        self.on_offline: Callable[[], None] = lambda: None
+        """Called when a directory has failed, once each."""
         self._found: dict[TopicPartition, LogDir] = {}
 
     # -- start and end
@@ -193,6 +195,20 @@ class Storage:
         """The directories whose disk has failed, and how."""
         return self._failed
 
+    @property
+    def offline_directory_ids(self) -> tuple[Uuid, ...]:
+        """The ids of the directories that have failed since the start."""
+        failed = (each for each in self._dirs if each.path in self._failed)
+        return tuple(each.meta.directory_id for each in failed if each.meta is not None)
+
+    def ids_of(self, paths: Collection[str]) -> tuple[Uuid, ...]:
+        """Return the ids of these directories, of all where `*` is among them."""
+        return tuple(
+            each.meta.directory_id
+            for each in self.online
+            if each.meta is not None and ("*" in paths or each.path in paths)
+        )
+
     # -- logs
 
     def open_log(self, key: TopicPartition, topic_id: Uuid, config: LogConfig) -> StoredLog:
@@ -260,6 +276,7 @@ class Storage:
             return False
         self._failed[log_dir.path] = error
         log.error("Log directory %s is offline from now on: %s", log_dir.path, error)
+        self.on_offline()
         if not self.online or log_dir is self._metadata_dir:
             self._on_failure(error)
         return True

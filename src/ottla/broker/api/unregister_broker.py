@@ -1,0 +1,24 @@
+"""UnregisterBroker (KIP-500): forget a broker that will not come back; what it led is led by others."""
+
+from __future__ import annotations
+
+from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.metadata import decide
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+__all__ = ["HANDLER"]
+
+
+async def unregister_broker(context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    """Forget the broker, and answer once that is committed."""
+    await context.services.quorum.submit(lambda image: decide.unregister_broker(image, request.broker_id))
+    return UnregisterBrokerResponse()
+
+
+HANDLER = Handler(
+    UnregisterBrokerRequest,
+    versions=(0, 0),
+    needs=Needs(Operation.ALTER, Resource.CLUSTER),
+    handle=unregister_broker,
+    forwards=True,
+)

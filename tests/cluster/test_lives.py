@@ -1,0 +1,188 @@
+"""Brokers' lives in a cluster of several nodes: joining, being fenced, leaving, returning; and asking through any."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker.health import Stage
+from ottla.metadata import Partition
+from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from tests.broker.node_client import NodeClient
+from tests.cluster.nodes import Cluster, LoopbackCluster, SimCluster
+
+
+def active(cluster: Cluster, by: int) -> set[int]:
+    """Return the brokers that serve, as a node knows."""
+    return {each.id for each in cluster.quorum(by).image.brokers.values() if each.active}
+
+
+def partition(cluster: Cluster, by: int, topic: str = "t", index: int = 0) -> Partition:
+    found = cluster.quorum(by).image.partition(topic, index)
+    assert found is not None
+    return found
+
+
+async def create(cluster: Cluster, through: int, name: str, *replicas: list[int]) -> Any:
+    """Create a topic by asking one node as its own handlers do, through the controller's channel."""
+    services = cluster.node(through)._services
+    assert services is not None
+    request = CreateTopicsRequest(topics=[assigned(name, *replicas)], timeout_ms=10_000)
+    answer = await services.controller.ask(request)
+    assert answer.topics[0].error_code == 0, answer.topics[0].error_message
+    await cluster.until(lambda: all(cluster.quorum(each).image.topic(name) for each in cluster.running))
+    return answer
+
+
+def assigned(name: str, *replicas: list[int]) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=each) for index, each in enumerate(replicas)
+        ],
+    )
+
+
+def followers(cluster: Cluster, leader: int) -> list[int]:
+    return [each for each in cluster.running if each != leader]
+
+
+def test_brokers_of_a_cluster_register_with_its_controller_and_serve() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        await cluster.until(lambda: all(active(cluster, each) == {1, 2, 3} for each in cluster.running))
+        assert all(cluster.node(each).stage is Stage.RUNNING for each in cluster.running)
+        image = cluster.quorum(1).image
+        await cluster.until(lambda: set(cluster.quorum(1).image.controllers) == {1, 2, 3})
+        assert [image.brokers[each].endpoints[0].host for each in (1, 2, 3)] == ["n1", "n2", "n3"]
+
+    SimCluster(1).run(test)
+
+
+def test_a_request_through_any_node_reaches_the_controller(tmp_path: Path) -> None:
+    async def test(cluster: LoopbackCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        leader = await cluster.led()
+        for node_id in (1, 2, 3):
+            client = await NodeClient.connect(cluster.node(node_id))
+            request = CreateTopicsRequest(topics=[assigned(f"t{node_id}", [1, 2])], timeout_ms=10_000)
+            answer = await client.ask(request)
+            assert answer.topics[0].error_code == 0, (node_id, leader, answer)
+            assert (await client.ask(request, 5)).topics[0].error_code == 36
+            client.close()
+        await cluster.until(lambda: all(len(cluster.quorum(each).image.topics) == 3 for each in cluster.running))
+
+    LoopbackCluster(tmp_path).run(test)
+
+
+@pytest.mark.parametrize("victim", ["leader of the quorum", "another"])
+def test_partitions_of_a_killed_broker_have_other_leaders_long_before_its_session_ends(victim: str) -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        controller = await cluster.led()
+        other, third = followers(cluster, controller)
+        killed = controller if victim == "leader of the quorum" else other
+        await create(cluster, third, "t", [killed, third], [third, killed])
+        started = cluster.loop.time()
+        cluster.kill(killed)
+        await cluster.until(lambda: partition(cluster, third).leader == third)
+        assert cluster.loop.time() - started < 2.0
+        assert active(cluster, third) == {1, 2, 3} - {killed}
+        await cluster.start(killed)
+        await cluster.until(lambda: active(cluster, third) == {1, 2, 3})
+
+    SimCluster(2).run(test)
+
+
+def test_a_silent_broker_is_fenced_when_its_session_ends_and_no_sooner() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        controller = await cluster.led()
+        silent, third = followers(cluster, controller)
+        await create(cluster, third, "t", [silent, third])
+        started = cluster.loop.time()
+        cluster.isolate(silent)
+        await cluster.until(lambda: partition(cluster, third).leader == third)
+        assert 6.0 < cluster.loop.time() - started < 12.0
+        cluster.heal(silent)
+        await cluster.until(lambda: active(cluster, third) == {1, 2, 3})
+
+    SimCluster(3).run(test)
+
+
+def test_a_node_that_stops_hands_over_first_and_is_taken_back() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        controller = await cluster.led()
+        for stopped in (followers(cluster, controller)[0], controller):
+            await bounce(cluster, stopped)
+
+    SimCluster(4).run(test)
+
+
+async def bounce(cluster: SimCluster, stopped: int) -> None:
+    """Stop a node and start it again: others lead meanwhile, and it is in sync again afterwards."""
+    third, name = followers(cluster, stopped)[0], f"t{stopped}"
+    await create(cluster, third, name, [stopped, third])
+    started = cluster.loop.time()
+    await cluster.stop(stopped)
+    assert cluster.loop.time() - started < 5.0
+    await cluster.until(lambda: partition(cluster, third, name).leader == third)
+    assert cluster.quorum(third).image.brokers[stopped].fenced, "it was let go"
+    await cluster.start(stopped)
+    await cluster.until(lambda: active(cluster, third) == {1, 2, 3})
+    await cluster.until(lambda: set(partition(cluster, third, name).isr) == {stopped, third})
+
+
+def test_a_stop_without_a_quorum_ends() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        await cluster.led()
+        cluster.kill(1)
+        cluster.kill(2)
+        started = cluster.loop.time()
+        await cluster.stop(3)
+        assert cluster.loop.time() - started < 15.0
+
+    SimCluster(5).run(test)
+
+
+def test_a_broker_waits_for_a_quorum(tmp_path: Path) -> None:
+    async def test(cluster: LoopbackCluster) -> None:
+        cluster.static(3)
+        await cluster.start(1, wait=False)
+        await asyncio.sleep(0.5)
+        assert cluster.node(1).stage is not Stage.RUNNING
+        await cluster.start(2)
+        await cluster.until(lambda: cluster.node(1).stage is Stage.RUNNING)
+
+    LoopbackCluster(tmp_path).run(test)
+
+
+def test_brokers_apart_from_controllers_live_the_same() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3, roles="controller")
+        for node_id in (11, 12):
+            cluster.add(node_id, roles="broker", quorum=cluster.static_voters(range(1, 4)))
+        await cluster.start()
+        await create(cluster, 11, "t", [11, 12])
+        cluster.kill(11)
+        await cluster.until(lambda: partition(cluster, 12).leader == 12)
+        assert active(cluster, 12) == {12}
+        await cluster.start(11)
+        await cluster.until(lambda: set(partition(cluster, 12).isr) == {11, 12})
+        await cluster.stop(12)
+        assert partition(cluster, 11).leader == 11
+
+    SimCluster(6).run(test)
