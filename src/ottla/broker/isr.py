@@ -191,7 +191,6 @@ class IsrKeeper:
             data = RequestPartitionData(
                 partition_index=index,
                 leader_epoch=proposal.leader_epoch,
-                new_isr=list(proposal.isr),
                 new_isr_with_epochs=members,
                 partition_epoch=proposal.partition_epoch,
             )
