@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -11,9 +11,11 @@ from ottla.base import ErrorCode, KafkaError
 from ottla.config import BrokerConfig, ConfigType
 from ottla.metadata.apply import Record
 from ottla.metadata.decide.decision import Decision
+from ottla.metadata.decide.partition_change import elr_enabled
 from ottla.metadata.decide.resources import key_of, validate_resource, validate_values
 from ottla.metadata.image import ConfigResource, Image, ResourceType
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
+from ottla.wire.messages.clear_elr_record import ClearElrRecord
 from ottla.wire.messages.config_record import ConfigRecord
 from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
@@ -94,7 +96,17 @@ def _decide(
             results.append(AlteredConfig(resource))
         except KafkaError as error:
             results.append(AlteredConfig(resource, error))
-    return Decision(() if validate_only else tuple(records), results)
+    return Decision(() if validate_only else (*records, *_elr_cleared(image, records)), results)
+
+
+def _elr_cleared(image: Image, records: Iterable[Record]) -> Iterator[Record]:
+    """Yield what forgets eligible replicas where another `min.insync.replicas` holds now: they met the old one (KIP-966)."""
+    if not elr_enabled(image):
+        return
+    for record in records:
+        if isinstance(record, ConfigRecord) and record.name == "min.insync.replicas":
+            of_topic = record.resource_type == ResourceType.TOPIC
+            yield ClearElrRecord(topic_name=record.resource_name if of_topic else "")
 
 
 def _resource_records(
@@ -168,8 +180,7 @@ def _parts(text: str) -> list[str]:
 
 def _validate_min_insync_replicas(image: Image, resource: ConfigResource, changed: Mapping[str, str | None]) -> None:
     """Eligible leader replicas (KIP-966) hold only under one cluster-wide value."""
-    elr = image.features.get("eligible.leader.replicas.version", 0) > 0
-    if not elr or resource.type != ResourceType.BROKER or "min.insync.replicas" not in changed:
+    if not elr_enabled(image) or resource.type != ResourceType.BROKER or "min.insync.replicas" not in changed:
         return
     if resource.name:
         raise KafkaError(

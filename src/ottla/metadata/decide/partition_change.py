@@ -37,6 +37,7 @@ __all__ = [
     "able_to_lead",
     "change_partition",
     "changes_for_broker",
+    "elr_enabled",
     "min_insync_replicas",
     "unclean_allowed",
 ]
@@ -232,7 +233,7 @@ class _Change:
         if len(self.isr) >= min_insync_replicas:
             self.elr = ()
             return
-        known = {*self.elr, *self.old.isr}
+        known = {*self.elr, *self.old.isr} & {*self.replicas}
         self.elr = tuple(sorted(each for each in known if each not in self.isr and each not in self.lost))
 
     def elect(self) -> None:
@@ -258,7 +259,8 @@ class _Change:
             if self._is_valid(each):
                 return each, False
         last_known = self.old.last_known_elr
-        if self.elr_enabled and not self.isr and not self.elr and len(last_known) == 1 and self.able(last_known[0]):
+        is_empty = self.elr_enabled and not self.isr and not self.elr
+        if is_empty and len(last_known) == 1 and last_known[0] in self.replicas and self.able(last_known[0]):
             return last_known[0], True  # the last leader: nobody knows better what was committed
         if self.election is Election.UNCLEAN:
             for each in self.replicas:
@@ -303,7 +305,7 @@ class _Change:
         old = self.old
         if not self.elr_enabled:
             return old.last_known_elr
-        if not self.isr and old.isr and old.leader != NO_LEADER:
+        if not self.isr and old.isr and old.leader in self.replicas:
             return (old.leader,)
         return () if self.leader != NO_LEADER else old.last_known_elr
 

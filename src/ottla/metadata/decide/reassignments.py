@@ -7,7 +7,7 @@ from ottla.config import BrokerConfig
 from ottla.metadata.apply import Record, apply
 from ottla.metadata.decide.assignments import validate_assignment
 from ottla.metadata.decide.decision import Decision
-from ottla.metadata.decide.partition_change import Election, Wanted, change_partition, unclean_allowed
+from ottla.metadata.decide.partition_change import Election, Wanted, change_partition, elr_enabled, unclean_allowed
 from ottla.metadata.image import Image, Partition, Topic
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -113,14 +113,14 @@ def _cancel(image: Image, topic: Topic, index: int, partition: Partition, config
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Invalid replica assignment: addingReplicas contains all replicas."
         )
     unclean = unclean_allowed(image, topic, config)
-    if not isr:  # only new replicas are in sync: an old one may lack what they have
+    if partition.isr and not isr:  # only new replicas are in sync: an old one may lack what they have
         if not unclean:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Unable to revert partition assignment for {topic.name}:{index} because it would require an unclean "
                 "leader election.",
             )
-        isr = replicas[:1]
+        isr = () if elr_enabled(image) else replicas[:1]
     wanted = Wanted(
         isr=isr,
         replicas=replicas,
