@@ -95,3 +95,72 @@ def test_dependencies_of_levels(run: Run, features: str, code: int, said: str) -
     found = run(f"storage feature-dependencies {features}")
     assert found.code == code
     assert said in (found.out + found.err).splitlines()
+
+
+ME, OTHER = "1@127.0.0.1:25951:JEXY6aqzQY-32P5TStzaFg", "2@127.0.0.1:25952:MvDxzVmcRsaTz33bUuRU6A"
+JOINS = "controller.quorum.bootstrap.servers=127.0.0.1:25951"
+STATIC = "controller.quorum.voters=1@127.0.0.1:25951"
+ROLES = {"both": "broker,controller", "broker": "broker"}
+
+
+def quorum_settings(folder: Path, roles: str, quorum: str) -> Path:
+    """A node's configuration; a broker has no listener for the quorum."""
+    listeners = ["PLAINTEXT://127.0.0.1:25950", *(["CONTROLLER://127.0.0.1:25951"] if "controller" in roles else [])]
+    lines = [f"process.roles={roles}", "node.id=1", quorum, f"listeners={','.join(listeners)}"]
+    lines += ["controller.listener.names=CONTROLLER", f"log.dirs={folder / 'd'}"]
+    path = folder / "server.properties"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("roles", "quorum", "flags", "kind"),
+    [
+        ("both", JOINS, "-N", "metadata directory"),
+        ("both", JOINS, "--standalone", "dynamic metadata voter directory"),
+        ("both", JOINS, "-s -f kraft.version=1", "dynamic metadata voter directory"),
+        ("both", JOINS, f"-I {ME},{OTHER}", "dynamic metadata voter directory"),
+        ("both", JOINS, f"--initial-controllers {OTHER}", "dynamic metadata directory"),
+        ("both", STATIC, "", "metadata directory"),
+        ("both", STATIC, "--no-initial-controllers", "metadata directory"),
+        ("broker", JOINS, "", "metadata directory"),
+    ],
+)
+def test_who_votes_at_first_is_said_when_formatting(
+    run: Run, tmp_path: Path, roles: str, quorum: str, flags: str, kind: str
+) -> None:
+    found = run(f"storage format -t {CLUSTER_ID} -c {quorum_settings(tmp_path, ROLES[roles], quorum)} {flags}")
+    assert found.code == 0, found.err
+    assert found.out.endswith(f"Formatting {kind} {tmp_path / 'd'} with metadata.version 4.3-IV0.\n")
+    assert "kraft.version" not in found.out
+    snapshot = tmp_path / "d/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+    assert snapshot.exists() == kind.startswith("dynamic")
+    if ME in flags:
+        assert "directory.id=JEXY6aqzQY-32P5TStzaFg" in (tmp_path / "d/meta.properties").read_text()
+
+
+@pytest.mark.parametrize(
+    ("roles", "quorum", "flags", "said"),
+    [
+        ("both", JOINS, "", "Because controller.quorum.voters is not set on this controller, you must specify one of"),
+        ("both", JOINS, f"-s -I {ME}", "not allowed with argument"),
+        ("both", JOINS, "-I 1@127.0.0.1:25951", "each entry should be id@host:port:directory-id"),
+        ("both", JOINS, "-s -f kraft.version=0", "Cannot set kraft.version to 0 if controller.quorum.voters is empty"),
+        ("both", STATIC, "-s", "You cannot specify controller.quorum.voters and format the node with"),
+        ("both", STATIC, f"-I {ME}", "You cannot specify controller.quorum.voters and format the node with"),
+        (
+            "both",
+            STATIC,
+            "-f kraft.version=1",
+            "Cannot set kraft.version to 1 unless controller.quorum.voters is empty",
+        ),
+        ("broker", JOINS, "-s", "You can only use --standalone on a controller."),
+    ],
+)
+def test_contradictions_about_who_votes_are_refused_before_anything_is_written(
+    run: Run, tmp_path: Path, roles: str, quorum: str, flags: str, said: str
+) -> None:
+    found = run(f"storage format -t {CLUSTER_ID} -c {quorum_settings(tmp_path, ROLES[roles], quorum)} {flags}")
+    assert (found.code, found.out) == (1, "")
+    assert said in found.err
+    assert not (tmp_path / "d").exists()

@@ -6,8 +6,16 @@ clock and off-loop work, for those who start a real node.
 """
 
 from ottla.broker.clock import SystemClock
-from ottla.broker.formatting import format_directory
+from ottla.broker.formatting import format_directory, standalone
 from ottla.broker.node import Node
 from ottla.broker.offload import ThreadsAndProcess
+from ottla.broker.quorum_format import parse_initial_controllers
 
-__all__ = ["Node", "SystemClock", "ThreadsAndProcess", "format_directory"]
+__all__ = [
+    "Node",
+    "SystemClock",
+    "ThreadsAndProcess",
+    "format_directory",
+    "parse_initial_controllers",
+    "standalone",
+]

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from ottla.base import ConfigError, NodeId, OttlaError, StorageError, Uuid, parse_uuid, uuid_text
 from ottla.cli.actions import parse_action
-from ottla.cli.feature_levels import METADATA_VERSIONS, feature_levels, name_of, print_dependencies, print_mapping
+from ottla.cli.feature_levels import (
+    METADATA_VERSIONS,
+    feature_levels,
+    name_of,
+    parse_feature,
+    print_dependencies,
+    print_mapping,
+)
 from ottla.cli.options import Options, UsageError
 
 if TYPE_CHECKING:
@@ -17,9 +24,11 @@ if TYPE_CHECKING:
 
     from ottla.config import BrokerConfig
     from ottla.log import MetaProperties
+    from ottla.raft import VoterSet
 
 __all__ = ["format_storage", "main", "options", "parsers"]
 
+QUORUM_FLAGS = ("standalone", "initial_controllers", "no_initial_controllers")
 RESERVED_IDS = 100
 """Identifiers below this number mean something of their own in Kafka's protocol."""
 
@@ -128,13 +137,61 @@ def format_parsed(args: Namespace) -> int:
         raise UsageError(f"argument {'-c/--config' if args.config is None else '-t/--cluster-id'} is required")
     if args.add_scram:
         raise UsageError("--add-scram needs authentication, which Ottla does not have yet")
-    if args.initial_controllers or args.no_initial_controllers:
-        raise UsageError(
-            "--initial-controllers and --no-initial-controllers need quorums of several nodes, which Ottla does not have yet"
-        )
     check_cluster_id(args.cluster_id)
-    levels = feature_levels(args.release_version, args.feature)
-    return run(args, config_of(args), levels)
+    levels = dict(feature_levels(args.release_version, args.feature))
+    config = config_of(args)
+    check_quorum(args, config)
+    levels.pop("kraft.version", None)  # it follows from who votes
+    return run(args, config, levels)
+
+
+def check_quorum(args: Namespace, config: BrokerConfig) -> None:
+    """Raise UsageError where who votes is said in two ways, or not at all."""
+    chosen = [name for name in QUORUM_FLAGS if getattr(args, name)]
+    if len(chosen) > 1:
+        first, second = (f"--{name.replace('_', '-')}" for name in chosen[:2])
+        raise UsageError(f"argument {first}: not allowed with argument {second}")
+    if config.voters and chosen and chosen != ["no_initial_controllers"]:
+        raise UsageError(
+            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
+            "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
+            "controller.quorum.bootstrap.servers instead."
+        )
+    is_controller = "controller" in config.roles
+    if args.standalone and not is_controller:
+        raise UsageError("You can only use --standalone on a controller.")
+    joins = config.settings.controller_quorum_bootstrap_servers and not config.voters
+    if is_controller and joins and not chosen:
+        raise UsageError(
+            "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
+            "--standalone, --initial-controllers, or --no-initial-controllers."
+        )
+    asked = dict(parse_feature(text) for text in args.feature).get("kraft.version")
+    if asked == 0 and chosen:
+        raise UsageError(
+            "Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags --standalone, "
+            "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try removing "
+            "the --feature flag for kraft.version."
+        )
+    if asked and config.voters:
+        raise UsageError(
+            "Cannot set kraft.version to 1 unless controller.quorum.voters is empty and one of the flags --standalone, "
+            "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try using one "
+            "of --standalone, --initial-controllers, or --no-initial-controllers and removing controller.quorum.voters."
+        )
+
+
+def voters_of(args: Namespace, config: BrokerConfig) -> VoterSet | None:
+    """Return who votes at first as the flags say it, nobody where the node joins a quorum; None without a flag."""
+    from ottla.broker import parse_initial_controllers, standalone
+    from ottla.raft import VoterSet
+
+    if args.standalone:
+        return standalone(config, parse_uuid(random_uuid()))
+    if args.initial_controllers:
+        (listener, *_) = (*config.controller_listener_names, "CONTROLLER")
+        return parse_initial_controllers(args.initial_controllers, listener)
+    return VoterSet() if args.no_initial_controllers else None
 
 
 def run(args: Namespace, config: BrokerConfig, levels: Mapping[str, int]) -> int:
@@ -144,6 +201,7 @@ def run(args: Namespace, config: BrokerConfig, levels: Mapping[str, int]) -> int
     from ottla.broker import SystemClock, format_directory
     from ottla.log import LogDir, OsDisk, read_meta
 
+    voters = voters_of(args, config)
     disk = OsDisk()
     paths = list(dict.fromkeys((config.metadata_log_dir, *config.log_dirs)))
     found = {path: meta for path in paths if (meta := read_meta(disk, path)) is not None}
@@ -162,7 +220,9 @@ def run(args: Namespace, config: BrokerConfig, levels: Mapping[str, int]) -> int
     for path in paths:
         if path in found:
             continue
-        print(f"Formatting {kind_of(path, config)} {path} with metadata.version {name_of(levels['metadata.version'])}.")
+        print(
+            f"Formatting {kind_of(path, config, voters)} {path} with metadata.version {name_of(levels['metadata.version'])}."
+        )
         log_dir = LogDir.open(disk, path)
         try:
             format_directory(
@@ -172,6 +232,7 @@ def run(args: Namespace, config: BrokerConfig, levels: Mapping[str, int]) -> int
                 rng=random.SystemRandom(),
                 now_ms=SystemClock().now_ms(),
                 levels=levels,
+                voters=voters,
             )
         finally:
             log_dir.release()
@@ -195,11 +256,15 @@ def bootstrap_text(levels: Mapping[str, int]) -> str:
     return f"BootstrapMetadata(records=[{records}], metadataVersionLevel={level}, source=format command)"
 
 
-def kind_of(path: str, config: BrokerConfig) -> str:
+def kind_of(path: str, config: BrokerConfig, voters: VoterSet | None) -> str:
     """Return what Kafka calls a folder: who votes is in the metadata's own folder where no voters are configured."""
     if path != config.metadata_log_dir:
         return "data directory"
-    return "metadata directory" if config.voters else "dynamic metadata voter directory"
+    if voters is None and config.is_quorum_of_one and not config.voters:
+        return "dynamic metadata voter directory"  # of itself
+    if not voters:
+        return "metadata directory"
+    return f"dynamic metadata {'voter ' if voters.get(config.node_id) else ''}directory"
 
 
 def options() -> Options:
@@ -221,8 +286,12 @@ def format_options(program: str) -> Options:
     parser.add_argument(
         "-S", "--add-scram", action="append", default=[], metavar="CREDENTIAL", help="refused: not there yet"
     )
-    parser.add_argument("-N", "--no-initial-controllers", action="store_true", help="refused: not there yet")
-    parser.add_argument("-I", "--initial-controllers", metavar="ID@HOST:PORT:DIR,…", help="refused: not there yet")
+    parser.add_argument(
+        "-N", "--no-initial-controllers", action="store_true", help="this node joins a quorum that is there already"
+    )
+    parser.add_argument(
+        "-I", "--initial-controllers", metavar="ID@HOST:PORT:DIR,…", help="who votes at first; the same on every node"
+    )
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="as of server start")
     return parser
 
@@ -236,14 +305,7 @@ def check_cluster_id(text: str) -> None:
 
 
 def config_of(args: Namespace) -> BrokerConfig:
-    """Read the configuration; raises UsageError where `--standalone` contradicts it."""
+    """Read the configuration."""
     from ottla.cli.server import load_config
 
-    config = load_config(args.config, args.override)
-    if args.standalone and config.voters:
-        raise UsageError(
-            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
-            "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
-            "controller.quorum.bootstrap.servers instead."
-        )
-    return config
+    return load_config(args.config, args.override)
