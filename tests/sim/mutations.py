@@ -30,6 +30,10 @@ SEEDS = 20
 FIRST = 5_000
 
 
+OUTDATED = ("AttributeError", "NameError", "TypeError", "ImportError")
+"""What a mutation that no longer fits the code leads to: that is not a finding."""
+
+
 class Surgeon:
     """Puts other functions in the place of production's, and takes them out again."""
 
@@ -131,7 +135,7 @@ def _answer_early(surgeon: Surgeon) -> None:
         await self._settled()
         if not self.is_leader or self._failed is not None or self._stopped:
             return await original(self, decision, timeout_ms=timeout_ms)
-        decided = decision(self._latest)
+        decided = decision(self._images.latest)
         self._propose(decided.records)
         self._pump()
         return decided.response
@@ -163,8 +167,11 @@ def found_in(mutation: Mutation, seeds: range, *, enough: int | None = None) -> 
             tried += 1
             outcome = run_world(f"{mutation.kind}:{seed}")
             if outcome.error:
+                last = outcome.error.strip().splitlines()[-1]
+                if any(each in outcome.error for each in OUTDATED):
+                    raise AssertionError(f"the mutation {mutation.name} no longer fits the code: {last}")
                 found += 1
-                first = first or outcome.error.strip().splitlines()[-1][:160]
+                first = first or last[:160]
             if enough is not None and found >= enough:
                 break
     return found, tried, first

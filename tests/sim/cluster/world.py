@@ -320,14 +320,32 @@ class ClusterWorld:
         ]
         leader = self.active_controller()
         if leader is None or leader.node is None:
-            return "; ".join([*lines, "nobody leads the quorum"])
+            return "\n    ".join(["", *lines, "nobody leads the quorum"])
         image = leader.node._quorum.image
-        lines += [f"broker {each}: fenced {broker.fenced}" for each, broker in sorted(image.brokers.items())]
+        fenced = [each for each, broker in sorted(image.brokers.items()) if not broker.active]
+        lines.append(f"{leader.name} leads the quorum, image {image.offset}, not active: {fenced}")
         for name, topic in sorted(image.topics.items()):
-            for index, partition in topic.in_order():
-                if set(partition.isr) != set(partition.replicas) or partition.adding_replicas:
-                    lines.append(f"{name}-{index}: {partition}")
-        return "; ".join(lines)
+            for index, each in topic.in_order():
+                if set(each.isr) != set(each.replicas) or each.adding_replicas or each.removing_replicas:
+                    lines.append(
+                        f"{name}-{index}: replicas {each.replicas} isr {each.isr} leader {each.leader} in {each.leader_epoch} "
+                        f"(partition epoch {each.partition_epoch}) +{each.adding_replicas} -{each.removing_replicas} "
+                        f"elr {each.eligible_leader_replicas} last {each.last_known_elr} "
+                        f"recovery {each.leader_recovery_state}{self._ends(name, index)}"
+                    )
+        return "\n    ".join(["", *lines])
+
+    def _ends(self, name: str, index: int) -> str:
+        """Say where each broker's copy of a partition stands."""
+        words = []
+        for host in self.hosts.values():
+            held = None if host.node is None or not host.is_running else host.node._partitions.get(name, index)
+            if held is not None:
+                replica = held.replica
+                words.append(
+                    f"{host.name} {replica.role.name} epoch {replica.leader_epoch} hw {replica.high_watermark} end {replica.log_end_offset}"
+                )
+        return "; " + ", ".join(words)
 
     async def calm(self, tasks: list[asyncio.Task[None]]) -> None:
         """End every fault; every node runs again."""
