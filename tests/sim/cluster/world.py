@@ -327,12 +327,11 @@ class ClusterWorld:
         for name, topic in sorted(image.topics.items()):
             for index, each in topic.in_order():
                 if set(each.isr) != set(each.replicas) or each.adding_replicas or each.removing_replicas:
-                    lines.append(
-                        f"{name}-{index}: replicas {each.replicas} isr {each.isr} leader {each.leader} in {each.leader_epoch} "
-                        f"(partition epoch {each.partition_epoch}) +{each.adding_replicas} -{each.removing_replicas} "
-                        f"elr {each.eligible_leader_replicas} last {each.last_known_elr} "
-                        f"recovery {each.leader_recovery_state}{self._ends(name, index)}"
-                    )
+                    state = f"isr {each.isr} elr {each.eligible_leader_replicas} last {each.last_known_elr}"
+                    change = f"+{each.adding_replicas} -{each.removing_replicas} recovery {each.leader_recovery_state}"
+                    epochs = f"leader {each.leader} in {each.leader_epoch}, partition epoch {each.partition_epoch}"
+                    where = self._ends(name, index)
+                    lines.append(f"{name}-{index}: replicas {each.replicas} {state} {change} {epochs}{where}")
         return "\n    ".join(["", *lines])
 
     def _ends(self, name: str, index: int) -> str:
@@ -342,9 +341,8 @@ class ClusterWorld:
             held = None if host.node is None or not host.is_running else host.node._partitions.get(name, index)
             if held is not None:
                 replica = held.replica
-                words.append(
-                    f"{host.name} {replica.role.name} epoch {replica.leader_epoch} hw {replica.high_watermark} end {replica.log_end_offset}"
-                )
+                place = f"hw {replica.high_watermark} end {replica.log_end_offset}"
+                words.append(f"{host.name} {replica.role.name} epoch {replica.leader_epoch} {place}")
         return "; " + ", ".join(words)
 
     async def calm(self, tasks: list[asyncio.Task[None]]) -> None:
