@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.chaos.faults import Fault, available
 from tests.chaos.network import enter_private_network, missing
+from tests.chaos.rolling import run_rolling
 from tests.chaos.rounds import Round, run_round
 from tests.chaos.world import World, running_world
 
@@ -51,7 +52,11 @@ def run(folder: Path, args: argparse.Namespace, say: Callable[[str], None]) -> l
             rounds.append(found)
             report(found, say)
             if not mended(world, say):
-                break
+                return rounds
+        if args.only is None or "rolling" in args.only:
+            say("one more round: rolling restart under four client libraries")
+            rounds.append(run_rolling(world, f"{seed}-rolling", lambda what: say(f"  {what}")))
+            report(rounds[-1], say)
     return rounds
 
 
@@ -83,6 +88,7 @@ def summary(rounds: list[Round], asked: int) -> list[str]:
         for kind, seconds in each.stalls.items():
             stalls[kind] = max(seconds, stalls.get(kind, 0.0))
     counts = {kind: sum(each.verdict.count(kind) for each in rounds) for kind in ("lost", "duplicated", "reordered")}
+    asked = max(asked, len(rounds))
     failed = sum(bool(each.problems) for each in rounds) + asked - len(rounds)
     return [
         f"rounds {len(rounds)}, faults {sum(kinds.values())}: "
