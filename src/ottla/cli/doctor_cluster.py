@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import ErrorCode, KafkaError, OttlaError
+from ottla.base import ErrorCode, KafkaError, NodeId, OttlaError
 from ottla.cli.findings import Finding, fail, ok, warning
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ SAFE_COPIES = 3
 CLOCK_SKEW_MS_MAX = 5000
 DISK_SHARE_LOW, DISK_SHARE_FULL = 0.10, 0.02
 NAMES_MAX = 5
+FENCED_FROM = 2
+"""The version of DescribeCluster that tells of fenced brokers."""
+SILENT_MS = 10_000
+"""A voter that has not caught up for so long does not count on the way to a majority."""
 
 
 def cluster_checks(client: BlockingClient, cluster: Cluster, *, reachable: bool) -> list[Finding]:
@@ -61,7 +65,24 @@ def _brokers(client: BlockingClient, cluster: Cluster) -> list[Finding]:
     if len({tuple(sorted(each.items())) for each in offered.values()}) > 1:
         remedy = "finish the upgrade: clients use what every broker knows"
         return [warning("brokers", f"{said}; they run different versions", remedy)]
+    if fenced := _fenced(client, offered):
+        remedy = (
+            "start them, or look in their logs why no controller hears them; `ottla cluster unregister` forgets one"
+        )
+        return [warning("brokers", f"{said}; fenced: {_named(fenced)}", remedy)]
     return [ok("brokers", said)]
+
+
+def _fenced(client: BlockingClient, offered: dict[NodeId, dict[int, tuple[int, int]]]) -> list[int]:
+    """Return the brokers that are registered and do not serve (KIP-1073), where that can be asked."""
+    from ottla.wire.messages.describe_cluster import DescribeClusterRequest
+
+    key = DescribeClusterRequest.API_KEY
+    assert key is not None
+    if not all(each.get(key, (0, 0))[1] >= FENCED_FROM for each in offered.values()):
+        return []
+    response = client.request(DescribeClusterRequest(include_fenced_brokers=True), lowest=FENCED_FROM)
+    return sorted(each.broker_id for each in response.brokers if each.is_fenced)
 
 
 def _quorum_and_clock(client: BlockingClient) -> list[Finding]:
@@ -85,7 +106,7 @@ def _quorum_and_clock(client: BlockingClient) -> list[Finding]:
                 "bring most of its voters back: nothing can be created or changed",
             )
         ]
-    behind = [each.replica_id for each in partition.current_voters if each.log_end_offset < 0]
+    behind = [each.replica_id for each in partition.current_voters if _is_silent(each, leader.last_caught_up_timestamp)]
     said = f"leader {partition.leader_id}, {len(partition.current_voters)} voters, high watermark {partition.high_watermark}"
     findings = [
         warning("quorum", f"{said}; silent: {_named(behind)}", "start these voters again")
@@ -93,6 +114,12 @@ def _quorum_and_clock(client: BlockingClient) -> list[Finding]:
         else ok("quorum", said)
     ]
     return [*findings, _clock(leader.last_caught_up_timestamp, before_ms, after_ms)]
+
+
+def _is_silent(voter: Any, now_ms: int) -> bool:
+    """Return whether a voter has not been heard, or not at the log's end, for a while; not every leader tells times."""
+    is_late = now_ms > 0 and now_ms - voter.last_caught_up_timestamp > SILENT_MS
+    return bool(voter.log_end_offset < 0 or is_late)
 
 
 def _clock(theirs_ms: int, before_ms: float, after_ms: float) -> Finding:
