@@ -169,7 +169,11 @@ class Node:
         configuration = self._configuration = Configuration(self.config)
         waits = self._waits = Waits(loop)
         self._throttles = ReplicationThrottles(loop, configuration)
-        self._tenure = Tenure(loop, lambda: configuration.broker.settings.broker_session_timeout_ms / 1000)
+        self._tenure = Tenure(
+            loop,
+            lambda: configuration.broker.settings.broker_session_timeout_ms / 1000,
+            lambda: self._quorum.informed_s,
+        )
         self._partitions = Partitions(
             node_id,
             tenure=self._tenure,

@@ -160,6 +160,7 @@ class Quorum:
         """
         self._loop = asyncio.get_running_loop()
         self._started_at, self._started_ms = self._loop.time(), self._clock.now_ms()
+        self._informed_s = self._started_at
         self._log = MetadataLog.open(
             self._disk,
             self._folder,
@@ -421,8 +422,22 @@ class Quorum:
             reply = envelope.message
             if reply.high_watermark >= 0 and reply.epoch >= self._raft.epoch:
                 self._leader_watermark = reply.high_watermark
+        asked_ms = self._raft.asked_at
         self._raft.step(envelope, self._now())
         self._pump()
+        if asked_ms is not None and isinstance(envelope.message, FetchReply):
+            self._note_age(envelope.message, asked_ms)
+
+    def _note_age(self, reply: FetchReply, asked_ms: int) -> None:
+        """Note when the leader was asked, if its answer leaves nothing that is committed and not in the image."""
+        known_end = self._images.published.offset + 1
+        if reply.epoch == self._raft.epoch and known_end >= reply.high_watermark >= 0 and not reply.snapshot:
+            self._informed_s = self._started_at + (asked_ms - self._started_ms) / 1000
+
+    @property
+    def informed_s(self) -> float:
+        """Since which time of the loop something may have been committed of which the image knows nothing yet."""
+        return self._loop.time() if self._raft.is_leader else self._informed_s
 
     def _disconnected(self, peer: NodeId) -> None:
         if not self._stopped and self._failed is None:

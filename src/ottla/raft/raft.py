@@ -142,6 +142,14 @@ class Raft:
         return role.progress if isinstance(role, Leader) else Map()
 
     @property
+    def asked_at(self) -> int | None:
+        """When the leader was asked for what it has been asked for and has not answered yet; None where it was not."""
+        role = self._core.role
+        if not isinstance(role, Follower) or role.resend_at is None:
+            return None
+        return role.resend_at - self._core.config.request_timeout_ms
+
+    @property
     def next_deadline(self) -> int:
         """When `tick` has something to do, if nothing else happens before."""
         core, role = self._core, self._core.role
