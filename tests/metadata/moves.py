@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import NodeId
+from ottla.config import BrokerConfig
 from ottla.metadata import Image, Partition, decide
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -19,10 +20,16 @@ from ottla.wire.messages.alter_partition_reassignments import (
 )
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.feature_level_record import FeatureLevelRecord
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tests.metadata.clusters import after
 
 PREFERRED, UNCLEAN = 0, 1
+TOPIC, BROKER = 2, 4
 
 
 def part(image: Image, name: str = "a", index: int = 0) -> Partition:
@@ -140,3 +147,16 @@ def unfence(image: Image, *brokers: int) -> Image:
         )
         image = after(image, beat)
     return image
+
+
+def set_config(image: Image, kind: int, name: str, key: str, value: str) -> decide.Decision[Any]:
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[AlterableConfig(name=key, config_operation=0, value=value)],
+            )
+        ]
+    )
+    return decide.alter_configs(image, request, config=BrokerConfig.load(""))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.base import ErrorCode, KafkaError
+from ottla.base import ErrorCode, KafkaError, NodeId
 from ottla.config import BrokerConfig
 from ottla.metadata import Image, decide
 from tests.metadata.clusters import after, cluster, registration, topic, with_topics
-from tests.metadata.moves import UNCLEAN, alter, elect, elected, fence, part, unfence, without_elr
+from tests.metadata.moves import TOPIC, UNCLEAN, alter, elect, elected, fence, part, set_config, unfence, without_elr
 
 MOVED = {"a": [0]}
 
@@ -97,6 +97,20 @@ def test_the_controller_holds_unclean_elections_once_they_are_allowed() -> None:
     decision = decide.elect_unclean_leaders(image, config=allowed)
     assert not decision.response
     assert part(after(image, decision)).leader == 2
+
+
+def test_to_allow_unclean_elections_is_to_hold_them() -> None:
+    image = leaderless()
+    image = after(image, set_config(image, TOPIC, "a", "unclean.leader.election.enable", "true"))
+    assert (part(image).leader, part(image).isr) == (2, (2,))
+
+
+def test_what_the_controllers_own_file_says_holds_for_every_topic() -> None:
+    image = without_elr(with_topics(cluster(1, 2), topic("a", assignments={0: [1, 2]})))
+    image = after(image, alter(image, 1))
+    allowed = BrokerConfig.load("unclean.leader.election.enable=true")
+    assert part(after(image, decide.fence_broker(image, NodeId(1)))).leader == -1
+    assert part(after(image, decide.fence_broker(image, NodeId(1), config=allowed))).leader == 2
 
 
 def test_leaderships_go_back_to_the_preferred_replicas_a_thousand_at_a_time() -> None:

@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ottla.config import BrokerConfig
-from ottla.metadata import Image, decide
+from ottla.metadata import Image
 from ottla.wire.messages.clear_elr_record import ClearElrRecord
-from ottla.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.metadata.clusters import after, cluster, topic, with_topics
-from tests.metadata.moves import alter, part, without_elr
-
-TOPIC, BROKER = 2, 4
-
-
-def set_config(image: Image, kind: int, name: str, key: str, value: str) -> decide.Decision[Any]:
-    request = IncrementalAlterConfigsRequest(
-        resources=[
-            AlterConfigsResource(
-                resource_type=kind,
-                resource_name=name,
-                configs=[AlterableConfig(name=key, config_operation=0, value=value)],
-            )
-        ]
-    )
-    return decide.alter_configs(image, request, config=BrokerConfig.load(""))
+from tests.metadata.moves import BROKER, TOPIC, alter, part, set_config, without_elr
 
 
 def shrunk() -> Image:

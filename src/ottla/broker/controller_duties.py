@@ -18,7 +18,7 @@ from typing import Any
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId
 from ottla.broker.broker_sessions import BrokerSessions
 from ottla.broker.quorum import Quorum
-from ottla.config import BrokerSettings
+from ottla.config import BrokerConfig
 from ottla.metadata import Broker, Image, decide
 from ottla.net import Network
 
@@ -58,14 +58,14 @@ class ControllerDuties:
         node_id: NodeId,
         quorum: Quorum,
         network: Network,
-        settings: Callable[[], BrokerSettings],
+        config: Callable[[], BrokerConfig],
         inter_broker_listener: str,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._node_id = node_id
         self._quorum = quorum
         self._network = network
-        self._settings = settings
+        self._config = config
         self._listener = inter_broker_listener
         self._loop = loop
         self._duties: list[Duty] = []
@@ -73,7 +73,7 @@ class ControllerDuties:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._epoch: LeaderEpoch | None = None
-        self.sessions = BrokerSessions(settings().broker_session_timeout_ms / 1000)
+        self.sessions = BrokerSessions(config().settings.broker_session_timeout_ms / 1000)
         self.timed_out = 0
         """How many brokers this controller has fenced because nothing was heard from them."""
 
@@ -160,7 +160,7 @@ class ControllerDuties:
 
     def _begin(self, epoch: LeaderEpoch) -> None:
         self._epoch = epoch
-        self.sessions = BrokerSessions(self._settings().broker_session_timeout_ms / 1000)
+        self.sessions = BrokerSessions(self._config().settings.broker_session_timeout_ms / 1000)
         brokers = [(each.id, each.epoch) for each in self._quorum.image.brokers.values() if not each.fenced]
         self.sessions.begin(sorted(brokers), self._loop.time())
         self._set_timer()
@@ -215,7 +215,9 @@ class ControllerDuties:
         self.sessions.forget(broker.id)
         while self.is_active:
             try:
-                await self._quorum.submit(lambda image: decide.fence_broker(image, broker.id, broker.epoch))
+                await self._quorum.submit(
+                    lambda image: decide.fence_broker(image, broker.id, broker.epoch, config=self._config())
+                )
             except KafkaError as error:
                 if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.KAFKA_STORAGE_ERROR):
                     return  # whoever leads next looks after the brokers anew

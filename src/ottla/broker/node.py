@@ -373,7 +373,7 @@ class Node:
             node_id=self.config.node_id,
             quorum=self._quorum,
             network=self._network,
-            settings=lambda: configuration.broker.settings,
+            config=lambda: configuration.broker,
             inter_broker_listener=self.config.inter_broker_listener_name,
             loop=self._loop,
         )

@@ -39,6 +39,7 @@ async def broker_heartbeat(context: RequestContext, request: BrokerHeartbeatRequ
             if request.cordoned_log_dirs is None
             else tuple(Uuid(bytes(each)) for each in request.cordoned_log_dirs),
             others_follow=others_follow,
+            config=context.services.configuration.broker,
         )
 
     state = await quorum.submit(decision)

@@ -47,7 +47,10 @@ async def broker_registration(
         features={each.name: (each.min_supported_version, each.max_supported_version) for each in request.features},
     )
     supersede = duties.supersedes(registration)
-    epoch = await services.quorum.submit(lambda image: decide.register_broker(image, registration, supersede=supersede))
+    config = services.configuration.broker
+    epoch = await services.quorum.submit(
+        lambda image: decide.register_broker(image, registration, supersede=supersede, config=config)
+    )
     duties.heard(registration.broker_id, epoch, context.connected)
     return BrokerRegistrationResponse(broker_epoch=epoch)
 

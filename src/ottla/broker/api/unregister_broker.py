@@ -11,7 +11,10 @@ __all__ = ["HANDLER"]
 
 async def unregister_broker(context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
     """Forget the broker, and answer once that is committed."""
-    await context.services.quorum.submit(lambda image: decide.unregister_broker(image, request.broker_id))
+    config = context.services.configuration.broker
+    await context.services.quorum.submit(
+        lambda image: decide.unregister_broker(image, request.broker_id, config=config)
+    )
     return UnregisterBrokerResponse()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Uuid, uuid_text
+from ottla.config import BrokerConfig
 from ottla.metadata.apply import Record, apply
 from ottla.metadata.decide.decision import Decision
 from ottla.metadata.decide.directories import DIRECTORIES_FROM, changes_of_directories
@@ -62,7 +63,9 @@ RESERVED_DIRECTORY_IDS = 100
 """So many directory ids mean something else than a directory."""
 
 
-def register_broker(image: Image, registration: Registration, *, supersede: bool) -> Decision[int]:
+def register_broker(
+    image: Image, registration: Registration, *, supersede: bool, config: BrokerConfig | None = None
+) -> Decision[int]:
     """Choose the records that register a broker, fenced, and return its epoch: the offset of the first of them.
 
     An older incarnation is replaced where it is fenced or shutting down, or where the caller knows that it is dead
@@ -84,7 +87,7 @@ def register_broker(image: Image, registration: Registration, *, supersede: bool
     records: list[Record] = []
     if old is not None:
         lost = registration.previous_epoch != old.epoch
-        records += changes_for_broker(image, Availability(registration.broker_id, active=False, lost_data=lost))
+        records += changes_for_broker(image, Availability(registration.broker_id, active=False, lost_data=lost), config)
     records.append(_register_record(registration, epoch))
     return Decision(tuple(records), epoch)
 
@@ -195,6 +198,7 @@ def heartbeat(
     offline_log_dirs: tuple[Uuid, ...] = (),
     cordoned_log_dirs: tuple[Uuid, ...] | None = None,
     others_follow: bool = True,
+    config: BrokerConfig | None = None,
 ) -> Decision[BrokerState]:
     """Choose the records that a heartbeat calls for: unfencing once caught up, fencing by wish, and shutting down.
 
@@ -203,7 +207,7 @@ def heartbeat(
     sync, elsewhere.
     """
     broker = _registered(image, broker_id, broker_epoch)
-    directories = changes_of_directories(image, broker, offline_log_dirs, cordoned_log_dirs)
+    directories = changes_of_directories(image, broker, offline_log_dirs, cordoned_log_dirs, config)
     for record in directories:
         image = apply(image, record)
     broker = image.brokers[broker_id]
@@ -214,30 +218,40 @@ def heartbeat(
         want_fence=want_fence,
         want_shut_down=want_shut_down,
         others_follow=others_follow,
+        config=config,
     )
     return Decision((*directories, *decided.records), decided.response) if directories else decided
 
 
 def _next_state(
-    image: Image, broker: Broker, *, caught_up: bool, want_fence: bool, want_shut_down: bool, others_follow: bool
+    image: Image,
+    broker: Broker,
+    *,
+    caught_up: bool,
+    want_fence: bool,
+    want_shut_down: bool,
+    others_follow: bool,
+    config: BrokerConfig | None,
 ) -> Decision[BrokerState]:
     if want_shut_down or broker.in_controlled_shutdown:
-        return _shut_down(image, broker, others_follow=others_follow)
+        return _shut_down(image, broker, config, others_follow=others_follow)
     if want_fence and not broker.fenced:
-        return Decision(_moved(image, broker, fenced=True), BrokerState(broker.epoch, fenced=True))
+        return Decision(_moved(image, broker, config, fenced=True), BrokerState(broker.epoch, fenced=True))
     if not want_fence and broker.fenced and caught_up:
-        return Decision(_moved(image, broker, fenced=False), BrokerState(broker.epoch, fenced=False))
+        return Decision(_moved(image, broker, config, fenced=False), BrokerState(broker.epoch, fenced=False))
     return Decision((), BrokerState(broker.epoch, broker.fenced))
 
 
-def _moved(image: Image, broker: Broker, *, fenced: bool) -> tuple[Record, ...]:
+def _moved(image: Image, broker: Broker, config: BrokerConfig | None, *, fenced: bool) -> tuple[Record, ...]:
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=1 if fenced else -1)
     after = apply(image, change)
     active = after.brokers[broker.id].active
-    return (change, *changes_for_broker(after, Availability(broker.id, active=active)))
+    return (change, *changes_for_broker(after, Availability(broker.id, active=active), config))
 
 
-def _shut_down(image: Image, broker: Broker, *, others_follow: bool) -> Decision[BrokerState]:
+def _shut_down(
+    image: Image, broker: Broker, config: BrokerConfig | None, *, others_follow: bool
+) -> Decision[BrokerState]:
     """Move leaderships away at the first heartbeat, and let the broker go at one after that others know of it."""
     if broker.fenced:
         return Decision((), BrokerState(broker.epoch, fenced=True, should_shut_down=True))
@@ -249,7 +263,7 @@ def _shut_down(image: Image, broker: Broker, *, others_follow: bool) -> Decision
             broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=1
         )
         image = apply(image, change)
-        records = (change, *changes_for_broker(image, Availability(broker.id, active=False)))
+        records = (change, *changes_for_broker(image, Availability(broker.id, active=False), config))
         for record in records[1:]:
             image = apply(image, record)
         others = any(each.active for each in image.brokers.values() if each.id != broker.id)
@@ -257,7 +271,7 @@ def _shut_down(image: Image, broker: Broker, *, others_follow: bool) -> Decision
     if waits:
         return Decision(records, BrokerState(broker.epoch, fenced=False))
     shutting_down = replace(broker, in_controlled_shutdown=True)
-    records = (*records, *_moved(image, shutting_down, fenced=True))
+    records = (*records, *_moved(image, shutting_down, config, fenced=True))
     return Decision(records, BrokerState(broker.epoch, fenced=True, should_shut_down=True))
 
 
@@ -267,18 +281,20 @@ def _leads(image: Image, broker_id: int) -> bool:
     )
 
 
-def fence_broker(image: Image, broker_id: NodeId, broker_epoch: int | None = None) -> Decision[None]:
+def fence_broker(
+    image: Image, broker_id: NodeId, broker_epoch: int | None = None, *, config: BrokerConfig | None = None
+) -> Decision[None]:
     """Choose the records that fence a broker whose session has ended; nothing where it is fenced, gone, or a new one."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced or broker_epoch not in (None, broker.epoch):
         return Decision((), None)
-    return Decision(_moved(image, broker, fenced=True), None)
+    return Decision(_moved(image, broker, config, fenced=True), None)
 
 
-def unregister_broker(image: Image, broker_id: int) -> Decision[None]:
+def unregister_broker(image: Image, broker_id: int, *, config: BrokerConfig | None = None) -> Decision[None]:
     """Choose the records that forget a broker; raises BROKER_ID_NOT_REGISTERED where there is none."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
-    gone = changes_for_broker(image, Availability(broker.id, active=False))
+    gone = changes_for_broker(image, Availability(broker.id, active=False), config)
     return Decision((*gone, UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)), None)

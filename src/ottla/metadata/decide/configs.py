@@ -9,8 +9,9 @@ from enum import IntEnum
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.config import BrokerConfig, ConfigType
-from ottla.metadata.apply import Record
+from ottla.metadata.apply import Record, apply
 from ottla.metadata.decide.decision import Decision
+from ottla.metadata.decide.elections import elect_unclean_leaders
 from ottla.metadata.decide.partition_change import elr_enabled
 from ottla.metadata.decide.resources import key_of, validate_resource, validate_values
 from ottla.metadata.image import ConfigResource, Image, ResourceType
@@ -21,6 +22,7 @@ from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfig
 
 __all__ = ["AlteredConfig", "ConfigOperation", "alter_configs", "replace_configs"]
 
+UNCLEAN = "unclean.leader.election.enable"
 VALUE_BYTES_MAX = 32767
 """Kafka's bound on a stored value."""
 
@@ -96,7 +98,10 @@ def _decide(
             results.append(AlteredConfig(resource))
         except KafkaError as error:
             results.append(AlteredConfig(resource, error))
-    return Decision(() if validate_only else (*records, *_elr_cleared(image, records)), results)
+    if validate_only:
+        return Decision((), results)
+    records += _elr_cleared(image, records)
+    return Decision((*records, *_now_led(image, records, config)), results)
 
 
 def _elr_cleared(image: Image, records: Iterable[Record]) -> Iterator[Record]:
@@ -107,6 +112,14 @@ def _elr_cleared(image: Image, records: Iterable[Record]) -> Iterator[Record]:
         if isinstance(record, ConfigRecord) and record.name == "min.insync.replicas":
             of_topic = record.resource_type == ResourceType.TOPIC
             yield ClearElrRecord(topic_name=record.resource_name if of_topic else "")
+
+
+def _now_led(image: Image, records: Iterable[Record], config: BrokerConfig) -> Iterator[Record]:
+    """Yield what gives a leader to partitions without one where that has just been allowed at the cost of records."""
+    if any(isinstance(each, ConfigRecord) and each.name == UNCLEAN and each.value == "true" for each in records):
+        for record in records:
+            image = apply(image, record)
+        yield from elect_unclean_leaders(image, config=config).records
 
 
 def _resource_records(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ottla.base import NodeId, Uuid
+from ottla.config import BrokerConfig
 from ottla.metadata.apply import Record, apply
 from ottla.metadata.decide.partition_change import Election, Wanted, change_partition, unclean_allowed
 from ottla.metadata.image import Broker, Image
@@ -20,7 +21,11 @@ CORDONED_FROM = 30
 
 
 def changes_of_directories(
-    image: Image, broker: Broker, offline: Iterable[Uuid], cordoned: Iterable[Uuid] | None
+    image: Image,
+    broker: Broker,
+    offline: Iterable[Uuid],
+    cordoned: Iterable[Uuid] | None,
+    config: BrokerConfig | None = None,
 ) -> tuple[Record, ...]:
     """Return the records that take note of what a broker says of its directories; none where that is known already.
 
@@ -32,7 +37,7 @@ def changes_of_directories(
         if failed:
             left = [each for each in broker.log_dirs if each not in failed]
             change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left)
-            records += [change, *_without(apply(image, change), broker.id, failed)]
+            records += [change, *_without(apply(image, change), broker.id, failed, config)]
     if cordoned is not None and image.metadata_version >= CORDONED_FROM:
         wanted = tuple(sorted(Uuid(bytes(each)) for each in cordoned))
         if wanted != tuple(sorted(broker.cordoned_log_dirs)):
@@ -44,13 +49,15 @@ def changes_of_directories(
     return tuple(records)
 
 
-def _without(image: Image, broker_id: NodeId, failed: set[Uuid]) -> Iterator[PartitionChangeRecord]:
+def _without(
+    image: Image, broker_id: NodeId, failed: set[Uuid], config: BrokerConfig | None
+) -> Iterator[PartitionChangeRecord]:
     """Yield the change of every partition that a broker held in these directories."""
     for _, topic in sorted(image.topics.items()):
-        election = Election.UNCLEAN if unclean_allowed(image, topic) else Election.ONLINE
+        election = Election.UNCLEAN if unclean_allowed(image, topic, config) else Election.ONLINE
         for index, partition in topic.in_order():
             if broker_id in partition.replicas and partition.directory_of(broker_id) in failed:
                 wanted = Wanted(isr=tuple(each for each in partition.isr if each != broker_id), election=election)
-                record = change_partition(image, topic, index, wanted)
+                record = change_partition(image, topic, index, wanted, config=config)
                 if record is not None:
                     yield record
