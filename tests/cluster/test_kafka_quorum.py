@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base import NodeId, Uuid
+from ottla.base import NodeId, Uuid, uuid_text
 from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from tests import peer
 from tests.cluster.kafka_controllers import KafkaNode
@@ -143,15 +143,16 @@ def test_a_dynamic_quorum_of_both_changes_its_voters_by_kafkas_own_tool(mixed: M
         await cluster.until(lambda: 3 in quorum.status.replicas and quorum.status.replicas[NodeId(3)].caught_up_at)
         shown = await mixed.tool("describe", "--replication", at=OURS)
         assert [line.split()[-1] for line in shown.splitlines()[1:]] == ["Leader", "Follower", "Observer"], shown
-        key = quorum.status.replicas[NodeId(3)].key
-        endpoints = _voter(cluster, 3).endpoints
-        await quorum.membership.add(key, endpoints, timeout_ms=10_000, until_committed=True)
+        settings = str(joining.folder / "server.properties")
+        await mixed.tool("--command-config", settings, "add-controller", at=OURS)
         await cluster.until(lambda: quorum.status.voters.ids == (1, 2, 3))
         shown = await mixed.tool("describe", "--status", at=2)
-        assert f"LeaderId:              {OURS}" in shown, shown
-        await quorum.membership.remove(quorum.key, timeout_ms=10_000)
+        assert ["LeaderId:", str(OURS)] in [line.split() for line in shown.splitlines()], shown
+        directory = uuid_text(quorum.key.directory_id)
+        removal = ("remove-controller", "--controller-id", str(OURS), "--controller-directory-id", directory)
+        await mixed.tool(*removal, at=OURS)
         await mixed.led_by(*KAFKAS)
-        assert quorum.status.voters.ids == KAFKAS
+        await cluster.until(lambda: quorum.status.voters.ids == KAFKAS)
 
     mixed.run(test)
 
