@@ -81,6 +81,7 @@ class BrokerLife:
         self._loop = loop
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._registered = asyncio.Event()
         self._unfenced = asyncio.Event()
         self._may_go = asyncio.Event()
         self._leaving = False
@@ -90,14 +91,19 @@ class BrokerLife:
 
     # -- starting
 
-    async def join(self) -> None:
-        """Register, and return once the broker may serve.
+    async def register(self) -> None:
+        """Register, and return once this broker's image has its registration.
 
-        Raises KafkaError where the controller refuses it for good, or did not register it within
+        Only then may it act on the image: an older one may say that it leads what others lead by now, or what its disk
+        has lost. Raises KafkaError where the controller refuses it for good, or did not register it within
         `initial.broker.registration.timeout.ms`.
         """
         await self._register(self._settings().initial_broker_registration_timeout_ms / 1000)
         self._quorum.subscribe(self._image_changed)
+        await self._registered.wait()
+
+    async def join(self) -> None:
+        """Begin to send heartbeats, and return once the broker may serve."""
         self._quorum.subscribe_leadership(self._leadership_changed)
         self._storage.on_offline = self._wake.set
         self._task = self._loop.create_task(self._live())
@@ -228,6 +234,7 @@ class BrokerLife:
     def _image_changed(self, old: Image, image: Image, delta: Delta) -> None:
         """Ask to be unfenced as soon as the registration is in the image."""
         if old.offset < self.epoch <= image.offset:
+            self._registered.set()
             self._wake.set()
 
     def _leadership_changed(self, leader: NodeId | None, epoch: LeaderEpoch, is_self: bool) -> None:

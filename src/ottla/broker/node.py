@@ -141,7 +141,6 @@ class Node:
             self._make_services()
             await self._listen(controllers=True)
             await self._quorum.ready()
-            self._follow_image()
             await self._listen(controllers=False)
             await self._register()
         except BaseException:
@@ -462,6 +461,8 @@ class Node:
                 loop=self._loop,
             )
             self._undo.append(self._life.close)
+            await self._life.register()
+            self._follow_image()
             await self._life.join()
         if self._registering is not None and self._quorum.is_leader:
             await self._registering

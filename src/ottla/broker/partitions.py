@@ -123,7 +123,7 @@ class Partitions:
         """Return the error for a partition that is not held here."""
         if (topic, index) in self._unopened:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{index} could not be opened")
-        if self._image.partition(topic, index) is None:
+        if self._image is not EMPTY_IMAGE and self._image.partition(topic, index) is None:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

@@ -64,6 +64,8 @@ class Clients:
     rng: Random
     newest: Callable[[str, int], tuple[int, int, int] | None]
     """(epoch, node, high watermark) of a partition's newest leader, as nobody but the simulation can know."""
+    leads: Callable[[int, str, int], bool]
+    """Whether a node takes itself for a partition's leader."""
     producer_ids: dict[int, str] = field(default_factory=dict)
     """Who was given which."""
 

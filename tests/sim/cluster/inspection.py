@@ -38,6 +38,8 @@ class _Partition:
 
     leaders: dict[int, int] = field(default_factory=dict)
     """By leader epoch, who led."""
+    starts: dict[int, int] = field(default_factory=dict)
+    """By leader epoch, where the leader's log ended when it began, or a moment later."""
     newest: tuple[int, int, int] = (-1, -1, 0)
     """(epoch, node, high watermark) of the newest leader."""
     committed: int = 0
@@ -131,6 +133,15 @@ class Inspection:
         ids = self._ids.get((topic, index))
         return None if ids is None else self._partitions[ids].newest
 
+    def leads(self, node: int, topic: str, index: int) -> bool:
+        """True where a node takes itself for a partition's leader."""
+        host = next(each for each in self.hosts if each.node_id == node)
+        if not host.is_alive or host.node is None:
+            return False
+        partitions = getattr(host.node, "_partitions", None)
+        held = None if partitions is None else partitions.get(topic, index)
+        return held is not None and held.replica.is_leader
+
     def _fail(self, violation: Violation) -> None:
         if self.failed is None:
             self.failed = violation
@@ -201,6 +212,7 @@ class Inspection:
         leader = known.leaders.get(epoch)
         if leader is None:
             known.leaders[epoch] = host.node_id
+            known.starts[epoch] = end
             self._note(f"{self._now_s():.6f} {host.name} leads {name} in epoch {epoch}, to {high_watermark} of {end}")
             newest = max(known.leaders) == epoch
             if newest and end < known.committed:
@@ -211,10 +223,10 @@ class Inspection:
             raise Violation(f"{leader} and {host.node_id} both led {name} in epoch {epoch}")
         if epoch >= known.newest[0]:
             known.newest = (epoch, host.node_id, high_watermark)
-        elif high_watermark > known.committed:
+        elif high_watermark > (limit := min(known.starts[each] for each in known.starts if each > epoch)):
             raise Violation(
                 f"{host.name}, deposed, commits {name} to {high_watermark} in epoch {epoch}; "
-                f"node {known.newest[1]} leads in {known.newest[0]} and {known.committed} was committed"
+                f"node {known.newest[1]} leads in {known.newest[0]}, and later epochs begin at {limit}"
             )
         known.committed = max(known.committed, high_watermark)
 

@@ -135,6 +135,7 @@ class ClusterWorld:
             self.trace,
             Random(f"{seed} clients"),
             self.inspection.newest,
+            self.inspection.leads,
         )
 
     def _draw_offload_s(self) -> float:
