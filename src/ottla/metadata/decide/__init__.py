@@ -24,6 +24,7 @@ from ottla.metadata.decide.reassignments import (
     is_reassigning,
     list_partition_reassignments,
 )
+from ottla.metadata.decide.replica_directories import assign_replicas_to_dirs
 from ottla.metadata.decide.resources import CLIENT_METRICS_KEYS
 from ottla.metadata.decide.topics import TopicRef, create_partitions, create_topics, delete_topics
 
@@ -43,6 +44,7 @@ __all__ = [
     "alter_configs",
     "alter_partition",
     "alter_partition_reassignments",
+    "assign_replicas_to_dirs",
     "balance_leaders",
     "bootstrap",
     "bootstrap_records",
