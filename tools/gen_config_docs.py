@@ -20,7 +20,6 @@ NOT_YET = {
     "num.recovery.threads.per.data.dir",
     "producer.id.expiration.check.interval.ms",
     "queued.max.requests",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
 }
 """Keys that have a meaning here and, most of them until there are several nodes, nothing that reads them."""
 

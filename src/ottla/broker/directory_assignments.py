@@ -50,7 +50,7 @@ class DirectoryAssignments:
         self._image = image
         self._loop = loop
         self._wrong: dict[TopicPartition, HostedPartition] = {}
-        self._wanted: dict[TopicPartition, tuple[Uuid, asyncio.Future[None]]] = {}
+        self._wanted: dict[TopicPartition, Uuid] = {}
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -68,15 +68,16 @@ class DirectoryAssignments:
         if topic is not None:
             self._look(topic, held.key.partition)
 
-    async def assigned(self, held: HostedPartition, directory_id: Uuid) -> None:
-        """Tell that a replica is going to lie in a directory, and return once the image says so."""
-        done = self._loop.create_future()
-        self._wanted[held.key] = (directory_id, done)
-        try:
+    def announce(self, held: HostedPartition, directory_id: Uuid) -> bool:
+        """Tell that a replica is going to lie in a directory, until `withdraw`; return whether the image says so yet."""
+        self._wanted[held.key] = directory_id
+        self.moved(held)
+        return held.key not in self._wrong
+
+    def withdraw(self, held: HostedPartition) -> None:
+        """Tell again where a replica lies in fact: it has moved, or is not going to."""
+        if self._wanted.pop(held.key, None) is not None:
             self.moved(held)
-            await done
-        finally:
-            self._wanted.pop(held.key, None)
 
     async def close(self) -> None:
         """Tell nothing more."""
@@ -97,14 +98,11 @@ class DirectoryAssignments:
                 self._task = self._loop.create_task(self._tell())
         else:
             self._wrong.pop(held.key, None)
-            wanted = self._wanted.get(held.key)
-            if wanted is not None and not wanted[1].done():
-                wanted[1].set_result(None)
 
     def _directory_of(self, held: HostedPartition) -> Uuid:
         wanted = self._wanted.get(held.key)
         if wanted is not None:
-            return wanted[0]
+            return wanted
         assert held.log_dir.meta is not None
         return held.log_dir.meta.directory_id
 
@@ -142,10 +140,11 @@ class DirectoryAssignments:
         taken = True
         for held in partitions:
             code = codes.get((held.topic_id, held.key.partition), int(ErrorCode.UNKNOWN_SERVER_ERROR))
-            if code == ErrorCode.NONE or self._partitions.get(*held.key) is not held:
-                self._wrong.pop(held.key, None)  # the image shows it, or says that it is no longer ours
+            taken = taken and code == ErrorCode.NONE
+            if self._partitions.get(*held.key) is not held:
+                self._wrong.pop(held.key, None)
             else:
-                taken = False
+                self.moved(held)  # the image may show it by now
         return taken
 
     def _named(self, partitions: list[HostedPartition]) -> list[RequestDirectoryData]:

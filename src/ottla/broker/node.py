@@ -20,6 +20,7 @@ from ottla.broker.connection import Connection
 from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.controller_channel import ControllerChannel
 from ottla.broker.controller_duties import ControllerDuties, Duty
+from ottla.broker.directory_assignments import DirectoryAssignments
 from ottla.broker.election_counts import ElectionCounts
 from ottla.broker.group_coordinator import GroupCoordinator
 from ottla.broker.handlers import all_handlers
@@ -28,6 +29,7 @@ from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.isr import IsrKeeper
 from ottla.broker.lifecycle import BrokerLife, register_controller
 from ottla.broker.listeners import BoundListener, Listeners
+from ottla.broker.log_dir_moves import LogDirMoves
 from ottla.broker.metrics import Metrics
 from ottla.broker.metrics_report import MetricsReport
 from ottla.broker.partitions import Partitions
@@ -242,6 +244,22 @@ class Node:
         )
         self._transactions = self._make_transactions()
         self._replication = self._make_replication()
+        self._assignments = DirectoryAssignments(
+            config.node_id,
+            partitions=self._partitions,
+            channel=self._controller,
+            image=lambda: self._quorum.image,
+            loop=self._loop,
+        )
+        self._moves = LogDirMoves(
+            partitions=self._partitions,
+            storage=self._storage,
+            assignments=self._assignments,
+            throttle=self._throttles.log_dirs,
+            clock=self._clock,
+            offload=self._offload,
+            loop=self._loop,
+        )
 
     def _follow_image(self) -> None:
         """From here on the partitions follow the image, where this node hosts any."""
@@ -250,6 +268,8 @@ class Node:
             return
         self._quorum.subscribe(self._partitions.image_changed)
         self._quorum.subscribe(self._replication.image_changed)
+        self._quorum.subscribe(self._assignments.image_changed)
+        self._quorum.subscribe(self._moves.image_changed)
         self._quorum.subscribe(self._groups.image_changed)
         self._quorum.subscribe(self._transactions.image_changed)
         self._storage.loaded()
@@ -322,6 +342,7 @@ class Node:
             storage=self._storage,
             waits=self._waits,
             throttles=self._throttles,
+            moves=self._moves,
             groups=self._groups,
             transactions=self._transactions,
             sessions=FetchSessionCache(settings.max_incremental_fetch_session_cache_slots, self._rng),
@@ -499,6 +520,8 @@ class Node:
         self._groups.close()
         self._waits.close()
         await self._housekeeping.stop()
+        await self._moves.close()
+        await self._assignments.close()
         await self._replication.close()
         await self._leave()
         await self._isr.close()

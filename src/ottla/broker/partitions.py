@@ -159,7 +159,7 @@ class Partitions:
             return
         if held is None:
             try:
-                held = self._open(topic, index)
+                held = self._open(topic, index, state)
             except StorageError as error:
                 log.error("Partition %s-%s cannot be opened: %s", topic.name, index, error)
                 self._unopened.add((topic.name, index))
@@ -181,10 +181,11 @@ class Partitions:
         elif replica.high_watermark > high_watermark:  # a smaller ISR has everything that it waited for
             held.high_watermark_moved()
 
-    def _open(self, topic: Topic, index: int) -> HostedPartition:
+    def _open(self, topic: Topic, index: int, state: Partition) -> HostedPartition:
         """Open a partition's log, which the start has loaded, or create it."""
         key = TopicPartition(topic.name, index)
-        stored = self._storage.open_log(key, topic.id, self._configuration.log_config(topic.name))
+        config = self._configuration.log_config(topic.name)
+        stored = self._storage.open_log(key, topic.id, config, state.directory_of(self._node_id))
         replica = Replica(self._node_id, high_watermark=stored.high_watermark, log_end_offset=stored.log.log_end_offset)
         replica.log_start_moved(stored.log.log_start_offset)
         held = HostedPartition(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.group_coordinator import GroupCoordinator
     from ottla.broker.handler import Handler
     from ottla.broker.isr import IsrKeeper
+    from ottla.broker.log_dir_moves import LogDirMoves
     from ottla.broker.metrics import Metrics, Traffic
     from ottla.broker.partitions import Partitions
     from ottla.broker.quorum import Quorum
@@ -46,6 +47,7 @@ class Services:
     storage: Storage
     waits: Waits
     throttles: ReplicationThrottles
+    moves: LogDirMoves
     sessions: FetchSessionCache
     groups: GroupCoordinator
     transactions: TransactionCoordinator

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -27,10 +28,14 @@ from ottla.base import (
 from ottla.broker.formatting import format_directory
 from ottla.config import BrokerConfig
 from ottla.log import Disk, Log, LogConfig, LogDir, LogDirLockedError, delete_folder
+from ottla.metadata import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 
 __all__ = ["Storage", "StoredLog"]
 
 log = logging.getLogger(__name__)
+
+UNKNOWN_DIRECTORIES = (DIRECTORY_UNASSIGNED, DIRECTORY_LOST, DIRECTORY_MIGRATING)
+"""What the metadata says of a replica whose directory it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class Storage:
         self.on_offline: Callable[[], None] = lambda: None
         """Called when a directory has failed, once each."""
         self._found: dict[TopicPartition, LogDir] = {}
+        self._twice: dict[TopicPartition, list[LogDir]] = {}
+        self._preferred: dict[TopicPartition, LogDir] = {}
 
     # -- start and end
 
@@ -126,10 +133,8 @@ class Storage:
         for log_dir in self._dirs:
             for found in log_dir.found():
                 other = self._found.setdefault(found.partition, log_dir)
-                if other is not log_dir:
-                    raise StorageError(
-                        f"{found.partition} is in {other.path} and in {log_dir.path}: remove one of them"
-                    )
+                if other is not log_dir:  # the last process ended while it put a moved log in its new place
+                    self._twice.setdefault(found.partition, [other]).append(log_dir)
 
     def loaded(self) -> None:
         """Name the logs that no topic claims, once the image's have been opened; they are left alone."""
@@ -211,23 +216,21 @@ class Storage:
 
     # -- logs
 
-    def open_log(self, key: TopicPartition, topic_id: Uuid, config: LogConfig) -> StoredLog:
-        """Open a partition's log where it lies, or make it in the directory with the fewest; recovers after a crash.
+    def open_log(
+        self, key: TopicPartition, topic_id: Uuid, config: LogConfig, directory: Uuid = DIRECTORY_UNASSIGNED
+    ) -> StoredLog:
+        """Open a partition's log where it lies, or make it: where it was asked for, else in the directory with the fewest.
 
-        Raises StorageError where it lies in a directory that has failed, or no directory is left.
+        `directory` is where the metadata says that it lies. Recovers after a crash. Raises StorageError where it lies in a
+        directory that has failed, or no directory is left.
         """
-        log_dir = self._found.get(key)
-        if log_dir is None:
-            cordoned = set(self._config.settings.cordoned_log_dirs)
-            candidates = [
-                each for each in self.online if each.path not in cordoned and "*" not in cordoned
-            ] or self.online
-            if not candidates:
-                raise StorageError("every log directory is offline")
-            log_dir = min(candidates, key=lambda each: len(each.logs))
-        elif log_dir.path in self._failed:
-            raise StorageError(f"{log_dir.path} is offline")
-        opened = log_dir.open_log(key, config, now_ms=self._clock.now_ms(), topic_id=topic_id, rng=self._rng)
+        if key in self._twice:
+            opened, log_dir = self._settle(key, topic_id, config, directory)
+        else:
+            log_dir = self._found.get(key) or self._place(key, directory)
+            if log_dir.path in self._failed:
+                raise StorageError(f"{log_dir.path} is offline")
+            opened = log_dir.open_log(key, config, now_ms=self._clock.now_ms(), topic_id=topic_id, rng=self._rng)
         report = opened.recovery
         if report is not None:
             log.info(
@@ -240,6 +243,77 @@ class Storage:
             for note in (*report.kept_aside, *report.notes):
                 log.warning("Recovery of %s: %s", key, note)
         return StoredLog(opened, log_dir, log_dir.high_watermark(key))
+
+    def _place(self, key: TopicPartition, directory: Uuid) -> LogDir:
+        """Return the directory for a log that is in none that was found."""
+        online = self.online
+        wanted = self._preferred.pop(key, None)
+        if wanted is not None and wanted in online:
+            return wanted
+        for each in online:
+            if each.meta is not None and each.meta.directory_id == directory:
+                return each
+        if directory not in UNKNOWN_DIRECTORIES and self._failed:
+            raise StorageError(f"{key} lies in a log directory that is offline")
+        cordoned = set(self._config.settings.cordoned_log_dirs)
+        candidates = [each for each in online if each.path not in cordoned and "*" not in cordoned] or online
+        if not candidates:
+            raise StorageError("every log directory is offline")
+        return min(candidates, key=lambda each: len(each.logs))
+
+    def _settle(self, key: TopicPartition, topic_id: Uuid, config: LogConfig, directory: Uuid) -> tuple[Log, LogDir]:
+        """Of a log that is in two directories, keep the one that has more; the other holds a part of the same records."""
+        dirs = self._twice.pop(key)
+        now_ms = self._clock.now_ms()
+        opened = [each.open_log(key, config, now_ms=now_ms, topic_id=topic_id, rng=self._rng) for each in dirs]
+        best = max(range(len(dirs)), key=lambda at: (opened[at].leader_epochs.latest, opened[at].log_end_offset))
+        for at, each in enumerate(dirs):
+            unique = self._rng.randbytes(16).hex()
+            if at == best:
+                continue
+            log.warning("%s is in %s and in %s: the former is kept", key, dirs[best].path, each.path)
+            if each.meta is not None and each.meta.directory_id == directory:
+                each.unname_future(key, unique=unique)
+            else:
+                each.delete_log(key, unique=unique, now_ms=now_ms, delay_ms=0)
+        return opened[best], dirs[best]
+
+    # -- moving between directories (KIP-113)
+
+    def directory_at(self, path: str) -> LogDir | None:
+        """Return the log directory with this path, as it is configured or absolute; None where there is none."""
+        wanted = os.path.abspath(path)
+        return next((each for each in self._dirs if os.path.abspath(each.path) == wanted), None)
+
+    def is_configured(self, path: str) -> bool:
+        """Return whether a path is one of `log.dirs`, also where its disk has failed."""
+        return os.path.abspath(path) in {os.path.abspath(each) for each in self._config.log_dirs}
+
+    def prefer(self, key: TopicPartition, log_dir: LogDir) -> None:
+        """Remember where a log is to be made that is not here yet."""
+        self._preferred[key] = log_dir
+
+    def future_of(self, key: TopicPartition) -> LogDir | None:
+        """Return the directory that a copy of a log is on its way to, also where an earlier process has begun it."""
+        return next((each for each in self.online if key in each.future_folders or key in each.futures), None)
+
+    def open_future(self, key: TopicPartition, log_dir: LogDir, topic_id: Uuid, config: LogConfig) -> Log:
+        """Open the copy of a log that is on its way to a directory, or make it; raises StorageError."""
+        found = log_dir.futures.get(key)
+        if found is not None:
+            return found
+        return log_dir.open_future(
+            key,
+            config,
+            now_ms=self._clock.now_ms(),
+            unique=self._rng.randbytes(16).hex(),
+            topic_id=topic_id,
+            rng=self._rng,
+        )
+
+    def drop_future(self, key: TopicPartition, log_dir: LogDir) -> None:
+        """Give up the copy of a log that is on its way to a directory."""
+        log_dir.drop_future(key, unique=self._rng.randbytes(16).hex(), now_ms=self._clock.now_ms())
 
     def delete_log(self, key: TopicPartition, log_dir: LogDir, *, delay_ms: int) -> None:
         """Set a partition's folder aside now; it is removed after a delay."""

@@ -693,6 +693,8 @@ class Log:
 
     def moved(self, folder: str) -> None:
         """Follow a rename of the folder."""
+        self._trash.moved(self.folder, folder)
+        self._state.moved(folder)
         self.folder = folder
         for segment in self._segments:
             segment.moved(folder)

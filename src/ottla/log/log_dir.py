@@ -17,7 +17,13 @@ from ottla.log.checkpoints import read_offsets, write_offsets
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, FileLock, join, parent, replace_file
 from ottla.log.log import Log
-from ottla.log.names import deleted_folder_name, is_deleted_folder, parse_folder_name
+from ottla.log.names import (
+    deleted_folder_name,
+    future_folder_name,
+    is_deleted_folder,
+    parse_folder_name,
+    parse_future_name,
+)
 from ottla.log.properties import MetaProperties, read_meta, read_topic_id, write_meta
 from ottla.log.recovery import Progress
 from ottla.log.types import RecoveryReport
@@ -64,6 +70,8 @@ class LogDir:
         self._high_watermarks = _offsets(disk, path, HIGH_WATERMARKS)
         self._cleaned = _offsets(disk, path, CLEANED_OFFSETS)
         self._logs: dict[TopicPartition, Log] = {}
+        self._futures: dict[TopicPartition, Log] = {}
+        self._future_folders: dict[TopicPartition, str] = {}
         self._doomed: list[tuple[int, str]] = []
 
     @classmethod
@@ -103,6 +111,10 @@ class LogDir:
             if is_deleted_folder(entry.name):
                 self._doomed.append((0, folder))
                 continue
+            future = parse_future_name(entry.name)
+            if future is not None:
+                self._future_folders[future] = folder
+                continue
             partition = parse_folder_name(entry.name)
             if partition is not None and partition.topic != METADATA_TOPIC:
                 logs.append(FoundLog(partition, folder, read_topic_id(self.disk, folder)))
@@ -112,6 +124,16 @@ class LogDir:
     def logs(self) -> Mapping[TopicPartition, Log]:
         """The logs that are open."""
         return self._logs
+
+    @property
+    def futures(self) -> Mapping[TopicPartition, Log]:
+        """The copies on their way here that are open (KIP-113)."""
+        return self._futures
+
+    @property
+    def future_folders(self) -> Mapping[TopicPartition, str]:
+        """Where such copies lie, also those that an earlier process has begun."""
+        return self._future_folders
 
     def has_log(self, partition: TopicPartition) -> bool:
         """True where the directory has a folder for this partition."""
@@ -178,6 +200,64 @@ class LogDir:
         if log.log_end_offset < self._recovery_points.get(partition, 0):  # a truncation that was not stored any more
             self.write_recovery_points()  # or what is appended now would pass for flushed
         return log
+
+    def open_future(
+        self,
+        partition: TopicPartition,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        unique: str,
+        topic_id: Uuid | None = None,
+        rng: Rng | None = None,
+    ) -> Log:
+        """Open the copy of a partition's log that is on its way here, or make it; what is there of another topic goes.
+
+        No checkpoint knows it, so that after an unclean end all of it is read. Raises StorageError.
+        """
+        folder = self._future_folders.get(partition)
+        if folder is not None and read_topic_id(self.disk, folder) not in (None, topic_id):
+            self.drop_future(partition, unique=unique, now_ms=now_ms)
+            folder = None
+        clean = folder is None or self.is_clean
+        if folder is None:
+            folder = join(self.path, future_folder_name(partition, unique))
+        log = Log.open(self.disk, folder, config, now_ms=now_ms, clean=clean, topic_id=topic_id, rng=rng)
+        self._future_folders[partition] = folder
+        self._futures[partition] = log
+        return log
+
+    def name_future(self, partition: TopicPartition) -> None:
+        """Give the copy the name of the partition's log; not durable, and not in use, until `take_future`."""
+        log = self._futures[partition]
+        folder = self.folder_of(partition)
+        self.disk.rename(self._future_folders.pop(partition), folder)
+        log.moved(folder)
+
+    def take_future(self, partition: TopicPartition) -> Log:
+        """Make the copy the partition's log here, now that it has everything and its name."""
+        for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaned):
+            offsets.pop(partition, None)
+        log = self._logs[partition] = self._futures.pop(partition)
+        return log
+
+    def unname_future(self, partition: TopicPartition, *, unique: str) -> None:
+        """Take the partition's name from a copy that a start found under it, and that lacks records, so that it goes on."""
+        folder = join(self.path, future_folder_name(partition, unique))
+        log = self._logs.pop(partition)
+        self.disk.rename(self.folder_of(partition), folder)
+        log.moved(folder)
+        self._future_folders[partition] = folder
+        self._futures[partition] = log
+
+    def drop_future(self, partition: TopicPartition, *, unique: str, now_ms: int) -> None:
+        """Give up the copy that is on its way here."""
+        log = self._futures.pop(partition, None)
+        folder = self._future_folders.pop(partition, None) or (log.folder if log is not None else None)
+        if folder is not None and self.disk.exists(folder):
+            target = self._set_folder_aside(partition, folder, unique, now_ms)
+            if log is not None:
+                log.moved(target)
 
     def high_watermark(self, partition: TopicPartition) -> Offset:
         """Return the high watermark that was stored last; 0 where there is none."""
@@ -252,8 +332,9 @@ class LogDir:
         Where anything fails the mark is not left, so that the next start recovers, and the error goes on.
         """
         try:
-            self.disk.fsync_all([file for log in self._logs.values() for file in log.begin_close()])
-            folders = [log.folder for log in self._logs.values() if log.end_close()]
+            logs = [*self._logs.values(), *self._futures.values()]
+            self.disk.fsync_all([file for log in logs for file in log.begin_close()])
+            folders = [log.folder for log in logs if log.end_close()]
             self.disk.fsync_all([], [*folders, self.path])
             self.write_recovery_points()
             self.write_start_offsets()
@@ -266,9 +347,10 @@ class LogDir:
 
     def release(self) -> None:
         """Give the directory up as it is, without the mark of a clean end."""
-        for log in self._logs.values():
+        for log in (*self._logs.values(), *self._futures.values()):
             log.abandon()
         self._logs.clear()
+        self._futures.clear()
         self._lock.release()
 
 

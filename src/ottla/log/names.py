@@ -18,8 +18,10 @@ __all__ = [
     "base_offset_of",
     "deleted_folder_name",
     "file_name",
+    "future_folder_name",
     "is_deleted_folder",
     "parse_folder_name",
+    "parse_future_name",
 ]
 
 LOG = ".log"
@@ -36,6 +38,7 @@ SWAP = ".swap"
 
 _OFFSET_NAME = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))")
 _FOLDER = re.compile(r"(.+)-(\d+)")
+_FUTURE_FOLDER = re.compile(r"(.+)-(\d+)\.\w+-future")
 _DELETED_FOLDER = re.compile(r"(.+)-(\d+)\.(\S+)-(?:delete|stray|future)")
 _NAME_MAX = 255
 
@@ -55,6 +58,18 @@ def parse_folder_name(name: str) -> TopicPartition | None:
     """Return the partition whose log a folder of this name holds; None where it holds none."""
     found = _FOLDER.fullmatch(name)
     return TopicPartition(found[1], int(found[2])) if found and not is_deleted_folder(name) else None
+
+
+def parse_future_name(name: str) -> TopicPartition | None:
+    """Return the partition of which a folder of this name holds a copy on its way here; None for any other name."""
+    found = _FUTURE_FOLDER.fullmatch(name)
+    return TopicPartition(found[1], int(found[2])) if found else None
+
+
+def future_folder_name(partition: TopicPartition, unique: str) -> str:
+    """Return the name of the folder in which a partition's log is copied from another log directory (KIP-113)."""
+    suffix = f"-{partition.partition}.{unique}-future"
+    return partition.topic[: _NAME_MAX - len(suffix)] + suffix
 
 
 def is_deleted_folder(name: str) -> bool:

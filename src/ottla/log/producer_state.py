@@ -38,6 +38,11 @@ class ProducerState:
         """Offsets of the snapshots on disk, ascending."""
         self.producers = Producers(folder.rpartition("/")[2], expiration_ms)
 
+    def moved(self, folder: str) -> None:
+        """Follow a rename of the folder."""
+        self._folder = folder
+        self.producers.name = folder.rpartition("/")[2]
+
     def load(self, segments: list[Segment], start: int, end: int, now_ms: Millis, *, newest: int | None = None) -> None:
         """Bring the producers to `end`: the newest good snapshot not beyond it (or `newest`), and the batches from there.
 

@@ -27,6 +27,10 @@ class Trash:
             self._due = [each for each in self._due if each[0] > now_ms]
         return due
 
+    def moved(self, before: str, folder: str) -> None:
+        """Follow a rename of the folder that the files are in."""
+        self._due = [(time, folder + path.removeprefix(before)) for time, path in self._due]
+
     def empty(self) -> None:
         """Remove everything now."""
         for _, path in self._due:

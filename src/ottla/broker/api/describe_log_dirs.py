@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from ottla.base import ErrorCode, KafkaError, StorageError
 from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.broker.hosted_partition import HostedPartition
+from ottla.broker.log_dir_moves import Move
 from ottla.log import LogDir
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -29,10 +30,13 @@ async def describe_log_dirs(context: RequestContext, request: DescribeLogDirsReq
     asked = None
     if request.topics is not None:
         asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    by_dir: dict[str, list[HostedPartition]] = {}
+    by_dir: dict[str, list[tuple[HostedPartition, Move | None]]] = {}
     for partition in context.services.partitions:
         if asked is None or tuple(partition.key) in asked:
-            by_dir.setdefault(partition.log_dir.path, []).append(partition)
+            by_dir.setdefault(partition.log_dir.path, []).append((partition, None))
+            move = context.services.moves.get(partition.key)
+            if move is not None:
+                by_dir.setdefault(move.log_dir.path, []).append((partition, move))
     storage = context.services.storage
     results = [await _described(context, each, by_dir.get(each.path, ())) for each in storage.online]
     results += [_failed(path) for path in sorted(storage.offline)]
@@ -40,7 +44,7 @@ async def describe_log_dirs(context: RequestContext, request: DescribeLogDirsReq
 
 
 async def _described(
-    context: RequestContext, log_dir: LogDir, partitions: Iterable[HostedPartition]
+    context: RequestContext, log_dir: LogDir, partitions: Iterable[tuple[HostedPartition, Move | None]]
 ) -> DescribeLogDirsResult:
     try:
         space = await context.services.offload.thread(log_dir.disk.space, log_dir.path)
@@ -57,12 +61,16 @@ async def _described(
     )
 
 
-def _topics(partitions: Iterable[HostedPartition]) -> list[DescribeLogDirsTopic]:
+def _topics(partitions: Iterable[tuple[HostedPartition, Move | None]]) -> list[DescribeLogDirsTopic]:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition in sorted(partitions, key=lambda each: each.key):
-        lag = max(partition.replica.high_watermark - partition.log.log_end_offset, 0)
+    for partition, move in sorted(partitions, key=lambda each: each[0].key):
+        log = partition.log if move is None else move.future
+        lag = max(partition.replica.high_watermark - log.log_end_offset, 0) if move is None else move.lag
         described = DescribeLogDirsPartition(
-            partition_index=partition.key.partition, partition_size=partition.log.size, offset_lag=lag
+            partition_index=partition.key.partition,
+            partition_size=log.size,
+            offset_lag=lag,
+            is_future_key=move is not None,
         )
         by_topic.setdefault(partition.key.topic, []).append(described)
     return [DescribeLogDirsTopic(name=name, partitions=described) for name, described in by_topic.items()]
