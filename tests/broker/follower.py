@@ -69,7 +69,7 @@ class Follower:
             waits=Waits(loop),
             offload=offload,
             walk_records=False,
-            tenure=Tenure(loop, lambda: 9.0),
+            tenure=Tenure(loop, lambda: 9.0, lambda: 9.0),
         )
         self.throttle = ReplicationThrottles(loop, self.configuration).follower
         quorum = self.node._quorum

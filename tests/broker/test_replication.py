@@ -17,7 +17,7 @@ from tests.broker.node_client import NOW_MS, NodeClient, batch, run, start_node
 
 @asynccontextmanager
 async def leader_and_follower(tmp_path: Path, *settings: str) -> AsyncIterator[tuple[NodeClient, Follower]]:
-    node = await start_node(tmp_path / "leader", "node.id=1", *settings)
+    node = await start_node(tmp_path / "leader", "node.id=1", "broker.session.timeout.ms=600000", *settings)
     follower = Follower(tmp_path / "follower", node, *settings)
     try:
         await follower.start()
