@@ -46,6 +46,16 @@ _PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Keys under these belong to plugins, which name them as they like."""
 
 
+THROTTLES = frozenset(
+    {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""Keys that Kafka keeps apart: they are told where they are set, and without a default behind them."""
+
+
 @dataclass(frozen=True)
 class BrokerConfig:
     """What one node was told, read once at start; `with_dynamic` gives the value after a live change.
@@ -249,7 +259,8 @@ class BrokerConfig:
     def _entry(self, name: str, layers: tuple[Layer, ...]) -> ConfigEntry:
         key = _key_of(name)
         sensitive = key is None or key.sensitive  # what is not known may be a plugin's secret
-        chain = synonym_chain(name, BROKER_SYNONYMS.get(name, (name,)), layers, sensitive=sensitive)
+        known = layers[:-1] if name in THROTTLES else layers
+        chain = synonym_chain(name, BROKER_SYNONYMS.get(name, (name,)), known, sensitive=sensitive)
         value = None
         if not sensitive:
             own = getattr(self.settings, name.replace(".", "_"), None)
