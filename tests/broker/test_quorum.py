@@ -102,7 +102,10 @@ def creating(name: str, rng: Random, partitions: int = 2):
 
 async def register(quorum: Quorum, incarnation: int) -> None:
     registration = decide.Registration(
-        NodeId(1), Uuid(incarnation.to_bytes(16, "big")), (Endpoint("PLAINTEXT", "localhost", 9092),)
+        NodeId(1),
+        Uuid(incarnation.to_bytes(16, "big")),
+        (Endpoint("PLAINTEXT", "localhost", 9092),),
+        log_dirs=(Uuid(b"a log directory "),),
     )
     epoch = await quorum.submit(lambda image: decide.register_broker(image, registration, supersede=True))
     await quorum.submit(

@@ -124,7 +124,7 @@ class ControllerDuties:
         return all(
             self._offset_of(each) >= session.leaves_after
             for each in self._quorum.image.brokers.values()
-            if each.active and each.id != broker.id
+            if each.active and each.id != broker.id and self.sessions.get(each.id, each.epoch) is not None
         )
 
     def leaving(self, node: NodeId, epoch: int) -> None:
