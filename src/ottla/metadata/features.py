@@ -13,6 +13,7 @@ __all__ = [
     "GROUP_VERSION",
     "KRAFT_VERSION",
     "METADATA_VERSION",
+    "METADATA_VERSIONS",
     "METADATA_VERSION_LATEST",
     "METADATA_VERSION_OLDEST",
     "SUPPORTED_FEATURES",
@@ -26,6 +27,34 @@ METADATA_VERSION_OLDEST: Final = 7
 """3.3-IV3, the first that can run without ZooKeeper."""
 METADATA_VERSION_LATEST: Final = 30
 """4.3-IV0."""
+
+METADATA_VERSIONS: Mapping[int, str] = {
+    7: "3.3-IV3",
+    8: "3.4-IV0",
+    9: "3.5-IV0",
+    10: "3.5-IV1",
+    11: "3.5-IV2",
+    12: "3.6-IV0",
+    13: "3.6-IV1",
+    14: "3.6-IV2",
+    15: "3.7-IV0",
+    16: "3.7-IV1",
+    17: "3.7-IV2",
+    18: "3.7-IV3",
+    19: "3.7-IV4",
+    20: "3.8-IV0",
+    21: "3.9-IV0",
+    22: "4.0-IV0",
+    23: "4.0-IV1",
+    24: "4.0-IV2",
+    25: "4.0-IV3",
+    26: "4.1-IV0",
+    27: "4.1-IV1",
+    28: "4.2-IV0",
+    29: "4.2-IV1",
+    30: "4.3-IV0",
+}
+"""The levels of `metadata.version`, and the release that each came with."""
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     "eligible.leader.replicas.version": (0, 1),

@@ -15,6 +15,7 @@ from ottla.metadata.decide.client_quotas import AlteredQuotas, alter_client_quot
 from ottla.metadata.decide.configs import AlteredConfig, ConfigOperation, alter_configs, replace_configs
 from ottla.metadata.decide.decision import Decision
 from ottla.metadata.decide.elections import balance_leaders, elect_leaders, elect_unclean_leaders, is_imbalanced
+from ottla.metadata.decide.features import FeatureUpdate, UpgradeType, update_features
 from ottla.metadata.decide.names import validate_topic_name
 from ottla.metadata.decide.partition_change import min_insync_replicas
 from ottla.metadata.decide.placement import place
@@ -36,9 +37,11 @@ __all__ = [
     "BrokerState",
     "ConfigOperation",
     "Decision",
+    "FeatureUpdate",
     "ProducerIdBlock",
     "Registration",
     "TopicRef",
+    "UpgradeType",
     "allocate_producer_ids",
     "alter_client_quotas",
     "alter_configs",
@@ -66,5 +69,6 @@ __all__ = [
     "register_controller",
     "replace_configs",
     "unregister_broker",
+    "update_features",
     "validate_topic_name",
 ]
