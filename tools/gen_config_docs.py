@@ -13,9 +13,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "configuration.md"
 UNUSED = "Known to Kafka's"
 NOT_YET = {
-    "broker.heartbeat.interval.ms",
-    "broker.session.timeout.ms",
-    "initial.broker.registration.timeout.ms",
     "metadata.max.idle.interval.ms",
     "num.recovery.threads.per.data.dir",
     "producer.id.expiration.check.interval.ms",
