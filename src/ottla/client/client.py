@@ -84,6 +84,9 @@ class Client:
         self._opening: dict[Address, asyncio.Task[Connection]] = {}
         self._buffer = ReceiveBuffer()
         self._last_reached: Address | None = None
+        self._doubted: Address | None = None
+        """Whose view was wrong again and again: it may be cut off from the others, so that they are asked first."""
+        self._wrong_in_a_row = 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -390,6 +393,9 @@ class Client:
 
     def _distrust(self, topics: Iterable[str]) -> None:
         """Forget what is known of some topics and of the controller, so that the next attempt asks again."""
+        self._wrong_in_a_row += 1
+        if self._wrong_in_a_row > 1:
+            self._doubted = self._last_reached
         kept = self.cluster.without(topics)
         self.cluster = Cluster(kept.nodes, kept.topics, kept.cluster_id)
 
@@ -415,7 +421,12 @@ class Client:
         known = [node.address for node in self.cluster.nodes.values()]
         last = [self._last_reached] if self._last_reached is not None else []
         failures: list[str] = []
-        for address in dict.fromkeys((*last, *known, *self.bootstrap)):
+        addresses = list(dict.fromkeys((*last, *known, *self.bootstrap)))
+        if self._doubted in addresses:
+            addresses.remove(self._doubted)
+            addresses.append(self._doubted)
+        self._doubted = None
+        for address in addresses:
             try:
                 connection = await self._connect(address)
             except KafkaError as error:
@@ -459,10 +470,13 @@ class Client:
         backoff_s = self.limits.backoff_s
         while True:
             try:
-                return await attempt()
+                found = await attempt()
             except KafkaError as error:
                 if not error.retriable or loop.time() + backoff_s > started + self._patience_s(error):
                     raise
+            else:
+                self._wrong_in_a_row = 0
+                return found
             await asyncio.sleep(backoff_s)
             backoff_s = min(2 * backoff_s, self.limits.backoff_max_s)
 
