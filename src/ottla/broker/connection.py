@@ -80,6 +80,7 @@ class Connection:
         "_held_since_s",
         "_loop",
         "_muted",
+        "_muted_until_s",
         "_offload",
         "_out",
         "_out_bytes",
@@ -124,6 +125,7 @@ class Connection:
         self._held: memoryview | None = None
         self._held_since_s = 0.0
         self._muted: asyncio.TimerHandle | None = None
+        self._muted_until_s = 0.0
         self.received_bytes = 0
         self.sent_bytes = 0
         self._out: list[Any] = []
@@ -254,10 +256,11 @@ class Connection:
             return
         until_s = self._loop.time() + milliseconds / 1000
         if self._muted is not None:
-            if self._muted.when() >= until_s:
+            if self._muted_until_s >= until_s:
                 return
             self._muted.cancel()
         self._muted = self._loop.call_at(until_s, self._unmute)
+        self._muted_until_s = until_s
         self.frames.pause_reading()
 
     def complain(self, error: Exception | str) -> None:

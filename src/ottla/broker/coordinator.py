@@ -211,6 +211,7 @@ class Coordinator(Generic[S]):
         self._shards: dict[int, _Running[S]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = 0.0  # when it is due: uvloop's handle does not say, where that is at once
         self._tokens = 0
         self._started_ms = clock.now_ms()
         self._started_s = loop.time()
@@ -440,11 +441,12 @@ class Coordinator(Generic[S]):
         """Look at the deadlines at that time, unless that is done earlier."""
         at_s = self._started_s + (deadline_ms + 1 - self._started_ms) / 1000  # late rather than a fraction too early
         if self._timer is not None:
-            if self._timer.when() <= at_s:
+            if self._timer_s <= at_s:
                 return
             self._timer.cancel()
         if not self._is_closed:
             self._timer = self._loop.call_at(at_s, self._tick)
+            self._timer_s = at_s
 
     def _tick(self) -> None:
         self._timer = None

@@ -28,6 +28,7 @@ class Waits:
         self._fetches: KeyedWaits[TopicPartition] = KeyedWaits()
         self._follower_fetches: KeyedWaits[TopicPartition] = KeyedWaits()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = 0.0  # when it is due: uvloop's handle does not say, where that is at once
         self._grown: dict[TopicPartition, int] = {}
         self._appended: dict[TopicPartition, int] = {}
         self._untold: dict[TopicPartition, None] = {}
@@ -107,7 +108,7 @@ class Waits:
         for each in partitions:
             where.add(each, wait)
         self._deadlines.add(wait)
-        if self._timer is None or wait.deadline_s < self._timer.when():
+        if self._timer is None or wait.deadline_s < self._timer_s:
             self._set_timer()
 
     def _wake_fetches(self) -> None:
@@ -138,7 +139,10 @@ class Waits:
         if self._timer is not None:
             self._timer.cancel()
         deadline_s = self._deadlines.next_deadline_s()
-        self._timer = None if deadline_s is None else self._loop.call_at(deadline_s, self._tick)
+        self._timer = None
+        if deadline_s is not None:
+            self._timer = self._loop.call_at(deadline_s, self._tick)
+            self._timer_s = deadline_s
 
     def _tick(self) -> None:
         self._timer = None

@@ -1,0 +1,38 @@
+"""Delayed answers on the loop that production runs on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ottla.base import TopicPartition
+from ottla.broker.waits import Waits
+from ottla.cli.server import loop_factory
+from ottla.replica import Wait
+
+PARTITION = TopicPartition("t", 0)
+
+
+@pytest.mark.timeout(30)
+def test_a_wait_can_be_added_behind_one_that_is_due_at_once() -> None:
+    """uvloop gives no timer for what is due now, so nothing may be asked of it."""
+
+    async def run() -> list[str]:
+        loop = asyncio.get_running_loop()
+        ended: list[str] = []
+        done = asyncio.Event()
+
+        def later(satisfied: bool) -> None:
+            ended.append("later")
+            done.set()
+
+        waits = Waits(loop)
+        waits.add_produce(Wait(loop.time(), lambda satisfied: ended.append("due")), (PARTITION,))
+        waits.add_produce(Wait(loop.time() + 0.01, later), (PARTITION,))
+        await done.wait()
+        waits.close()
+        return ended
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        assert runner.run(run()) == ["due", "later"]
