@@ -145,6 +145,15 @@ class Fetcher:
         if self._connection is not None and self._endpoint() != self._address:
             self._lost.set()
 
+    async def end(self) -> None:
+        """Follow nothing any more; when this returns, no log is changed from here."""
+        self._partitions.clear()  # a repair that comes to its end must not begin to fetch again
+        self.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def close(self) -> None:
         """Let go of the leader."""
         for handle in self._handles.values():

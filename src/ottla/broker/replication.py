@@ -166,11 +166,12 @@ class Replication:
     async def close(self) -> None:
         """Follow nobody any more."""
         self._closed = True
-        for fetcher in self._fetchers.values():
-            fetcher.close()
+        fetchers = list(self._fetchers.values())
         self._fetchers.clear()
         self._where.clear()
         self._followed.clear()
+        for fetcher in fetchers:
+            await fetcher.end()
         await self._peers.close()
 
     # -- looking
