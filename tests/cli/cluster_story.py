@@ -16,7 +16,7 @@ from tests.cli.golden import Step
 from tests.cli.golden import neutral as neutral_lines
 from tests.peer.nodes import Nodes
 
-__all__ = ["Story", "Told"]
+__all__ = ["Story", "Told", "until"]
 
 SETTLED_SECONDS_MAX = 20
 RECORDS, RECORD_BYTES = 300, 10_000

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.doctor_cluster import _clock, _disk, _partitions
+from ottla.base import ErrorCode, KafkaError
+from ottla.cli.doctor_cluster import _clock, _disk, _judged, _partitions, _unanswered
+from ottla.cli.doctor_replication import leaders
 from ottla.cli.findings import Status
 from ottla.client import Cluster
 from ottla.client.addresses import Address
@@ -115,3 +117,43 @@ def test_a_clock_that_is_seconds_off_is_named(theirs: int, status: Status) -> No
 @pytest.mark.parametrize(("usable", "status"), [(50, Status.OK), (5, Status.WARN), (1, Status.FAIL)])
 def test_a_disk_that_fills_up_is_named(usable: int, status: Status) -> None:
     assert _disk("b", DescribeLogDirsResult(total_bytes=100, usable_bytes=usable)).status is status
+
+
+@pytest.mark.parametrize(
+    ("silent", "voters", "status"),
+    [([], 3, Status.OK), ([3], 3, Status.WARN), ([2, 3], 3, Status.FAIL), ([2], 2, Status.FAIL)],
+)
+def test_a_quorum_is_judged_by_how_many_of_its_voters_are_heard(silent: list[int], voters: int, status: Status) -> None:
+    assert _judged("", silent, voters).status is status
+
+
+@pytest.mark.parametrize(
+    ("check", "code", "status"),
+    [
+        ("quorum", ErrorCode.REQUEST_TIMED_OUT, Status.FAIL),
+        ("quorum", ErrorCode.CLUSTER_AUTHORIZATION_FAILED, Status.WARN),
+        ("disk", ErrorCode.REQUEST_TIMED_OUT, Status.WARN),
+    ],
+)
+def test_a_quorum_that_does_not_answer_is_lost_and_other_checks_are_only_not_made(
+    check: str, code: ErrorCode, status: Status
+) -> None:
+    assert _unanswered(check, KafkaError(code)).status is status
+
+
+def test_leaders_that_stayed_away_from_their_first_copies_are_named() -> None:
+    def led_by(*broker_ids: int) -> Cluster:
+        partitions = {
+            index: Partition(index, leader, 0, (1, 2), (1, 2))  # type: ignore[arg-type]
+            for index, leader in enumerate(broker_ids)
+        }
+        nodes = {node: Node(node, Address("a", node)) for node in (1, 2)}  # type: ignore[arg-type]
+        return Cluster(nodes, {"t": Topic("t", b"", partitions)})  # type: ignore[arg-type]
+
+    (finding,) = leaders(led_by(1, 1, 2))
+    assert (finding.status, finding.said) == (
+        Status.WARN,
+        "1 of 3 partitions are not led by their first copy: broker 1 leads 2, broker 2 leads 1",
+    )
+    assert [each.status for each in leaders(led_by(1, 1, 1))] == [Status.OK]
+    assert leaders(cluster(leader=-1, in_sync=(1,))) == []

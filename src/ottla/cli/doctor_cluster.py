@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ErrorCode, KafkaError, NodeId, OttlaError
-from ottla.cli.findings import Finding, fail, ok, warning
+from ottla.cli.doctor_replication import leaders, min_insync, moves
+from ottla.cli.findings import Finding, fail, named, ok, warning
 
 if TYPE_CHECKING:
     from ottla.client import BlockingClient, Cluster
@@ -21,10 +22,16 @@ REPLICATION_KEYS = (
     "transaction.state.log.replication.factor",
 )
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+NO_QUORUM = (
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
 SAFE_COPIES = 3
 CLOCK_SKEW_MS_MAX = 5000
 DISK_SHARE_LOW, DISK_SHARE_FULL = 0.10, 0.02
-NAMES_MAX = 5
 FENCED_FROM = 2
 """The version of DescribeCluster that tells of fenced brokers."""
 SILENT_MS = 10_000
@@ -34,23 +41,33 @@ SILENT_MS = 10_000
 def cluster_checks(client: BlockingClient, cluster: Cluster, *, reachable: bool) -> list[Finding]:
     """Run every check; one that cannot be made says why and does not hide the others.
 
-    Where a broker's address leads nowhere, only what the cluster's description says is judged.
+    Where a broker's address leads nowhere, what only all brokers know is left out.
     """
-    checks: list[tuple[str, Callable[[], list[Finding]]]] = [
-        ("brokers", lambda: _brokers(client, cluster)),
+    of_anyone: list[tuple[str, Callable[[], list[Finding]]]] = [
         ("quorum", lambda: _quorum_and_clock(client)),
+        ("writes", lambda: min_insync(client, cluster)),
+    ]
+    of_everyone: list[tuple[str, Callable[[], list[Finding]]]] = [
+        ("brokers", lambda: _brokers(client, cluster)),
         ("replication", lambda: _factors(client, cluster)),
+        ("moves", lambda: moves(client, cluster)),
         ("disk", lambda: _disks(client, cluster)),
     ]
-    findings = [*_partitions(cluster), *_internal(cluster)]
-    if not reachable:
-        return findings
-    for name, check in checks:
+    findings = [*_partitions(cluster), *leaders(cluster), *_internal(cluster)]
+    for name, check in [*of_anyone, *of_everyone] if reachable else of_anyone:
         try:
             findings += check()
         except OttlaError as error:
-            findings.append(warning(name, f"could not be checked: {error}", "an older broker, or no permission to ask"))
+            findings.append(_unanswered(name, error))
     return findings
+
+
+def _unanswered(name: str, error: OttlaError) -> Finding:
+    """Judge a check that could not be made; a quorum that does not answer at all has lost its majority."""
+    if name == "quorum" and isinstance(error, KafkaError) and error.code in NO_QUORUM:
+        remedy = "bring most of its voters back: until then nothing can be created, changed or elected"
+        return fail(name, f"the metadata quorum does not answer ({error})", remedy)
+    return warning(name, f"could not be checked: {error}", "an older broker, or no permission to ask")
 
 
 def _brokers(client: BlockingClient, cluster: Cluster) -> list[Finding]:
@@ -69,7 +86,7 @@ def _brokers(client: BlockingClient, cluster: Cluster) -> list[Finding]:
         remedy = (
             "start them, or look in their logs why no controller hears them; `ottla cluster unregister` forgets one"
         )
-        return [warning("brokers", f"{said}; fenced: {_named(fenced)}", remedy)]
+        return [warning("brokers", f"{said}; fenced: {named(fenced)}", remedy)]
     return [ok("brokers", said)]
 
 
@@ -106,14 +123,21 @@ def _quorum_and_clock(client: BlockingClient) -> list[Finding]:
                 "bring most of its voters back: nothing can be created or changed",
             )
         ]
-    behind = [each.replica_id for each in partition.current_voters if _is_silent(each, leader.last_caught_up_timestamp)]
-    said = f"leader {partition.leader_id}, {len(partition.current_voters)} voters, high watermark {partition.high_watermark}"
-    findings = [
-        warning("quorum", f"{said}; silent: {_named(behind)}", "start these voters again")
-        if behind
-        else ok("quorum", said)
-    ]
-    return [*findings, _clock(leader.last_caught_up_timestamp, before_ms, after_ms)]
+    voters = partition.current_voters
+    silent = [each.replica_id for each in voters if _is_silent(each, leader.last_caught_up_timestamp)]
+    said = f"leader {partition.leader_id}, {len(voters)} voters, high watermark {partition.high_watermark}"
+    clock = _clock(leader.last_caught_up_timestamp, before_ms, after_ms)
+    return [_judged(said, silent, len(voters)), clock]
+
+
+def _judged(said: str, silent: list[int], voters: int) -> Finding:
+    """Judge a quorum by how many of its voters are heard."""
+    if 2 * (voters - len(silent)) <= voters:
+        remedy = "start them again: without a majority nothing can be created, changed or elected"
+        return fail("quorum", f"{said}; no majority, silent: {named(silent)}", remedy)
+    if silent:
+        return warning("quorum", f"{said}; silent: {named(silent)}", "start these voters again")
+    return ok("quorum", said)
 
 
 def _is_silent(voter: Any, now_ms: int) -> bool:
@@ -174,18 +198,13 @@ def _partitions(cluster: Cluster) -> list[Finding]:
         remedy = (
             "start the brokers that hold their copies; `ottla topics --describe --unavailable-partitions` lists them"
         )
-        findings.append(fail("partitions", f"{len(offline)} without a leader: {_named(offline)}", remedy))
+        findings.append(fail("partitions", f"{len(offline)} without a leader: {named(offline)}", remedy))
     if short := [each for each in short if each not in offline]:
         remedy = (
             "a broker is away or cannot keep up; `ottla topics --describe --under-replicated-partitions` lists them"
         )
-        findings.append(warning("partitions", f"{len(short)} lack in-sync copies: {_named(short)}", remedy))
+        findings.append(warning("partitions", f"{len(short)} lack in-sync copies: {named(short)}", remedy))
     return findings or [ok("partitions", f"{len(partitions)} in {len(cluster.topics)} topics, all led and in sync")]
-
-
-def _named(names: list[Any]) -> str:
-    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    return ", ".join(map(str, names[:NAMES_MAX])) + more
 
 
 def _internal(cluster: Cluster) -> list[Finding]:

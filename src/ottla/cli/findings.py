@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ottla.cli.output import Answer, paint, print_answer
 
-__all__ = ["Finding", "Status", "fail", "ok", "print_findings", "warning"]
+__all__ = ["Finding", "Status", "fail", "named", "ok", "print_findings", "warning"]
 
 
 class Status(StrEnum):
@@ -20,6 +20,7 @@ class Status(StrEnum):
 
 
 STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "red"}
+NAMES_MAX = 5
 COLUMNS = {"STATUS": "status", "CHECK": "check", "FOUND": "said", "REMEDY": "remedy"}
 
 
@@ -32,6 +33,12 @@ class Finding:
     said: str
     remedy: str = ""
     """What to do; empty where all is well."""
+
+
+def named(names: Sequence[object]) -> str:
+    """Return the first few names, and how many more there are."""
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return ", ".join(map(str, names[:NAMES_MAX])) + more
 
 
 def ok(check: str, said: str) -> Finding:
