@@ -34,11 +34,10 @@ from ottla.broker.quorum_images import Images
 from ottla.broker.quorum_leadership import LeadershipListener, QuorumLeadership
 from ottla.broker.quorum_log import MetadataLog
 from ottla.broker.quorum_membership import Membership
-from ottla.broker.quorum_rpc import Asked
+from ottla.broker.quorum_peers import QuorumNetwork, QuorumPeers
 from ottla.broker.quorum_settings import QuorumSettings, QuorumStatus
 from ottla.broker.quorum_snapshot import encode_records
 from ottla.broker.quorum_transport import QuorumTransport
-from ottla.client import Address
 from ottla.log import Disk
 from ottla.metadata import (
     EMPTY_IMAGE,
@@ -51,7 +50,6 @@ from ottla.metadata import (
     decide,
     delta_between,
 )
-from ottla.net import Network
 from ottla.raft import (
     Envelope,
     EpochRefused,
@@ -61,7 +59,6 @@ from ottla.raft import (
     Ready,
     ReplicaKey,
     SnapshotId,
-    VoterEndpoint,
     VoterHistory,
     VoterSet,
 )
@@ -82,18 +79,6 @@ RESIGN_SECONDS = 1.0
 
 BATCH_RECORDS_MAX = 10_000
 """Records in one batch, so that no batch grows past what a fetch carries; only fencing a large broker takes several."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumNetwork:
-    """How the other replicas are reached: `endpoints` says where this node's controller listeners are."""
-
-    network: Network
-    cluster_id: str
-    endpoints: Callable[[], tuple[Endpoint, ...]] = tuple
-    bootstrap: tuple[Address, ...] = ()
-    joins: bool = False
-    """True where this controller may make itself a voter (`controller.quorum.auto.join.enable`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +122,8 @@ class Quorum:
         self._on_failure = on_failure
         self._listeners: list[Listener] = []
         self._leadership = QuorumLeadership()
-        self._network = network
-        self._transport = None if network is None else self._make_transport(network)
-        self._membership = None if network is None else self._make_membership(network)
+        self._peers = None if network is None else self._meet(network)
+        self._transport = None if self._peers is None else self._peers.transport
         self._leader_watermark: Offset | None = None
         self._images = Images(lambda batches: self._log.decode_records(batches))
         self._waiters: deque[_Waiter] = deque()
@@ -176,7 +160,7 @@ class Quorum:
             election=self._log.read_election(),
             rng=self._rng,
             now=self._now(),
-            config=replace(self._settings.raft, bootstrap=tuple(self._bootstrap())),
+            config=replace(self._settings.raft, bootstrap=() if self._peers is None else tuple(self._peers.bootstrap)),
         )
         level = self._images.latest.metadata_version
         if level and not METADATA_VERSION_OLDEST <= level <= METADATA_VERSION_LATEST:
@@ -191,8 +175,8 @@ class Quorum:
                 "this version runs a quorum of one voter, its own node",
             )
         self._tick()
-        if self._membership is not None:
-            self._keeping = self._loop.create_task(self._membership.keep())
+        if self._peers is not None:
+            self._keeping = self._loop.create_task(self._peers.membership.keep())
         if voters.latest.ids == (self.key.id,) and voters.latest.has(self.key):
             await self._open_cluster()
 
@@ -349,26 +333,32 @@ class Quorum:
         return known, raft.epoch
 
     def controller_endpoint(self, node_id: NodeId) -> Endpoint | None:
-        """Return where a controller listens for other nodes: by its registration, as a voter, or as it was heard."""
-        if self._network is not None and node_id == self.key.id:
-            return next(iter(self._network.endpoints()), None)
-        registered = self._images.published.controllers.get(node_id)
-        voter = self._raft.voters.get(node_id)
-        if voter is not None and voter.endpoints:
-            each = voter.endpoints[0]
-            same = [] if registered is None else [known for known in registered.endpoints if known.name == each.name]
-            return Endpoint(each.name, each.host, each.port, same[0].security_protocol if same else 0)
-        if registered is not None and registered.endpoints:
-            return registered.endpoints[0]
-        address = None if self._transport is None else self._transport.address_of(node_id)
-        return None if address is None else Endpoint("CONTROLLER", address.host, address.port)
+        """Return where a controller listens for other nodes; None where that is not known, or nobody else is there."""
+        return None if self._peers is None else self._peers.endpoint_of(node_id)
 
     # The other replicas
 
     @property
     def cluster_id(self) -> str:
         """The cluster's id, which every request of the quorum names."""
-        return "" if self._network is None else self._network.cluster_id
+        return "" if self._peers is None else self._peers.network.cluster_id
+
+    @property
+    def voters(self) -> VoterSet:
+        """Who votes, by the newest word of the log."""
+        return self._raft.voters
+
+    def _meet(self, network: QuorumNetwork) -> QuorumPeers:
+        raft = self._settings.raft
+        return QuorumPeers(
+            self,
+            network,
+            receive=self.receive,
+            disconnected=self._disconnected,
+            limits=self._settings.limits,
+            request_timeout_ms=raft.request_timeout_ms,
+            period_ms=raft.fetch_timeout_ms,
+        )
 
     def ask(self, source: NodeId, message: Message) -> Deferred:
         """Take in another node's request; the answer is a message of the core."""
@@ -444,49 +434,12 @@ class Quorum:
             self._raft.disconnected(peer, self._now())
             self._pump()
 
-    def _make_transport(self, network: QuorumNetwork) -> QuorumTransport:
-        return QuorumTransport(
-            network.network,
-            asked=self._asked,
-            receive=self.receive,
-            disconnected=self._disconnected,
-            bootstrap=self._bootstrap(),
-            request_timeout_ms=self._settings.raft.request_timeout_ms,
-        )
-
-    def _make_membership(self, network: QuorumNetwork) -> Membership:
-        assert self._transport is not None
-        return Membership(
-            self,
-            request=self._transport.request,
-            versions_of=self._transport.kraft_versions,
-            endpoints=lambda: tuple(VoterEndpoint(each.name, each.host, each.port) for each in network.endpoints()),
-            period_ms=self._settings.raft.fetch_timeout_ms,
-            joins=network.joins,
-        )
-
     @property
     def membership(self) -> Membership:
         """Changes of the voters."""
-        if self._membership is None:
+        if self._peers is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "this quorum has no network")
-        return self._membership
-
-    def _bootstrap(self) -> dict[NodeId, Address]:
-        addresses = () if self._network is None else self._network.bootstrap
-        return {NodeId(-2 - at): each for at, each in enumerate(addresses)}
-
-    def _asked(self) -> Asked:
-        """Return what requests say of this node."""
-        assert self._network is not None
-        return Asked(
-            node_id=self.key.id,
-            cluster_id=self._network.cluster_id,
-            endpoints=self._network.endpoints(),
-            voters=self._raft.voters,
-            limits=self._settings.limits,
-            directory_id=self.key.directory_id,
-        )
+        return self._peers.membership
 
     def _announce_leadership(self) -> None:
         """Tell who leads where that has changed; answer nobody any more who asked the leader that this node was."""
@@ -576,10 +529,19 @@ class Quorum:
             self._run(self._flush())
         for envelope in ready.messages:
             if self._transport is not None:
-                self._transport.send(self._log.filled(envelope))
+                self._send(self._transport, envelope)
         if ready.committed is not None:
             self._commit(ready.committed)
         self._drop_lost_waiters()
+
+    def _send(self, transport: QuorumTransport, envelope: Envelope) -> None:
+        """Send a message with the bytes that it names; the asker tries again where they were cleaned away meanwhile."""
+        try:
+            filled = self._log.filled(envelope)
+        except (KafkaError, StorageError) as error:
+            log.warning("Node %d cannot be sent what it asks for: %s", envelope.to, error)
+            filled = replace(envelope, message=EpochRefused(self._raft.epoch, self.key.id))
+        transport.send(filled)
 
     async def _flush(self) -> None:
         """Make appended batches durable until there are none left; appends go on meanwhile and share the next round."""
@@ -686,10 +648,13 @@ class Quorum:
         snapshot = SnapshotId(end_offset, image.epoch)
         try:
             await self._log.write_snapshot(snapshot, image, voters, self._now(), self._offload)
-            start = await self._log.clean(
-                self._now(), self._settings.retention_bytes, self._settings.retention_ms, self._offload
+            await self._log.clean(
+                self._now(),
+                self._settings.retention_bytes,
+                self._settings.retention_ms,
+                self._offload,
+                moved=lambda start: self._raft.snapshotted(snapshot, start),
             )
-            self._raft.snapshotted(snapshot, start)
         except StorageError as error:
             self._fail(error)
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ottla.base import CorruptionError, LeaderEpoch, Millis, Offload, Offset, TopicPartition, Uuid
@@ -231,11 +231,20 @@ class MetadataLog:
         self._disk.rename(path + PART, path)
         self._disk.fsync_dir(self.folder)
 
-    async def clean(self, now_ms: Millis, retention_bytes: int, retention_ms: int, offload: Offload) -> Offset:
+    async def clean(
+        self,
+        now_ms: Millis,
+        retention_bytes: int,
+        retention_ms: int,
+        offload: Offload,
+        *,
+        moved: Callable[[Offset], None],
+    ) -> None:
         """Drop the oldest snapshots, and the log before the next one, while they are too large or too old.
 
-        Returns where the log starts. The newest snapshot always stays.
+        `moved` hears where the log starts, at once and each time before files go. The newest snapshot always stays.
         """
+        moved(self._log.log_start_offset)
         snapshots = list_snapshots(self._disk, self.folder)
         ages = {entry.name: now_ms - entry.modified_ms for entry in self._disk.scan(self.folder)}
         total = self._log.size + sum(size for _, size in snapshots)
@@ -247,11 +256,11 @@ class MetadataLog:
                 break
             before = self._log.size
             self._log.delete_records_before(following.end_offset)
+            moved(self._log.log_start_offset)
             for path in [*self._log.housekeep(now_ms), join(self.folder, snapshot_name(oldest))]:
                 await offload.thread(self._disk.unlink, path)
             total -= size + before - self._log.size
             snapshots.pop(0)
-        return self._log.log_start_offset
 
     def write_snapshot_part(self, snapshot: SnapshotId, position: int, data: bytes) -> None:
         """Write a piece of a snapshot that is being fetched."""

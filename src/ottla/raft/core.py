@@ -139,7 +139,8 @@ class Core:
         """Follow nobody in this epoch, as yet."""
         if epoch > self.epoch:
             self.election = ElectionState(epoch)
-        self.role = Unattached(deadline=self.election_deadline(now))
+        deadline = self.election_deadline(now) if self.is_voter else now + self.config.stagger_ms // 2
+        self.role = Unattached(deadline=deadline)
 
     def become_follower(self, leader_id: NodeId, epoch: LeaderEpoch, now: int) -> None:
         """Follow this epoch's leader, and fetch as soon as what is here is durable."""

@@ -100,6 +100,8 @@ def on_disconnected(core: Core, peer: NodeId, now: int) -> None:
         wait = core.stagger(peer) if role.heard else core.stagger(peer) + core.config.stagger_ms
         again = None if role.resend_at is None else now + core.config.stagger_ms // 2
         core.role = replace(role, heard=False, deadline=min(role.deadline, now + wait), resend_at=again)
+    else:
+        look_again(core, now)
 
 
 def become_leader(core: Core, granting: frozenset[NodeId], now: int) -> None:
@@ -189,6 +191,8 @@ def on_refused(core: Core, source: NodeId, message: EpochRefused, now: int) -> N
     """Learn the epoch or the leader that a request missed."""
     role = core.role
     core.observe(message.epoch, message.leader_id, now)
+    if core.role is role:
+        look_again(core, now)
     if not (isinstance(role, Follower) and core.role is role and role.leader_id == source):
         return
     if message.epoch == core.epoch and message.leader_id != source:
@@ -196,6 +200,13 @@ def on_refused(core: Core, source: NodeId, message: EpochRefused, now: int) -> N
     elif message.epoch == core.epoch and role.download is not None and not role.download.complete:
         # The leader has no such snapshot any more: its answer to the next fetch names another.
         core.role = replace(role, download=None, resend_at=now + core.config.stagger_ms)
+
+
+def look_again(core: Core, now: int) -> None:
+    """An observer that asked in vain asks soon again, somebody else perhaps: an election does not take long."""
+    role = core.role
+    if isinstance(role, Unattached) and not core.is_voter:
+        core.role = Unattached(deadline=min(role.deadline, now + core.config.stagger_ms // 2))
 
 
 def discover(core: Core, now: int) -> None:
