@@ -20,8 +20,6 @@ KAFKA_PORTS = (25021, 25022, 25023)
 OTTLA_PORTS = (25031, 25032, 25033)
 SETTINGS = (*QUICK_SESSIONS, "auto.leader.rebalance.enable=false")
 CHAPTERS = ("moves", "disks", "elections", "quorum", "features", "voters", "away", "back")
-OTTLA_CHAPTERS = ("moves", "elections", "quorum", "away", "back")
-"""What Ottla does so far."""
 GRAVITY = ("ok", "warn", "fail")
 Ask = Callable[[list[str]], Told]
 
@@ -84,7 +82,7 @@ def test_the_golden_texts_are_what_kafkas_own_tools_print(run: Run, kafka: Story
 
 
 def test_commands_print_kafkas_texts_against_three_nodes_of_ottla(run: Run, ottla: Story) -> None:
-    *before, back = OTTLA_CHAPTERS
+    *before, back = CHAPTERS
     tell(ottla, run, ours(run), kafkas=False, chapters=before)
     assert_the_doctor_names(run, ottla, partitions="fail", brokers="warn", writes="ok", moves="ok")
     at = f"--bootstrap-server {ottla.nodes.bootstrap}"
@@ -117,4 +115,4 @@ def assert_the_doctor_names(run: Run, story: Story, **wanted: str) -> None:
 @pytest.mark.peer
 @pytest.mark.slow
 def test_kafkas_own_tools_print_the_same_against_three_nodes_of_ottla(run: Run, ottla: Story, tools: Ask) -> None:
-    tell(ottla, run, tools, kafkas=True, chapters=OTTLA_CHAPTERS)
+    tell(ottla, run, tools, kafkas=True)

@@ -72,7 +72,7 @@ def test_metadata_goes_back_only_where_nothing_would_be_lost() -> None:
     with pytest.raises(KafkaError) as caught:
         update(image, ("metadata.version", 29, SAFE))
     assert caught.value.message == (
-        "Unsupported metadata.version downgrade from 4.3-IV0 to 4.2-IV1. Refusing to perform the requested downgrade "
+        "Unsupported metadata.version downgrade from 30 to 29. Refusing to perform the requested downgrade "
         "because it might delete metadata information."
     )
     with pytest.raises(KafkaError, match="Unsafe metadata downgrade is not supported in this version"):

@@ -15,7 +15,6 @@ from ottla.metadata.features import (
     METADATA_VERSION,
     METADATA_VERSION_LATEST,
     METADATA_VERSION_OLDEST,
-    METADATA_VERSIONS,
     SUPPORTED_FEATURES,
 )
 from ottla.metadata.image import Image, ResourceType
@@ -162,8 +161,8 @@ def _check_metadata_version(current: int, level: int, *, unsafe: bool) -> None:
         if unsafe
         else "Refusing to perform the requested downgrade because it might delete metadata information."
     )
-    names = f"{METADATA_VERSIONS[current]} to {METADATA_VERSIONS[level]}"
-    raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"Unsupported metadata.version downgrade from {names}. {reason}")
+    change = f"Unsupported metadata.version downgrade from {current} to {level}."
+    raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"{change} {reason}")
 
 
 def _invalid(name: str, level: int, reason: str) -> KafkaError:
