@@ -219,12 +219,13 @@ class _Change:
         self.unclean = False
 
     def end_reassignment(self) -> None:
-        """Drop the replicas to remove once all others are in sync, which ends a reassignment."""
+        """Drop the replicas to remove once the new ones are in sync, and where fewer are left than before, all of those."""
         if not self.removing and not self.adding:
             return
         isr = tuple(each for each in self.isr if each not in self.removing)
         replicas = tuple(each for each in self.replicas if each not in self.removing)
-        if isr and replicas and all(each in isr for each in replicas):
+        needed = {*self.adding, *(replicas if len(self.adding) < len(self.removing) else ())}
+        if isr and replicas and needed <= {*isr}:
             self.isr, self.replicas = isr, replicas
             self.removing = self.adding = ()
 
@@ -305,9 +306,9 @@ class _Change:
         old = self.old
         if not self.elr_enabled:
             return old.last_known_elr
-        if not self.isr and old.isr and old.leader in self.replicas:
-            return (old.leader,)
-        return () if self.leader != NO_LEADER else old.last_known_elr
+        if self.leader != NO_LEADER:
+            return ()
+        return (old.leader,) if old.leader in self.replicas else old.last_known_elr
 
     def _directories(self) -> tuple[Uuid, ...]:
         """Return where every replica lies: as told, else as before, else where a new replica would go."""
