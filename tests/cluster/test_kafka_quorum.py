@@ -161,3 +161,54 @@ def _voter(cluster: LoopbackCluster, node_id: int) -> Voter:
     host, _, port = cluster.controller_address(node_id).rpartition(":")
     key = ReplicaKey(NodeId(node_id), Uuid(b"directory of vot"[:15] + bytes([node_id])))
     return Voter(key, (VoterEndpoint("CONTROLLER", host, int(port)),))
+
+
+SNAPSHOTS = (
+    "metadata.log.max.record.bytes.between.snapshots=300",
+    "internal.metadata.log.segment.bytes=1024",
+    "metadata.max.retention.bytes=600",
+    "internal.metadata.delete.delay.millis=100",
+)
+
+
+def test_a_late_controller_of_kafka_loads_our_snapshot(mixed: Mixed) -> None:
+    async def test(_: Mixed) -> None:
+        voters = mixed.ours.static_voters((OURS, *KAFKAS))
+        mixed.ours.add(OURS, roles="controller", quorum=voters, settings=[SOON, *SNAPSHOTS])
+        mixed.kafka(2, voters, LATE).start()
+        await mixed.ours.start(OURS)
+        await mixed.led_by(OURS)
+        for at in range(40):
+            await mixed.note(f"topic-{at}")
+        quorum = mixed.ours.quorum(OURS)
+        await mixed.ours.until(lambda: quorum.log_start_offset > 20)
+        late = mixed.kafka(3, voters, LATE)
+        late.start()
+        await mixed.ours.until(
+            lambda: (
+                3 in quorum.status.replicas
+                and quorum.status.replicas[NodeId(3)].end_offset == quorum.status.log_end_offset
+            )
+        )
+        mixed.kafkas[2].kill()
+        await mixed.note("with the one that came late")
+
+    mixed.run(test)
+
+
+def test_our_late_controller_loads_a_snapshot_of_kafka(mixed: Mixed) -> None:
+    async def test(_: Mixed) -> None:
+        voters = mixed.ours.static_voters((OURS, *KAFKAS))
+        mixed.ours.add(OURS, roles="controller", quorum=voters, settings=[LATE])
+        for each in KAFKAS:
+            mixed.kafka(each, voters, *SNAPSHOTS).start()
+        log_dir = mixed.folder / "kafka-2" / "data" / "__cluster_metadata-0"
+        await mixed.ours.until(lambda: len(list(log_dir.glob("*.checkpoint"))) > 1)
+        await mixed.ours.until(lambda: not (log_dir / f"{0:020d}.log").exists())
+        await mixed.ours.start(OURS)
+        await mixed.led_by(*KAFKAS)
+        quorum = mixed.ours.quorum(OURS)
+        assert quorum.log_start_offset > 0
+        await mixed.ours.until(lambda: set(quorum.image.controllers) >= {OURS, *KAFKAS})
+
+    mixed.run(test)
