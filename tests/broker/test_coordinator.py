@@ -169,6 +169,23 @@ def test_who_waits_hears_that_the_coordinator_is_elsewhere_when_leadership_ends(
     run(test)
 
 
+def test_who_was_told_to_ask_elsewhere_is_not_answered_again_when_the_copies_come(tmp_path: Path) -> None:
+    """A leader of a new epoch loads anew; what waited under the old one still hears of the high watermark."""
+
+    async def test() -> None:
+        async with running_node(tmp_path, *SETTINGS) as client:
+            partition = await copied(client)
+            request = commit_request(5, group_id="g")
+            client.send(request, 9)
+            while not partition.held.log.log_end_offset:
+                await read(client)
+            partition.lead()
+            assert code(await client.receive(request, 9)) is ErrorCode.NOT_COORDINATOR
+            partition.fetch()
+
+    run(test)
+
+
 def test_a_coordinator_takes_office_when_all_that_the_one_before_may_have_answered_for_is_committed(
     tmp_path: Path,
 ) -> None:

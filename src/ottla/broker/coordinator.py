@@ -493,7 +493,10 @@ class Coordinator(Generic[S]):
     def _unload(self, index: int) -> None:
         """Let a shard go; who waits for it has to ask the next coordinator."""
         running = self._shards.pop(index)
-        owed = [*running.parked.values(), *(each for done in running.uncommitted for each, _ in done.answers)]
+        owed = [*running.parked.values()]
+        for waiting in running.uncommitted:  # its wait may still end, and must find nobody to answer a second time
+            answers, waiting.answers = waiting.answers, []
+            owed += [parked for parked, _ in answers]
         running.parked.clear()
         running.uncommitted.clear()
         for parked in owed:
