@@ -107,3 +107,22 @@ def test_a_follower_that_has_parted_is_told_where_and_counts_for_nothing(tmp_pat
             assert values(await follower.fetch("t", 1, last_fetched_epoch=0)) == [b"b"]
 
     run(test)
+
+
+def test_a_fetch_that_waits_when_its_follower_is_fenced_takes_it_back_into_nothing(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            follower = await FakeFollower.register(client.node, 2)
+            await create_replicated(client, "t", 1, 2)
+            await follower.send_fetch("t", 0, max_wait_ms=30_000)
+            await client.topic_id("t")
+            await follower.beat(fence=True)
+            other = await NodeClient.connect(client.node)
+            assert (await client.produce("t", batch(b"x"))).error_code == 0  # it wakes the fetch
+            assert (
+                await client.produce("t", batch(b"y"))
+            ).error_code == 0  # which the high watermark must not wait for
+            other.close()
+            follower.client.close()
+
+    run(test)

@@ -23,7 +23,7 @@ from tests.cluster.nodes import CLUSTER_ID
 
 __all__ = ["KafkaNode"]
 
-FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx192m")
+FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m")
 STOP_SECONDS_MAX = 30
 
 

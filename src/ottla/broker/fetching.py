@@ -34,6 +34,8 @@ class FetchLimits:
     """The follower's broker epoch (KIP-903), -1 where it does not say."""
     is_eligible: bool = False
     """True for a follower that the controller would take into an ISR."""
+    asked_s: float = 0.0
+    """When the request came: what it says of the follower's log was so then, however long its answer waits."""
     is_stale: bool = False
     """True for a follower that has registered anew since it asked: a ghost's words about its log are worth nothing."""
     reads_followers: bool = False
@@ -102,6 +104,7 @@ def note_follower(context: RequestContext, limits: FetchLimits, replica_epoch: i
     """Note in a follower's limits what the metadata says of it."""
     broker = context.services.quorum.image.brokers.get(limits.replica_id)
     limits.replica_epoch = replica_epoch
+    limits.is_eligible = False
     if broker is not None:
         limits.is_eligible = broker.active and replica_epoch in (-1, broker.epoch)
         limits.is_stale = -1 < replica_epoch < broker.epoch
@@ -201,7 +204,7 @@ def _fill_for_follower(
         follower,
         fetch_offset=Offset(wanted.fetch_offset),
         log_start_offset=Offset(wanted.log_start_offset),
-        now_s=context.services.loop.time(),
+        now_s=limits.asked_s,
         broker_epoch=limits.replica_epoch,
         is_eligible=limits.is_eligible,
     )

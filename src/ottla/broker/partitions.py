@@ -142,6 +142,7 @@ class Partitions:
             for index, partition in topic.in_order():
                 if known.get(index) is not partition:
                     self._follow(topic, index, partition)
+        self._bar(image, delta)
         changed = {resource.name for resource in delta.configs_changed}
         for name, partitions in self._by_topic.items():
             if all_changed or name in changed:
@@ -149,6 +150,18 @@ class Partitions:
                     self._configure(each)
         if all_changed or delta.configs_changed or delta.topics_changed or delta.topics_deleted:
             self.any_recompresses = any(each.recompress_to is not None for each in self)
+
+    def _bar(self, image: Image, delta: Delta) -> None:
+        """Have no high watermark wait for a copy to join whose broker is gone, or going."""
+        gone = [
+            NodeId(each)
+            for each in delta.brokers_changed
+            if each not in image.brokers or not image.brokers[each].active
+        ]
+        if gone:
+            for held in self:
+                if held.replica.bar(gone):
+                    held.high_watermark_moved()
 
     def _follow(self, topic: Topic, index: int, state: Partition) -> None:
         """Bring one partition to what the image says of it."""

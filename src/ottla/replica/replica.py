@@ -7,6 +7,7 @@ fewer are in sync than `min.insync.replicas`, it rests.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -356,6 +357,17 @@ class Replica:
         if self.proposal is not proposal:
             return False
         self.proposal = None
+        self.bar(node for node in proposal.isr if node not in self.isr)  # until they fetch again, and may join
+        self._count()
+        return self._advance()
+
+    def bar(self, nodes: Iterable[NodeId]) -> bool:
+        """Wait no longer for copies that the controller would not take in; return True where the high watermark moved."""
+        barred = [copy for node in nodes if (copy := self._copies.get(node)) is not None and copy.is_joining]
+        for copy in barred:
+            copy.is_joining = False
+        if not barred:
+            return False
         self._count()
         return self._advance()
 

@@ -53,8 +53,8 @@ class _Fetch:
             reads_followers=context.api_version >= FOLLOWERS_FROM,
             rack=_rack(context, request) if request.rack_id else "",
         )
-        if replica_id >= 0:
-            note_follower(context, self.limits, request.replica_epoch)
+        self.limits.replica_epoch = request.replica_epoch if replica_id >= 0 else -1
+        self.limits.asked_s = context.services.loop.time()
         self.session: FetchSession | None = None
         self.session_epoch = request.session_epoch
         self.is_incremental = False
@@ -86,7 +86,9 @@ class _Fetch:
         self.wanted = session.partitions.items()
 
     def read(self) -> list[Reading]:
-        """Read every partition as it is now."""
+        """Read every partition as it is now; a follower may have been fenced since it asked."""
+        if self.limits.replica_id >= 0:
+            note_follower(self.context, self.limits, self.limits.replica_epoch)
         return read_all(self.context, self.wanted, self.limits)
 
     def answer(self, readings: list[Reading]) -> Any:
