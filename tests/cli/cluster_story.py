@@ -59,6 +59,7 @@ FILES = {
     "unnamed.json": '{"version":1,"partitions":[{"partition":0,"replicas":[2,3]}]}',
     "no-number.json": '{"version":1,"partitions":[{"topic":"m","partition":"x","replicas":[2,3]}]}',
     "to-3.json": plan(moved("m", 0, [2, 1, 3])),
+    "without-3.json": plan(moved("e", 0, [1, 2])),
     "elect.json": '{"partitions":[{"topic":"m","partition":0}]}',
     "elect-twice.json": '{"partitions":[{"topic":"m","partition":0},{"topic":"m","partition":0}]}',
 }

@@ -94,6 +94,19 @@ def test_commands_print_kafkas_texts_against_three_nodes_of_ottla(run: Run, ottl
     assert run(f"configs {at} --alter --broker 1 --delete-config {throttle}").code == 0
     tell(ottla, run, ours(run), kafkas=False, chapters=[back])
     assert_the_doctor_names(run, ottla, partitions="ok", brokers="ok", quorum="ok", leaders="ok", writes="ok")
+    assert_a_dead_broker_can_be_replaced(run, ottla, at)
+
+
+def assert_a_dead_broker_can_be_replaced(run: Run, story: Story, at: str) -> None:
+    """Move what it held, with a throttle that it cannot be told, and drop its registration (Kafka's tool fails here)."""
+    plan = f"--reassignment-json-file {story.folder / 'without-3.json'}"
+    story.nodes.nodes[3].kill()
+    until(lambda: "fenced" in run(f"cluster list-endpoints {at} --include-fenced-brokers").out.split(), "3 is fenced")
+    begun = run(f"reassign-partitions {at} --execute {plan} --throttle 1000000")
+    assert (begun.code, begun.err) == (0, "Broker 3 is away, and keeps the throttle that it has.\n"), begun.out
+    done = "Reassignment of partition e-0 is completed."
+    until(lambda: done in run(f"reassign-partitions {at} --verify {plan}").out.splitlines(), "e is moved")
+    assert run(f"cluster unregister {at} --id 3").out == "Broker 3 is no longer registered.\n"
 
 
 def assert_the_doctor_names(run: Run, story: Story, **wanted: str) -> None:

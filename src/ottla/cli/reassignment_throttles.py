@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.base import NodeId, TopicPartition
 from ottla.cli.config_resources import DELETE, RESOURCE_TYPES, SET
 from ottla.cli.kafka_errors import raise_code
+from ottla.cli.options import warn
 
 if TYPE_CHECKING:
     from ottla.cli.reassignment_state import Ongoing
@@ -56,19 +57,19 @@ def limit_moves(client: BlockingClient, moving: Mapping[TopicPartition, Move], b
         values = {LEADER_REPLICAS: ",".join(sorted(leaders)), FOLLOWER_REPLICAS: ",".join(sorted(followers))}
         alter(client, "topics", topic, values)
     brokers = {broker for move in moving.values() for broker in (*move.sources, *move.destinations)}
-    for broker in sorted(brokers):
+    for broker in living(client, brokers):
         alter(client, "brokers", str(broker), {LEADER_RATE: str(bytes_per_s), FOLLOWER_RATE: str(bytes_per_s)})
 
 
 def limit_log_dirs(client: BlockingClient, brokers: Iterable[int], bytes_per_s: int) -> None:
     """Say how fast brokers may move replicas from disk to disk."""
-    for broker in sorted(set(brokers)):
+    for broker in living(client, set(brokers)):
         alter(client, "brokers", str(broker), {LOG_DIRS_RATE: str(bytes_per_s)})
 
 
 def clear_brokers(client: BlockingClient, brokers: Collection[int]) -> None:
     """Drop the rates on brokers."""
-    for broker in sorted(brokers):
+    for broker in living(client, brokers):
         alter(client, "brokers", str(broker), dict.fromkeys((LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)))
 
 
@@ -76,6 +77,20 @@ def clear_topics(client: BlockingClient, topics: Iterable[str]) -> None:
     """Drop the lists of replicas on topics."""
     for topic in sorted(set(topics)):
         alter(client, "topics", topic, dict.fromkeys((LEADER_REPLICAS, FOLLOWER_REPLICAS)))
+
+
+def living(client: BlockingClient, brokers: Collection[int]) -> list[int]:
+    """Return the brokers that are there, since only a broker itself takes its rates; say which are not.
+
+    Kafka's tool waits a minute for a broker that is away, and gives up.
+    """
+    if client.client.of_controllers:
+        return sorted(brokers)
+    alive = client.metadata(()).nodes
+    for broker in sorted(brokers):
+        if broker not in alive:
+            warn(f"Broker {broker} is away, and keeps the throttle that it has.")
+    return sorted(each for each in brokers if each in alive)
 
 
 def alter(client: BlockingClient, kind: str, name: str, values: Mapping[str, str | None]) -> None:
