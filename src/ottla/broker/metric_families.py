@@ -195,12 +195,19 @@ def _of_the_cluster() -> Iterator[tuple[str, Family]]:
     for name, text in {
         "current_leader": "Node that leads the metadata quorum, -1 where none is known",
         "current_epoch": "Epoch of the metadata quorum",
+        "current_vote": "Node that this one voted for in the epoch, -1 where for none",
+        "commit_latency_avg": "Milliseconds from a metadata record's append at its leader until it is committed, of late",
+        "commit_latency_max": "The longest of them",
+        "election_latency_avg": "Milliseconds from a campaign until a leader is known, of late",
+        "election_latency_max": "The longest of them",
         "high_watermark": "Committed end of the metadata log",
         "log_end_offset": "End of the metadata log",
         "number_of_voters": "Nodes that vote in the metadata quorum",
         "number_of_observers": "Other nodes that fetch metadata from this one, where it leads the quorum",
     }.items():
         yield f"kafka_server_raft_metrics_{name}", Family(GAUGE, text)
+    state = "1 for what this node is in the metadata quorum: leader, follower, observer, candidate, prospective, …"
+    yield "kafka_server_raft_metrics_current_state", Family(GAUGE, state, ("state",))
     applied = "Offset of the last metadata record that this broker serves by"
     yield "kafka_server_broker_metadata_metrics_last_applied_record_offset", Family(GAUGE, applied)
 

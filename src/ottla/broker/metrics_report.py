@@ -264,6 +264,14 @@ class MetricsReport:
         page.add(f"{raft}current_epoch", status.leader_epoch)
         page.add(f"{raft}high_watermark", status.high_watermark)
         page.add(f"{raft}log_end_offset", status.log_end_offset)
+        page.add(f"{raft}current_vote", status.voted_id)
+        page.add(f"{raft}current_state", 1, tags(state=status.state))
+        for name, times in (
+            ("commit", services.quorum.times.commits_ms),
+            ("election", services.quorum.times.elections_ms),
+        ):
+            page.add(f"{raft}{name}_latency_avg", sum(times) / len(times) if times else 0)
+            page.add(f"{raft}{name}_latency_max", max(times, default=0))
         page.add(f"{raft}number_of_voters", len(status.voters.ids))
         page.add(f"{raft}number_of_observers", sum(each not in status.voters.ids for each in status.replicas))
         page.add("kafka_server_broker_metadata_metrics_last_applied_record_offset", image.offset)

@@ -37,6 +37,7 @@ from ottla.broker.quorum_membership import Membership
 from ottla.broker.quorum_peers import QuorumNetwork, QuorumPeers
 from ottla.broker.quorum_settings import QuorumSettings, QuorumStatus
 from ottla.broker.quorum_snapshot import encode_records
+from ottla.broker.quorum_times import QuorumTimes, state_name
 from ottla.broker.quorum_transport import QuorumTransport
 from ottla.log import Disk
 from ottla.metadata import (
@@ -122,6 +123,7 @@ class Quorum:
         self._on_failure = on_failure
         self._listeners: list[Listener] = []
         self._leadership = QuorumLeadership()
+        self.times = QuorumTimes()
         self._peers = None if network is None else self._meet(network)
         self._transport = None if self._peers is None else self._peers.transport
         self._leader_watermark: Offset | None = None
@@ -275,6 +277,8 @@ class Quorum:
             voters=raft.voters,
             replicas=dict(raft.replicas),
             kraft_version=self.kraft_version,
+            state=state_name(raft.role, is_voter=raft.is_voter, has_voted=raft.voted_id is not None),
+            voted_id=NodeId(-1) if raft.voted_id is None else raft.voted_id,
         )
 
     def subscribe(self, listener: Listener) -> None:
@@ -312,12 +316,14 @@ class Quorum:
         if not waits:
             self._pump()
             return
+        began_s = self._loop.time()
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiters.append(_Waiter(offset, self._raft.epoch, future))
         self._pump()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await future
+            self.times.committed(began_s, self._loop.time())
         except TimeoutError:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.") from None
 
@@ -443,6 +449,7 @@ class Quorum:
 
     def _announce_leadership(self) -> None:
         """Tell who leads where that has changed; answer nobody any more who asked the leader that this node was."""
+        self.times.saw(self._raft.role, self._loop.time())
         leader_id, epoch = self.leader
         known, is_self = self._leadership, self._raft.is_leader
         if (known.leader_id, known.epoch, known.is_self) == (leader_id, epoch, is_self):

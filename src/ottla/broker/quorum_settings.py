@@ -11,6 +11,8 @@ from ottla.raft import Progress, RaftConfig, VoterSet
 
 __all__ = ["QuorumSettings", "QuorumStatus"]
 
+NOBODY = NodeId(-1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSettings:
@@ -62,3 +64,7 @@ class QuorumStatus:
     voters: VoterSet
     replicas: dict[NodeId, Progress]
     kraft_version: int
+    state: str = "unattached"
+    """What this node is in the quorum, in Kafka's word."""
+    voted_id: NodeId = NOBODY
+    """Whom it voted for in this epoch, -1 where for nobody."""

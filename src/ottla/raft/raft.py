@@ -101,6 +101,12 @@ class Raft:
         return self._core.leader_id
 
     @property
+    def voted_id(self) -> NodeId | None:
+        """Whom this replica has voted for in its epoch."""
+        voted = self._core.election.voted
+        return None if voted is None else voted.id
+
+    @property
     def is_leader(self) -> bool:
         """True while this replica may append."""
         return isinstance(self._core.role, Leader)
