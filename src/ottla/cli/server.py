@@ -6,6 +6,7 @@ import argparse
 import errno
 import os
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ConfigError, OttlaError
@@ -207,7 +208,8 @@ async def run_node(config: BrokerConfig) -> int:
     offload = ThreadsAndProcess()
     node = Node(config, OsDisk(), TcpNetwork(), SystemClock(), random.SystemRandom(), offload)
     try:
-        await node.start()
+        if not await is_started(node, stopping):
+            return 0
         for address in node.http_listeners:
             print(f"metrics {address}/metrics, health {address}/healthz", flush=True)
         for listener in node.listeners:
@@ -219,6 +221,23 @@ async def run_node(config: BrokerConfig) -> int:
     if error is not None:
         warn(f"ottla server: {error}")
     return 0 if error is None else 1
+
+
+async def is_started(node: Node, stopping: asyncio.Event) -> bool:
+    """Start the node; False where a signal came first, for a node of a cluster may wait for others for long."""
+    import asyncio
+
+    starting = asyncio.ensure_future(node.start())
+    signalled = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
+    signalled.cancel()
+    if not starting.done():
+        starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+        return False
+    starting.result()
+    return True
 
 
 async def end_of(node: Node, stopping: asyncio.Event) -> BaseException | None:
