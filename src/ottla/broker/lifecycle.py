@@ -259,6 +259,7 @@ class BrokerLife:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAVING_INTERVAL_S):
                     await self._may_go.wait()
+        log.info("Broker %s has handed over, within %.3f s", self._node_id, self._loop.time() - started)
         return True
 
     def close(self) -> None:
