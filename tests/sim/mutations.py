@@ -11,16 +11,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ottla.base import Offset
+from ottla.base import ErrorCode, Offset
+from ottla.broker import fetching
+from ottla.broker.api import produce
+from ottla.broker.hosted_partition import HostedPartition
+from ottla.broker.isr import IsrKeeper
 from ottla.broker.quorum import Quorum
 from ottla.broker.quorum_log import MetadataLog
+from ottla.broker.tenure import Tenure
+from ottla.log import Log
+from ottla.log.producer_state import ProducerState
+from ottla.log.producers import ProducerAppend, ProducerEntry, Producers
+from ottla.metadata.decide import partition_change, producer_ids
 from ottla.raft import elections
 from ottla.raft.core import Core
 from ottla.raft.messages import Vote
 from ottla.raft.roles import Follower, Leader
+from ottla.replica import Replica
 from tests.sim.kinds import run_world
 
 __all__ = ["MUTATIONS", "Mutation", "Surgeon", "found_in", "main"]
@@ -156,6 +166,126 @@ def _apply_early(surgeon: Surgeon) -> None:
     surgeon.put(Quorum, "_perform", perform)
 
 
+# -- partitions and their copies
+
+
+@mutation("acknowledge before the watermark", "A write with acks=all is answered when the leader has it.", "cluster")
+def _acknowledge_early(surgeon: Surgeon) -> None:
+    surgeon.put(
+        produce, "_acknowledged", lambda context, request, responses, appended: produce._response(context, responses)
+    )
+
+
+@mutation("forget min.insync.replicas", "Writes are taken and committed however few copies are in sync.", "cluster")
+def _forget_min_insync(surgeon: Surgeon) -> None:
+    surgeon.put(Replica, "has_enough_in_sync", lambda self, least: True)
+    surgeon.put(Replica, "had_enough_in_sync", lambda self, least: True)
+    surgeon.put(Replica, "is_under_min_isr", property(lambda self: False))
+
+
+@mutation("skip truncation", "A leader does not tell a follower where their logs part.", "cluster")
+def _skip_truncation(surgeon: Surgeon) -> None:
+    surgeon.put(fetching, "_has_diverged", lambda reading, partition: False)
+
+
+@mutation("elect outside the ISR", "Any broker that serves may lead, whatever its copy lacks.", "cluster")
+def _elect_anyone(surgeon: Surgeon) -> None:
+    surgeon.put(partition_change._Change, "_is_valid", lambda self, broker_id: self.able(broker_id))
+
+
+@mutation(
+    "trust a disk after a power failure", "Who stopped uncleanly stays in sync and eligible (no KIP-966).", "cluster"
+)
+def _trust_unclean(surgeon: Surgeon) -> None:
+    original = partition_change.changes_for_broker
+
+    def changes(image: Any, change: Any, config: Any = None) -> Any:
+        return original(image, replace(change, lost_data=False), config)
+
+    surgeon.put(partition_change, "changes_for_broker", changes)
+
+
+@mutation("forget fencing", "Leaders and followers take requests of any leader epoch.", "cluster")
+def _forget_fencing(surgeon: Surgeon) -> None:
+    surgeon.put(Replica, "check_epoch", lambda self, current_leader_epoch: ErrorCode.NONE)
+    surgeon.put(HostedPartition, "_check_follows", lambda self, leader_epoch: None)
+
+
+@mutation("shrink the ISR alone", "A leader drops a follower that lags without asking the controller.", "cluster")
+def _shrink_alone(surgeon: Surgeon) -> None:
+    def propose(self: Any, held: Any, isr: Any) -> None:
+        replica = held.replica
+        if len(isr) >= len(replica.isr):
+            original(self, held, isr)
+        elif replica.isr_decided(leader_epoch=replica.leader_epoch, partition_epoch=replica.partition_epoch, isr=isr):
+            held.high_watermark_moved()
+
+    original = IsrKeeper._propose
+    surgeon.put(IsrKeeper, "_propose", propose)
+
+
+@mutation("take anyone into the ISR", "A follower joins before it has everything that is committed.", "cluster")
+def _join_early(surgeon: Surgeon) -> None:
+    def may_join(self: Any, follower: Any) -> bool:
+        return self.proposal is None and follower not in self.isr and self.is_leader and follower in self._copies
+
+    surgeon.put(Replica, "may_join", may_join)
+
+
+@mutation("follow beyond the commit", "A follower takes everything that it has for committed.", "cluster")
+def _follow_beyond(surgeon: Surgeon) -> None:
+    original = Replica.followed
+    surgeon.put(Replica, "followed", lambda self, end, leader_high_watermark: original(self, end, end))
+
+
+@mutation("answer from a deposed leader", "A leader that no controller hears goes on answering.", "cluster")
+def _answer_deposed(surgeon: Surgeon) -> None:
+    surgeon.put(Tenure, "covers", lambda self, replica: True)
+
+
+# -- producers and transactions
+
+
+@mutation("reuse a producer id", "The controller gives a block of producer ids without a record of it.", "cluster")
+def _reuse_producer_id(surgeon: Surgeon) -> None:
+    original = producer_ids.allocate_producer_ids
+
+    def allocate(image: Any, *, broker_id: int, broker_epoch: int) -> Any:
+        return replace(original(image, broker_id=broker_id, broker_epoch=broker_epoch), records=())
+
+    surgeon.put(producer_ids, "allocate_producer_ids", allocate)
+
+
+@mutation("forget the LSO", "Readers of committed records are shown transactions that are open.", "cluster")
+def _forget_lso(surgeon: Surgeon) -> None:
+    surgeon.put(HostedPartition, "last_stable_offset", lambda self: self.replica.high_watermark)
+
+
+@mutation("forget who wrote", "After a truncation producers' sequences are those from before it.", "cluster")
+def _forget_who_wrote(surgeon: Surgeon) -> None:
+    load, truncate_to = ProducerState.load, Log.truncate_to
+    truncating: list[bool] = []
+
+    def loads(self: Any, *given: Any, **named: Any) -> None:
+        if not truncating:
+            load(self, *given, **named)
+
+    def truncates(self: Any, offset: int) -> None:
+        truncating.append(True)
+        try:
+            truncate_to(self, offset)
+        finally:
+            truncating.clear()
+
+    surgeon.put(ProducerState, "load", loads)
+    surgeon.put(Log, "truncate_to", truncates)
+
+
+@mutation("append again what comes again", "A producer's earlier batches are not looked at.", "cluster")
+def _append_twice(surgeon: Surgeon) -> None:
+    surgeon.put(Producers, "prepare", lambda self, producer_id: ProducerAppend(self.name, producer_id, ProducerEntry()))
+
+
 # -- looking for them
 
 
@@ -182,7 +312,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.mutations", description=__doc__)
     parser.add_argument("names", nargs="*", help="these only")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="worlds for each")
-    parser.add_argument("--first", type=int, default=FIRST)
+    parser.add_argument("--first", type=int, default=FIRST, help="the first world")
+    parser.add_argument("--enough", type=int, help="stop with a mutation when it was found so often")
     given = parser.parse_args()
     asyncio.set_event_loop(None)
     missed = []
@@ -190,7 +321,7 @@ def main() -> int:
         if given.names and name not in given.names:
             continue
         began = time.monotonic()
-        found, tried, first = found_in(each, range(given.first, given.first + given.seeds))
+        found, tried, first = found_in(each, range(given.first, given.first + given.seeds), enough=given.enough)
         print(f"{name}: found in {found} of {tried} worlds, {time.monotonic() - began:.0f} s. {each.sentence}")
         print(f"    {first}", flush=True)
         if not found:

@@ -33,6 +33,8 @@ class Faults:
         self.log: list[str] = []
         self._fragile: Host | None = None
         """The broker whose data disk has forgotten something, until everything is in sync again."""
+        self._unclean: dict[str, None] = {}
+        """Brokers whose process ended at once since everything was in sync: what they had acknowledged, nobody can tell."""
         self._due: list[tuple[float, Callable[[], None]]] = []
         self.count = 2 + self.rng.randrange(FAULTS_MAX - 1)
         self.kinds: tuple[Callable[[], Awaitable[None] | None], ...] = (
@@ -40,7 +42,7 @@ class Faults:
             *(self._stopped, self._paused, self._paused, self._leader_paused),
             *(self._isolated, self._isolated, self._leader_isolated, self._one_way, self._bridged, self._reset),
             *(self._power_lost, self._power_lost, self.all_metadata_lost, self._clock_jumps, self._disk_fails),
-            *(self._disk_full, self._all_killed),
+            *(self._disk_full, self._all_killed, self._deserted, self._left_alone),
         )
         """What may happen, the likely several times."""
 
@@ -56,8 +58,9 @@ class Faults:
             if result is not None:
                 await result
             await self._pass(tasks, 0.2 + 4.0 * self.rng.random())
-            if self._fragile is not None and self.world.is_whole():
+            if self.world.is_whole():
                 self._fragile = None
+                self._unclean.clear()
 
     async def _pass(self, tasks: list[asyncio.Task[None]], seconds: float) -> None:
         until = self.world.loop.time() + seconds
@@ -129,6 +132,7 @@ class Faults:
 
     def _fall(self, host: Host) -> None:
         self.world.inspection.look()
+        self._unclean[host.name] = None
         host.kill()
 
     def _up(self, host: Host) -> None:
@@ -149,8 +153,27 @@ class Faults:
         self._later(self._down_s(), lambda: self._up(host))
 
     def _may_kill(self, host: Host) -> bool:
-        """While one broker's data disk lacks something, the other brokers' processes live."""
-        return self._fragile in (None, host) or "broker" not in host.roles
+        """While one broker's data disk lacks something, the others' processes live until they lead in its place.
+
+        Where all end at once, the last leader is elected when it returns (KIP-966), for nobody knows better.
+        """
+        fragile = self._fragile
+        if fragile in (None, host) or "broker" not in host.roles:
+            return True
+        controller = self.world.active_controller()
+        if controller is None or controller.node is None:
+            return False
+        partitions = [
+            partition
+            for topic in controller.node._quorum.image.topics.values()
+            for partition in topic.partitions.values()
+            if fragile.node_id in partition.replicas
+        ]
+        return all(each.leader not in (-1, fragile.node_id) for each in partitions)
+
+    def _may_lose_data(self, host: Host) -> bool:
+        """True where every other broker has what it had when everything was in sync, and can prove it."""
+        return "broker" in host.roles and self._fragile is None and not [*self._unclean.keys() - {host.name}]
 
     # ---------------------------------------------------------------- processes
 
@@ -164,6 +187,7 @@ class Faults:
         host = self._some()
         if host.disk is None or not host.is_running or not self._may_kill(host):
             return
+        self._unclean[host.name] = None
         host.disk.crash_at = host.disk.changes + 1 + self.rng.randrange(20)
         self._note(f"kill in a write {host.name}")
         process, disk = host.process, host.disk
@@ -196,13 +220,14 @@ class Faults:
 
         task.add_done_callback(stopped)
 
-    def _pause(self, host: Host) -> None:
+    def _pause(self, host: Host, seconds: float | None = None) -> None:
         process = host.process
         if process is None or not process.alive or process.is_paused:
             return
         self._note(f"pause {host.name}")
         process.pause()
-        self._later(self.rng.choice((0.3, 2.0, 6.0)) * self.rng.random(), process.resume)
+        drawn = self.rng.choice((0.3, 2.0, 6.0)) * self.rng.random()
+        self._later(drawn if seconds is None else seconds, process.resume)
 
     def _paused(self) -> None:
         self._pause(self._some())
@@ -261,6 +286,38 @@ class Faults:
             self.world.fabric.reset_one()
             await asyncio.sleep(0.1 * self.rng.random())
 
+    # ---------------------------------------------------------------- several together
+
+    def _deserted(self) -> None:
+        """A leader and a follower do not reach each other for longer than a follower may lag; then the leader dies."""
+        leader = self._some_leader()
+        others = [each for each in self.world.hosts.values() if each is not leader and "broker" in each.roles]
+        if not others:
+            return
+        other = self.rng.choice(others)
+        seconds = 2.0 + 4.0 * self.rng.random()
+        self._note(f"bridge {leader.name} {other.name}")
+        self._cut([(leader.name, other.name), (other.name, leader.name)], seconds)
+        self._later(seconds * (0.5 + 0.6 * self.rng.random()), lambda: self._kill(leader))
+
+    def _left_alone(self) -> None:
+        """All brokers but one pause until they are fenced; then the one that is left forgets what it had."""
+        leader = self._some_leader()
+        others = [each for each in self.world.hosts.values() if each is not leader and "broker" in each.roles]
+        controllers = self.world.shape.controllers
+        left = [each for each in controllers if each not in {host.node_id for host in others}]
+        if "broker" not in leader.roles or 2 * len(left) <= len(controllers) or not leader.is_running:
+            return
+        seconds = 4.0 + 3.0 * self.rng.random()
+        for each in others:
+            self._pause(each, seconds)
+
+        def lose() -> None:
+            if self._may_lose_data(leader):
+                self._lose_power(leader, data=True)
+
+        self._later(seconds * (0.7 + 0.4 * self.rng.random()), lose)
+
     # ---------------------------------------------------------------- disks and clocks
 
     def _power_lost(self) -> None:
@@ -268,11 +325,14 @@ class Faults:
         host = self._some()
         if not self._may_kill(host):
             return
-        data = self._fragile is None and "broker" in host.roles and self.world.is_whole()
+        self._lose_power(host, data=self._may_lose_data(host))
+
+    def _lose_power(self, host: Host, *, data: bool) -> None:
         self._note(f"power loss {'with data ' if data else ''}{host.name}")
         if data:
             self._fragile = host
         self.world.inspection.look()
+        self._unclean[host.name] = None
         host.lose_power(data=data, metadata=True)
         self._later(0.2 + self._down_s(), lambda: self._up(host))
 
@@ -283,6 +343,7 @@ class Faults:
         self.world.inspection.look()
         for host in self.world.hosts.values():
             self._note(f"power loss {host.name}")
+            self._unclean[host.name] = None
             host.lose_power(data=False, metadata=True)
             self._later(0.2 + self._down_s(), lambda host=host: self._up(host))  # type: ignore[misc]
 

@@ -117,6 +117,7 @@ class _Session:
         self.producer_epoch = -1
         self.sequence = 0
         self.number = 0
+        self.sent_again = 0
         self.unacknowledged: list[tuple[int, list[bytes], bytes]] = []
 
     @property
@@ -133,6 +134,7 @@ class _Session:
         connection = link.connection
         version = connection.version_of(0)
         sent = [self._send(link, version, records) for _, _, records in self.unacknowledged]
+        self.sent_again = len(sent)
         while connection.is_open or (sent and sent[0].done()):  # what has come before the end is heard
             while connection.is_open and not stop.is_set() and len(sent) < 1 + rng.randrange(IN_FLIGHT_MAX):
                 sent.append(self._send(link, version, self._next()))
@@ -190,6 +192,13 @@ class _Session:
             self.clients.trace.note(f"acked {self.promises.name} {offset} {len(values)} {self.name}")
             return True
         if code in MOVING:
+            return False
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.sent_again:
+            # A snapshot of the producers' states has the last batch of each, as Kafka's: what was in flight when its broker
+            # ended may be in the log and not be known again. Clients give up here, or begin anew.
+            self.clients.trace.note(f"{self.name} begins anew")
+            self.producer_id = -1
+            self.unacknowledged.clear()
             return False
         raise Violation(f"{self.promises.name}: an idempotent batch of {self.name} was refused: {code.name}")
 

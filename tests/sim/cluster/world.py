@@ -64,7 +64,6 @@ DEFAULTS = {
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "300",
     "controller.quorum.request.timeout.ms": "1000",
-    "replica.lag.time.max.ms": "4000",
     "replica.fetch.wait.max.ms": "300",
     "replica.fetch.backoff.ms": "200",
     "replica.socket.timeout.ms": "3000",
@@ -104,7 +103,7 @@ SHAPES = (
     *(Shape((1, 2, 3), (1, 2, 3)),) * 6,
     Shape((1, 2, 3), (1, 2, 3, 4)),
     Shape((1, 2, 3, 4, 5), (1, 2, 3)),
-    Shape((101, 102, 103), (1, 2, 3)),
+    *(Shape((101, 102, 103), (1, 2, 3)),) * 2,
 )
 
 
@@ -118,6 +117,7 @@ class ClusterWorld:
         self.rng = Random(f"{seed} cluster")
         self.fabric = Fabric(self.loop, Random(f"{seed} network"), self.trace, _weather(self.rng))
         self.shape = shape or self._draw_shape()
+        self.lag_ms = self.rng.choice(("1200", "4000"))
         self.hosts = {node: self._host(node) for node in self.shape.nodes}
         self.inspection = Inspection(list(self.hosts.values()), self.loop.time, self.trace.note)
         self.loop.at_step.append(self.inspection.step)
@@ -159,6 +159,7 @@ class ClusterWorld:
             "process.roles": roles,
             "listeners": ",".join(listeners),
             "controller.quorum.voters": voters,
+            "replica.lag.time.max.ms": self.lag_ms,
         }
         return Host(
             node,
