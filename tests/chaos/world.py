@@ -161,6 +161,8 @@ class World:
 
         def full() -> bool:
             found = admin.list_topics(timeout=30).topics
+            if not all(topic in found for topic in topics):  # the broker that answered has not heard of it yet
+                return False
             partitions = [(topic, each) for topic in topics for each in found[topic].partitions.values()]
             behind[:] = [
                 f"{topic}-{each.id}: leader {each.leader}, in sync {each.isrs} of {each.replicas}"

@@ -183,3 +183,21 @@ def test_what_was_asked_before_another_led_admits_nothing_afterwards(tmp_path: P
             assert refused.value.code is ErrorCode.INVALID_TXN_STATE
 
     run(test)
+
+
+def test_a_marker_that_comes_late_leaves_the_next_transaction_alone(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *SETTINGS) as client:
+            producer_id, epoch = await begun(client)
+            held = partition(client, "t")
+            ended = ProducerEpoch(epoch + 1)
+            verification = held.verifications.begin(producer_id, ended, 0, 0, is_second=True)
+            marker = Marker(producer_id, ended, 0, commit=True, version=2)
+            assert read_markers(await client.ask(markers_request(marker, [PLACE]), 2)) == {PLACE: ErrorCode.NONE}
+            held.check_transaction(producer_id, ended, 0, verification)
+            marker = Marker(producer_id, ProducerEpoch(ended + 1), 0, commit=True, version=2)
+            assert read_markers(await client.ask(markers_request(marker, [PLACE]), 2)) == {PLACE: ErrorCode.NONE}
+            with pytest.raises(KafkaError):
+                held.check_transaction(producer_id, ended, 0, verification)
+
+    run(test)

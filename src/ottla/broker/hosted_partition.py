@@ -204,7 +204,8 @@ class HostedPartition:
                 f"{header.producer_id} in {self.key}, which has that epoch itself",
             )
         info = self._append(marker, AppendOrigin.COORDINATOR, now_ms)
-        self.verifications.end(header.producer_id)
+        # With an epoch of its own it ends what came before that; who has it is asked about for the next transaction.
+        self.verifications.end_before(header.producer_id, header.producer_epoch + (0 if is_bumped else 1))
         return info
 
     def append_from_coordinator(self, records: WritableBuffer, *, now_ms: Millis) -> AppendInfo:

@@ -57,37 +57,49 @@ def admit(
     context: RequestContext, writer: Writer, wanted: Iterable[tuple[HostedPartition, int]]
 ) -> Admitted | Coroutine[Any, Any, Admitted]:
     """Return with what each partition is to be written to, or why it is not; they come with their batches' sequences."""
-    now_ms = context.now_ms()
     admitted: Admitted = {}
-    verifications: dict[TopicPartition, Verification] = {}
+    unknown: list[tuple[HostedPartition, int]] = []
     for held, sequence in wanted:
         is_asked = writer.is_second or held.verifies
         if is_asked and not is_in_transaction(held.log, writer.producer_id, writer.epoch):
-            verifications[held.key] = held.verifications.begin(
-                writer.producer_id, writer.epoch, sequence, now_ms, is_second=writer.is_second
-            )
+            unknown.append((held, sequence))
         else:
             admitted[held.key] = OPEN
-    if not verifications:
+    if not unknown:
         return admitted
+    verifications = _begun(context, writer, unknown)
     codes = _ask_at_once(context, writer, list(verifications))
     if codes is None or _must_ask_again(writer, codes):
-        return _admit_later(context, writer, verifications, admitted)
+        return _admit_later(context, writer, unknown, admitted)
     return admitted | _admitted(writer, verifications, codes)
+
+
+def _begun(
+    context: RequestContext, writer: Writer, unknown: Iterable[tuple[HostedPartition, int]]
+) -> dict[TopicPartition, Verification]:
+    """Begin to verify the producer for these partitions, or go on where that was begun and nothing has ended it."""
+    now_ms = context.now_ms()
+    return {
+        held.key: held.verifications.begin(
+            writer.producer_id, writer.epoch, sequence, now_ms, is_second=writer.is_second
+        )
+        for held, sequence in unknown
+    }
 
 
 async def _admit_later(
     context: RequestContext,
     writer: Writer,
-    verifications: dict[TopicPartition, Verification],
+    unknown: list[tuple[HostedPartition, int]],
     admitted: Admitted,
 ) -> Admitted:
     """Ask until there is an answer; an end that is being written is waited for a little (CONCURRENT_TRANSACTIONS)."""
     settings = context.services.configuration.broker.settings
     loop = context.services.loop
     until_s = loop.time() + settings.add_partitions_to_txn_retry_backoff_max_ms / 1000
-    partitions = list(verifications)
+    partitions = [held.key for held, _ in unknown]
     while True:
+        verifications = _begun(context, writer, unknown)  # the marker that is waited for may have ended the last
         codes = await _ask(context, writer, partitions)
         if not _must_ask_again(writer, codes) or loop.time() >= until_s:
             return admitted | _admitted(writer, verifications, codes)

@@ -54,6 +54,12 @@ class Verifications:
         """Forget a producer, whose transaction has begun here or has ended."""
         self._by_producer.pop(producer_id, None)
 
+    def end_before(self, producer_id: int, epoch: int) -> None:
+        """Forget what was begun in an epoch before this one: a transaction of then has ended, and no later one."""
+        found = self._by_producer.get(producer_id)
+        if found is not None and found.epoch < epoch:
+            del self._by_producer[producer_id]
+
     def clear(self) -> None:
         """Forget everybody: while another led, a transaction may have ended that was begun here to be asked about."""
         self._by_producer.clear()
