@@ -42,13 +42,14 @@ def test_a_follower_that_lags_leaves_and_one_that_has_caught_up_returns(tmp_path
             assert held.replica.high_watermark == 0
             await until(lambda: partition(node).isr == (1,))
             assert held.replica.high_watermark == 1, "alone, the leader has what is replicated"
-            assert counted(node, "IsrShrinksPerSec") == 1
+            await until(lambda: counted(node, "IsrShrinksPerSec") == 1)
             await follower.fetch("t", 0)
             assert partition(node).isr == (1,)
             await follower.fetch("t", 1)
             await until(lambda: partition(node).isr == (1, 2))
             assert partition(node).leader_epoch == 0
-            assert counted(node, "IsrExpandsPerSec") == 1 and counted(node, "FailedIsrUpdatesPerSec") == 0
+            await until(lambda: counted(node, "IsrExpandsPerSec") == 1)
+            assert counted(node, "FailedIsrUpdatesPerSec") == 0
 
     run(test)
 

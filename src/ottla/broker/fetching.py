@@ -38,6 +38,8 @@ class FetchLimits:
     """When the request came: what it says of the follower's log was so then, however long its answer waits."""
     is_stale: bool = False
     """True for a follower that has registered anew since it asked: a ghost's words about its log are worth nothing."""
+    is_again: bool = False
+    """True where a request that has waited is read anew: it says nothing more of its sender than when it came."""
     reads_followers: bool = False
     """True where a consumer may be answered by a follower (KIP-392)."""
     rack: str = ""
@@ -200,6 +202,9 @@ def _fill_for_follower(
     if limits.is_stale:
         reading.slice = None
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if limits.is_again:
+        _note_offsets(reading, partition)
+        return
     partition.fetched_by(
         follower,
         fetch_offset=Offset(wanted.fetch_offset),

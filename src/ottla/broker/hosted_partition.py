@@ -14,7 +14,7 @@ from ottla.broker.verification import Verification, Verifications, is_in_transac
 from ottla.broker.waits import Waits
 from ottla.config import TopicSettings
 from ottla.log import AppendInfo, AppendOrigin, Log, LogConfig, LogDir, NoSpaceError
-from ottla.replica import Replica, Role
+from ottla.replica import FetchSession, Replica, Role, SessionKey
 from ottla.wire import Attributes, BatchHeader, BatchRules, Codec, WritableBuffer, admit_batch, read_batch_header
 
 __all__ = ["HostedPartition"]
@@ -38,6 +38,7 @@ class HostedPartition:
         "_dir_failed",
         "_flush",
         "_offload",
+        "_resting",
         "_unseen",
         "_waits",
         "being_cleaned",
@@ -107,6 +108,8 @@ class HostedPartition:
         self._flush: asyncio.Future[None] | None = None
         self._unseen: deque[tuple[int, int]] = deque()
         """Ends and sizes of what was appended and lies above the high watermark."""
+        self._resting: list[tuple[FetchSession, SessionKey]] = []
+        """Followers' sessions that need not look here before something happens."""
 
     def configure(self, settings: TopicSettings, log_config: LogConfig) -> None:
         """Take over a topic's configuration as it is now."""
@@ -307,10 +310,10 @@ class HostedPartition:
 
     def _append_replicated(self, end: Offset, size: int) -> None:
         """Note an append that followers have to fetch before consumers may see it."""
+        self.stir()
         unseen = self._unseen
-        if len(unseen) >= UNSEEN_MAX:
-            size += unseen.pop()[1]
-        unseen.append((end, size))
+        known = unseen.pop()[1] if len(unseen) >= UNSEEN_MAX else 0
+        unseen.append((end, known + size))
         moved = self.replica.appended(end)
         self._waits.appended(self.key, size)
         if moved:
@@ -340,8 +343,33 @@ class HostedPartition:
         for look in tuple(self.deletions):
             look()
 
+    def rest(self, session: FetchSession, key: SessionKey, follower: NodeId) -> bool:
+        """Let a follower that has everything, and knows it, be until something happens here; False where it is not so."""
+        if self.is_offline or not self.replica.rest(follower, session.pulse):
+            return False
+        session.rest(key, self)
+        self._resting.append((session, key))
+        return True
+
+    def stir(self) -> None:
+        """Have the next fetch of every follower look here; to be called before anything that they see changes."""
+        if self._resting:
+            self.replica.stir()
+            resting, self._resting = self._resting, []
+            for session, key in resting:
+                wait = session.stirred(key)
+                if wait is not None and not wait.done:
+                    self._waits.list_follower_fetch(wait, self.key)
+
+    def log_start_moved(self) -> None:
+        """Take note that the log begins later than it did, and let followers hear of it."""
+        self.stir()
+        self.replica.log_start_moved(self.log.log_start_offset)
+        self._waits.tell_followers(self.key)
+
     def high_watermark_moved(self) -> None:
         """Tell those who wait for the high watermark that it has moved, and how much can be read now."""
+        self.stir()
         unseen = self._unseen
         high_watermark = self.replica.high_watermark
         size = 0
@@ -353,9 +381,11 @@ class HostedPartition:
         """Apply retention below the high watermark; return the files whose time has come to be unlinked."""
         if self.being_cleaned:
             return []
+        start = self.log.log_start_offset
         gone = self.log.housekeep(now_ms, high_watermark=self.replica.high_watermark)
         self.verifications.expire(now_ms - self.log.producers.expiration_ms)
-        self.replica.log_start_moved(self.log.log_start_offset)
+        if self.log.log_start_offset != start:
+            self.log_start_moved()
         self.replica.appended(self.log.log_end_offset)
         return gone
 
@@ -401,6 +431,7 @@ class HostedPartition:
 
     def go_offline(self) -> None:
         """Answer everything with KAFKA_STORAGE_ERROR from now on."""
+        self.stir()
         self.is_offline = True
         self._waits.interrupt(self.key)
 

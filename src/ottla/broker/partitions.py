@@ -177,6 +177,7 @@ class Partitions:
                 log.error("Partition %s-%s cannot be opened: %s", topic.name, index, error)
                 self._unopened.add((topic.name, index))
                 return
+        held.stir()
         replica = held.replica
         was_leader, high_watermark = replica.is_leader, replica.high_watermark
         began = replica.become(

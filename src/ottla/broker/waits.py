@@ -53,6 +53,10 @@ class Waits:
         """Let a follower's fetch wait until something is appended, or its deadline."""
         self._add(wait, self._follower_fetches, partitions)
 
+    def list_follower_fetch(self, wait: Wait, partition: TopicPartition) -> None:
+        """Let a follower's fetch that waits be woken by one more partition."""
+        self._follower_fetches.add(partition, wait)
+
     def give_up(self, wait: Wait) -> None:
         """Forget a wait whose client is gone."""
         if not wait.done:
@@ -86,6 +90,8 @@ class Waits:
 
     def tell_followers(self, partition: TopicPartition) -> None:
         """Let the followers that wait hear soon of a partition's high watermark."""
+        if not self._follower_fetches:
+            return
         if self._telling is None:
             self._telling = self._loop.call_later(HIGH_WATERMARK_DELAY_S, self._tell_followers)
         self._untold[partition] = None

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId, Offset
 
-__all__ = ["NO_BROKER_EPOCH", "NO_EPOCH", "CopyView", "IsrProposal", "Replica", "Role"]
+__all__ = ["NO_BROKER_EPOCH", "NO_EPOCH", "CopyView", "IsrProposal", "Pulse", "Replica", "Role"]
 
 NO_EPOCH = LeaderEpoch(-1)
 """In a request: the sender does not say which leader epoch it knows (KIP-320)."""
@@ -31,6 +31,18 @@ class Role(IntEnum):
     LEADER = 2
 
 
+class Pulse:
+    """When a follower last fetched: shared by all partitions of its session of which it has everything.
+
+    They need not be looked at one by one then, of which there may be thousands (`Replica.rest`).
+    """
+
+    __slots__ = ("fetched_s",)
+
+    def __init__(self, fetched_s: float) -> None:
+        self.fetched_s = fetched_s
+
+
 @dataclass(slots=True)
 class _Copy:
     """What the leader knows of another replica's log; times are of the follower's own fetches."""
@@ -44,6 +56,12 @@ class _Copy:
     broker_epoch: int = NO_BROKER_EPOCH
     is_joining: bool = False
     """True where it is not in sync, and so near that the high watermark waits for it."""
+    pulse: Pulse | None = None
+    """Set while it rests: as of each of its fetches, it has everything."""
+
+    def last_fetch_s(self) -> float:
+        """Return when the follower last fetched this partition, or let it rest."""
+        return self.fetched_s if self.pulse is None else self.pulse.fetched_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +227,7 @@ class Replica:
 
         Who is in sync alone cannot be confirmed: while that is too few, eligible replicas may lead instead (KIP-966).
         """
-        fetched = [copy.fetched_s for node, copy in self._copies.items() if node in self.isr]
+        fetched = [copy.last_fetch_s() for node, copy in self._copies.items() if node in self.isr]
         return min(fetched, default=NEVER if self.min_insync_replicas > 1 else float("inf"))
 
     def follows(self, node: NodeId) -> bool:
@@ -219,7 +237,9 @@ class Replica:
     def copies_in_sync(self) -> list[CopyView]:
         """Return how far the followers in the ISR are."""
         return [
-            CopyView(node, copy.log_end_offset, copy.log_start_offset, copy.caught_up_s)
+            CopyView(node, copy.log_end_offset, copy.log_start_offset, max(copy.caught_up_s, copy.last_fetch_s()))
+            if copy.pulse is not None
+            else CopyView(node, copy.log_end_offset, copy.log_start_offset, copy.caught_up_s)
             for node, copy in self._copies.items()
             if node in self.isr
         ]
@@ -253,6 +273,7 @@ class Replica:
         copy = self._copies.get(follower)
         if copy is None:
             return False
+        copy.pulse = None
         if fetch_offset >= self.log_end_offset:
             copy.caught_up_s = max(copy.caught_up_s, now_s)
         elif fetch_offset >= copy.leader_end_then:
@@ -267,6 +288,26 @@ class Replica:
             copy.is_joining = joins
             self._count()
         return self._advance()
+
+    def rest(self, follower: NodeId, pulse: Pulse) -> bool:
+        """Let a follower be that is in sync and has everything; False where it is not so.
+
+        Until `stir`, which has to come before anything of the partition changes, its fetches count by their pulse.
+        """
+        copy = self._copies.get(follower)
+        if copy is None or follower not in self.isr or copy.log_end_offset != self.log_end_offset:
+            return False
+        copy.pulse = pulse
+        return True
+
+    def stir(self) -> None:
+        """Note of every copy that rests when it was last known to have everything."""
+        for copy in self._copies.values():
+            pulse = copy.pulse
+            if pulse is not None:
+                copy.pulse = None
+                copy.fetched_s = pulse.fetched_s
+                copy.caught_up_s = max(copy.caught_up_s, pulse.fetched_s)
 
     def followed(self, log_end_offset: Offset, leader_high_watermark: int) -> bool:
         """Note what was appended from the leader, and its high watermark; return True where this copy's moved.

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ottla.base import ErrorCode, KafkaError, Rng
+from ottla.replica.replica import Pulse
+from ottla.replica.waits import Wait
 
 __all__ = ["FetchSession", "FetchSessionCache", "FetchedPartition", "SessionKey", "next_session_epoch"]
 
@@ -71,22 +73,39 @@ class FetchedPartition:
         if newer.high_watermark_sent >= 0:
             self.high_watermark_sent = newer.high_watermark_sent
 
+    def has_heard(self, *, high_watermark: int, log_start_offset: int) -> bool:
+        """Return whether the last answer has said this."""
+        return high_watermark == self.high_watermark_sent and log_start_offset == self.log_start_sent
+
     def must_answer(self, *, high_watermark: int, log_start_offset: int, has_news: bool) -> bool:
         """Return whether an incremental response includes this partition, and remember what it then says.
 
         `has_news` is True for records, an error, a diverging epoch or a preferred replica. After an error the watermark
         counts as never sent, so that the client hears of the recovery.
         """
-        changed = high_watermark != self.high_watermark_sent or log_start_offset != self.log_start_sent
+        changed = not self.has_heard(high_watermark=high_watermark, log_start_offset=log_start_offset)
         self.high_watermark_sent = high_watermark
         self.log_start_sent = log_start_offset
         return has_news or changed
 
 
-class FetchSession:
-    """One client's session: its partitions in the order in which they are served next."""
+class Restful(Protocol):
+    """A partition of which somebody has everything: `stir` ends that for everybody."""
 
-    __slots__ = ("created_s", "epoch", "id", "partitions", "privileged", "used_s", "uses_topic_ids")
+    def stir(self) -> None:
+        """Have the partition read again by the next fetch of every session in which it rests."""
+
+
+class FetchSession:
+    """One client's session: its partitions in the order in which they are served next.
+
+    A follower's session is read where something has happened: partitions of which it has everything rest until then.
+    """
+
+    __slots__ = (
+        *("awake", "created_s", "epoch", "id", "parked", "partitions", "privileged", "pulse", "replica_epoch"),
+        *("resting", "used_s", "uses_topic_ids"),
+    )
 
     def __init__(self, id: int, *, privileged: bool, uses_topic_ids: bool, now_s: float) -> None:
         self.id = id
@@ -96,6 +115,18 @@ class FetchSession:
         self.used_s = now_s
         self.epoch = 1
         self.partitions: OrderedDict[SessionKey, FetchedPartition] = OrderedDict()
+        self.awake = self.partitions
+        """Those that the next fetch looks at."""
+        self.resting: dict[SessionKey, Restful] = {}
+        self.pulse = Pulse(now_s)
+        self.replica_epoch = -1
+        self.parked: Wait | None = None
+        """The fetch of a follower that waits."""
+
+    def begin(self, partitions: OrderedDict[SessionKey, FetchedPartition]) -> None:
+        """Take the partitions of the first request."""
+        self.partitions = partitions
+        self.awake = OrderedDict(partitions) if self.privileged else partitions
 
     def update(self, changed: Iterable[tuple[SessionKey, FetchedPartition]], forgotten: Iterable[SessionKey]) -> None:
         """Add or change partitions, and drop those that the client no longer wants."""
@@ -103,16 +134,47 @@ class FetchSession:
         for key, wanted in changed:
             known = partitions.get(key)
             if known is None:
-                partitions[key] = wanted
+                partitions[key] = self.awake[key] = wanted
             else:
+                self._stir(key)
                 known.update(wanted)
         for key in forgotten:
+            self._stir(key)
             partitions.pop(key, None)
+            self.awake.pop(key, None)
+
+    def beat(self, now_s: float, replica_epoch: int) -> None:
+        """Note a follower's fetch; a broker that has registered anew is looked at in every partition."""
+        self.pulse.fetched_s = now_s
+        if replica_epoch != self.replica_epoch:
+            self.replica_epoch = replica_epoch
+            self.stir_all()
 
     def served(self, key: SessionKey) -> None:
         """Move a partition that gave records behind the others, so that a full response starves nobody."""
-        if key in self.partitions:
-            self.partitions.move_to_end(key)
+        if key in self.awake:
+            self.awake.move_to_end(key)
+
+    def rest(self, key: SessionKey, partition: Restful) -> None:
+        """Read a partition no more until it is stirred."""
+        if self.awake.pop(key, None) is not None:
+            self.resting[key] = partition
+
+    def stirred(self, key: SessionKey) -> Wait | None:
+        """Read a partition again; return the fetch that waits, which may have reason to end."""
+        if self.resting.pop(key, None) is not None and key in self.partitions:
+            self.awake[key] = self.partitions[key]
+        return self.parked
+
+    def stir_all(self) -> None:
+        """Let no partition rest."""
+        for each in list(self.resting.values()):
+            each.stir()
+
+    def _stir(self, key: SessionKey) -> None:
+        resting = self.resting.get(key)
+        if resting is not None:
+            resting.stir()
 
 
 class FetchSessionCache:
@@ -145,7 +207,7 @@ class FetchSessionCache:
         if not wanted or not self._make_room(len(wanted), privileged=privileged, now_s=now_s):
             return None
         session = FetchSession(self._new_id(), privileged=privileged, uses_topic_ids=uses_topic_ids, now_s=now_s)
-        session.partitions = wanted
+        session.begin(wanted)
         self._sessions[session.id] = session
         return session
 
@@ -168,7 +230,9 @@ class FetchSessionCache:
 
     def close(self, session_id: int) -> None:
         """Forget a session, if it is known."""
-        self._sessions.pop(session_id, None)
+        closed = self._sessions.pop(session_id, None)
+        if closed is not None:
+            closed.stir_all()
 
     def _new_id(self) -> int:
         while True:
@@ -192,7 +256,7 @@ class FetchSessionCache:
             victim = min(evictable, key=lambda each: (each.privileged, len(each.partitions), each.id))
             if (victim.privileged, len(victim.partitions)) >= (privileged, size):
                 return False
-        del self._sessions[victim.id]
+        self.close(victim.id)
         self.evictions += 1
         return True
 

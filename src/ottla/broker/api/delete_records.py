@@ -75,6 +75,7 @@ def _delete(context: RequestContext, deletion: _Deletion, offset: int) -> None:
     except StorageError as error:
         partitions.dir_failed(held.log_dir, error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+    held.log_start_moved()
     deletion.held, deletion.wanted = held, wanted
     deletion.low_watermark = _low_watermark(context, held)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ottla.base import ErrorCode, KafkaError
+from ottla.base import ErrorCode, KafkaError, NodeId
 from ottla.broker.fetch_answer import fetch_answer
 from ottla.broker.fetching import FetchLimits, Reading, note_follower, read_all
 from ottla.broker.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
@@ -36,7 +36,7 @@ FINAL_EPOCH = -1
 class _Fetch:
     """One Fetch request on its way: what it asks for, and in which session."""
 
-    __slots__ = ("context", "is_incremental", "limits", "session", "session_epoch", "wanted")
+    __slots__ = ("context", "is_incremental", "limits", "may_rest", "session", "session_epoch", "wanted")
 
     def __init__(self, context: RequestContext, request: Fetch) -> None:
         replica_id = request.replica_id
@@ -58,6 +58,8 @@ class _Fetch:
         self.session: FetchSession | None = None
         self.session_epoch = request.session_epoch
         self.is_incremental = False
+        self.may_rest = False
+        """True in a follower's session."""
         self.wanted: Iterable[tuple[SessionKey, FetchedPartition]] = ()
         self._join_session(request)
 
@@ -83,13 +85,34 @@ class _Fetch:
             return
         self.session = session
         self.is_incremental = True
-        self.wanted = session.partitions.items()
+        if self.limits.replica_id >= 0 and not self.limits.is_stale:
+            session.beat(now_s, self.limits.replica_epoch)
+            self.may_rest = True
+        self.wanted = session.awake.items()
 
     def read(self) -> list[Reading]:
-        """Read every partition as it is now; a follower may have been fenced since it asked."""
+        """Read every partition as it is now, except those of which a follower has everything.
+
+        A follower may have been fenced since it asked.
+        """
         if self.limits.replica_id >= 0:
             note_follower(self.context, self.limits, self.limits.replica_epoch)
-        return read_all(self.context, self.wanted, self.limits)
+        return read_all(self.context, list(self.wanted) if self.may_rest else self.wanted, self.limits)
+
+    def awake(self, readings: list[Reading]) -> list[Reading]:
+        """Return the readings of partitions that a follower has to ask for again, and let the others rest."""
+        return [each for each in readings if not self._rests(each)] if self.may_rest else readings
+
+    def _rests(self, reading: Reading) -> bool:
+        """Return whether a follower has everything of a partition, and knows it: then its next fetch need not look."""
+        session, held = self.session, reading.partition
+        if session is None or held is None or reading.size or reading.is_urgent:
+            return False
+        if not reading.wanted.has_heard(
+            high_watermark=reading.high_watermark, log_start_offset=reading.log_start_offset
+        ):
+            return False
+        return held.rest(session, reading.key, NodeId(self.limits.replica_id))
 
     def answer(self, readings: list[Reading]) -> Any:
         """Render the answer; in an incremental one, only partitions with something new."""
@@ -110,6 +133,8 @@ class _Fetch:
                 )
                 if must or not self.is_incremental:
                     shown.append(reading)
+                elif self.may_rest:
+                    self._rests(reading)
             for reading in shown:
                 if reading.size:
                     session.served(reading.key)
@@ -154,7 +179,7 @@ def fetch(context: RequestContext, request: Fetch) -> Any:
     if (
         size >= limits.min_bytes
         or limits.max_wait_ms <= 0
-        or not readings
+        or not (readings or fetch.may_rest)
         or any(reading.is_urgent for reading in readings)
     ):
         return fetch.answer(readings)
@@ -166,6 +191,7 @@ def _answer_later(fetch: _Fetch, readings: list[Reading], *, missing: int) -> De
     services = fetch.context.services
 
     def finish(reached: bool) -> None:
+        fetch.limits.is_again = True
         try:
             answer = fetch.answer(fetch.read())
         except Exception as error:  # the router renders it, as it does what a handler raises
@@ -174,7 +200,10 @@ def _answer_later(fetch: _Fetch, readings: list[Reading], *, missing: int) -> De
             deferred.resolve(answer)
 
     wait = Wait(services.loop.time() + fetch.limits.max_wait_ms / 1000, finish, missing_bytes=missing)
+    readings = fetch.awake(readings)
     keys = tuple(each.partition.key for each in readings if each.partition is not None)
+    if fetch.may_rest and fetch.session is not None:
+        fetch.session.parked = wait
     if fetch.limits.replica_id < 0:
         services.waits.add_fetch(wait, keys)
     else:
