@@ -100,6 +100,7 @@ class History:
         assert len(replicas) == len(new.replicas) == len(new.directories) and replicas
         assert len(isr) == len(new.isr) and isr <= replicas and eligible <= replicas and not isr & eligible
         assert {*new.adding_replicas, *new.removing_replicas} <= replicas
+        assert not {*new.adding_replicas} & {*new.removing_replicas}, "somebody is both to come and to go"
         assert new.partition_epoch >= old.partition_epoch and new.leader_epoch >= old.leader_epoch
         assert (new.partition_epoch == old.partition_epoch) == (new == old)
         if new.leader != old.leader or not set(old.replicas) <= replicas:

@@ -114,3 +114,28 @@ def test_a_new_target_replaces_the_one_before() -> None:
     assert (now.replicas, now.adding_replicas, now.removing_replicas) == ((2, 4, 1, 3), (4,), (1, 3))
     image = after(image, alter(image, 1, 2, 4))
     assert (part(image).replicas, part(image).isr, part(image).leader) == ((2, 4), (2, 4), 2)
+
+
+def test_going_back_by_a_new_target_ends_at_once() -> None:
+    image = after(two(), reassign(two(), [2, 3]))
+    image = after(image, reassign(image, [1, 2]))
+    now = part(image)
+    assert (now.replicas, now.isr, now.adding_replicas, now.removing_replicas) == ((1, 2), (1, 2), (), ())
+
+
+def test_a_new_target_keeps_waiting_for_what_is_still_to_be_added() -> None:
+    image = after(two(), reassign(two(), [2, 3]))
+    image = after(image, reassign(image, [2, 3, 4]))
+    assert part(image).adding_replicas == (3, 4) and part(image).removing_replicas == (1,)
+    image = after(image, alter(image, 1, 2, 4))
+    assert part(image).adding_replicas == (3, 4), "3 is missing"
+    image = after(image, alter(image, 1, 2, 3, 4))
+    assert (part(image).replicas, part(image).adding_replicas) == ((2, 3, 4), ())
+
+
+def test_who_was_to_go_and_is_wanted_again_stays() -> None:
+    image = after(two(), reassign(two(), [2, 3]))
+    image = after(image, reassign(image, [1, 2, 3]))
+    assert (part(image).adding_replicas, part(image).removing_replicas) == ((3,), ())
+    image = after(image, alter(image, 1, 2, 3))
+    assert (part(image).replicas, part(image).leader) == ((1, 2, 3), 1)

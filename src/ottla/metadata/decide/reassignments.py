@@ -95,10 +95,13 @@ def _begin(
     target: tuple[NodeId, ...],
     config: BrokerConfig | None,
 ) -> Record | None:
-    """Return the record that adds the new replicas beside the old; where nothing has to be copied, it is the last one."""
+    """Return the record that adds the new replicas beside the old; where nothing has to be copied, it is the last one.
+
+    A target that replaces another keeps what of it is wanted still, and leaves nobody to be both added and removed.
+    """
     removing = tuple(sorted(set(partition.replicas) - set(target)))
-    adding = tuple(sorted(set(target) - set(partition.replicas)))
-    wanted = Wanted(replicas=(*target, *removing), removing=removing or None, adding=adding or None)
+    adding = tuple(sorted(set(target) - (set(partition.replicas) - set(partition.adding_replicas))))
+    wanted = Wanted(replicas=(*target, *removing), removing=removing, adding=adding)
     return change_partition(image, topic, index, wanted, config=config)
 
 
