@@ -79,6 +79,7 @@ class Follower:
             storage=self.storage,
             configuration=self.configuration,
             image=lambda: quorum.image,
+            broker_epoch=lambda: self.epoch,
             listener="PLAINTEXT",
             throttle=self.throttle,
             network=TcpNetwork(),
@@ -92,10 +93,10 @@ class Follower:
             endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", 1),),
             log_dirs=self.storage.directory_ids,
         )
-        epoch = await quorum.submit(lambda image: decide.register_broker(image, registration, supersede=True))
+        self.epoch = await quorum.submit(lambda image: decide.register_broker(image, registration, supersede=True))
         await quorum.submit(
             lambda image: decide.heartbeat(
-                image, FOLLOWER, epoch, caught_up=True, want_fence=False, want_shut_down=False
+                image, FOLLOWER, self.epoch, caught_up=True, want_fence=False, want_shut_down=False
             )
         )
         quorum.subscribe(self._image_changed)

@@ -113,7 +113,7 @@ def test_answers_are_read_as_the_generated_reader_does(version: int, seed: int) 
     found = read_replica_fetch(frame, version)
     assert (found.throttle_time_ms, found.error, found.session_id) == (4, 0, 11)
     wanted = [(topic.topic_id, each) for topic in message.responses for each in topic.partitions]
-    assert [(each.topic_id, each.index) for each in found.partitions] == [
+    assert [(each.topic_id, each.partition) for each in found.partitions] == [
         (topic_id, each.partition_index) for topic_id, each in wanted
     ]
     for got, (_, each) in zip(found.partitions, wanted, strict=True):

@@ -24,11 +24,12 @@ FILE_BYTES_MIN = 64 * 1024
 
 
 def fetch_answer(
-    context: RequestContext, readings: Sequence[Reading], *, session_id: int
+    context: RequestContext, readings: Sequence[Reading], *, session_id: int, is_follower: bool = False
 ) -> Encoded | Coroutine[Any, Any, Encoded]:
     """Return the whole answer, or a coroutine for it where some of the records have to come from the device first."""
+    traffic = context.services.traffic
     takes_files = context.connected.takes_files
-    elsewhere = context.services.traffic.elsewhere
+    elsewhere = traffic.elsewhere
     has_files = False
     cold: list[tuple[FetchedPartition, Reading]] = []
     topics: list[FetchedTopic] = []
@@ -40,9 +41,12 @@ def fetch_answer(
         topic_traffic.fetches += 1
         if reading.error:
             topic_traffic.failed_fetches += 1
-            _count_error(context, int(reading.error))
+            _count_error(context, int(reading.error), is_follower=is_follower)
         if found is not None and found.size:
-            topic_traffic.bytes_out += found.size
+            if is_follower:
+                traffic.replication_bytes_out += found.size
+            else:
+                topic_traffic.bytes_out += found.size
             answer.records_size = found.size
             if takes_files and found.size >= FILE_BYTES_MIN and (descriptor := found.file.fileno()) >= 0:
                 answer.records = FilePart(descriptor, found.position, found.size)
@@ -64,8 +68,8 @@ def fetch_answer(
     return _encode(context, topics, session_id=session_id, has_files=has_files)
 
 
-def _count_error(context: RequestContext, code: int) -> None:
-    errors = context.services.metrics.request("FetchConsumer").errors
+def _count_error(context: RequestContext, code: int, *, is_follower: bool) -> None:
+    errors = context.services.metrics.request("FetchFollower" if is_follower else "FetchConsumer").errors
     errors[code] = errors.get(code, 0) + 1
 
 

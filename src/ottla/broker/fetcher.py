@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from ottla import __version__
@@ -67,10 +67,14 @@ class Following:
     listener: str
     configuration: Configuration
     image: Callable[[], Image]
+    broker_epoch: Callable[[], int]
+    """Of this process's registration, which the image may not show yet."""
     repairs: Repairs
     meters: ReplicationMeters
     throttle: ReplicationThrottle
     buffer: ReceiveBuffer
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    """Repairs under way, also of fetchers that are gone."""
 
     @property
     def settings(self) -> BrokerSettings:
@@ -101,7 +105,6 @@ class Fetcher:
         self._in_flight = False
         self._rest: Iterator[ReplicaFetchedPartition] | None = None
         self._handles: dict[str, asyncio.Handle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._to_repair: list[FollowedPartition] = []
         self._failures = 0
 
@@ -145,14 +148,10 @@ class Fetcher:
         if self._connection is not None and self._endpoint() != self._address:
             self._lost.set()
 
-    async def end(self) -> None:
-        """Follow nothing any more; when this returns, no log is changed from here."""
+    def end(self) -> None:
+        """Follow nothing any more; once the repairs under way have ended, no log is changed from here."""
         self._partitions.clear()  # a repair that comes to its end must not begin to fetch again
         self.close()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     def close(self) -> None:
         """Let go of the leader."""
@@ -294,7 +293,6 @@ class Fetcher:
         forgotten: dict[bytes, list[int]] = {}
         for topic_id, index in wanted.forgotten:
             forgotten.setdefault(topic_id, []).append(index)
-        broker = following.image().brokers.get(following.node_id)
         return replica_fetch(
             self._version,
             correlation_id,
@@ -302,7 +300,7 @@ class Fetcher:
             topics,
             forgotten,
             replica_id=following.node_id,
-            broker_epoch=-1 if broker is None else broker.epoch,
+            broker_epoch=following.broker_epoch(),
             max_wait_ms=self._max_wait_ms(settings),
             min_bytes=settings.replica_fetch_min_bytes,
             max_bytes=settings.replica_fetch_response_max_bytes,
@@ -378,7 +376,7 @@ class Fetcher:
         self._send()
 
     def _take(self, answer: ReplicaFetchedPartition) -> None:
-        followed = self._partitions.get((answer.topic_id, answer.index))
+        followed = self._partitions.get((answer.topic_id, answer.partition))
         if followed is None:
             return
         held = followed.held
@@ -508,8 +506,8 @@ class Fetcher:
         partitions, self._to_repair = self._to_repair, []
         self._repairing += 1
         task = self._loop.create_task(self._repair(partitions))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._following.tasks.add(task)
+        task.add_done_callback(self._following.tasks.discard)
 
     async def _repair(self, partitions: list[FollowedPartition]) -> None:
         """Mend what keeps partitions from being fetched, then fetch them again."""

@@ -117,6 +117,10 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
         f"{server}brokertopicmetrics_replicationbytesinpersec",
         Family(COUNTER, "Bytes that were appended as a follower"),
     )
+    yield (
+        f"{server}brokertopicmetrics_replicationbytesoutpersec",
+        Family(COUNTER, "Bytes of record batches that followers were sent"),
+    )
     idle = "The same: one thread is both"
     yield "kafka_network_socketserver_networkprocessoravgidlepercent", Family(GAUGE, idle)
     sockets = f"{server}socket_server_metrics_"
@@ -159,6 +163,8 @@ def _of_partitions() -> Iterator[tuple[str, Family]]:
         "numlogsegments": "Segments of a partition's log",
     }.items():
         yield f"kafka_log_log_{name}", Family(GAUGE, text, labels)
+    lag = "Records of a followed partition below its leader's high watermark that are not here yet"
+    yield "kafka_server_fetcherlagmetrics_consumerlag", Family(GAUGE, lag, labels)
     for name, text in {
         "current_offset": "High watermark of a partition that is led here",
         "oldest_offset": "First offset of a partition that is led here",

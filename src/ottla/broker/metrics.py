@@ -95,6 +95,8 @@ class Traffic:
         self.elsewhere = TopicTraffic()
         """Of topics that are gone, or that never were here."""
 
+        self.replication_bytes_out = 0
+
     def of(self, topic: str) -> TopicTraffic:
         """Return a topic's counters, made on first use."""
         return self.by_topic.setdefault(topic, TopicTraffic())

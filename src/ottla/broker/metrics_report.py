@@ -240,6 +240,8 @@ class MetricsReport:
                 page.lines("kafka_log_log_numlogsegments").append(
                     f"kafka_log_log_numlogsegments{label} {log.segment_count}"
                 )
+            if replica.role is Role.FOLLOWER and self._services.replication is not None:
+                page.add("kafka_server_fetcherlagmetrics_consumerlag", self._services.replication.lag_of(held), label)
             if replica.role is Role.LEADER:
                 page.add("kafka_topic_partition_current_offset", replica.high_watermark, label)
                 page.add("kafka_topic_partition_oldest_offset", log.log_start_offset, label)

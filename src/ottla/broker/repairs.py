@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Offload, StorageError
 from ottla.broker.followed_partition import FollowedPartition
@@ -26,6 +27,9 @@ EARLIEST_LOCAL = -4
 """Where the leader's own disk begins, which is the log's start without tiers (KIP-405)."""
 LEADER_EPOCH_FROM = 8
 """The lowest version that is used: the first that knows EARLIEST_LOCAL."""
+
+FULL_S = 1.0
+"""How long a full disk is given before it is tried again."""
 
 
 class Repairs:
@@ -45,6 +49,14 @@ class Repairs:
         self._offload = offload
         self._peers = peers
         self._dir_failed = dir_failed
+        self._closed = False
+        self._asking: dict[asyncio.Task[Any], None] = {}
+
+    def close(self) -> None:
+        """Wait no more for an answer, nor for a full disk to have room."""
+        self._closed = True
+        for task in tuple(self._asking):
+            task.cancel()
 
     async def mend(self, leader: NodeId, partitions: Sequence[FollowedPartition]) -> list[FollowedPartition]:
         """Mend partitions that are left out of fetching; return those that can be fetched; the others come again."""
@@ -58,19 +70,28 @@ class Repairs:
         failed: list[FollowedPartition] = []
         for log_dir in dict.fromkeys(each.held.log_dir for each in partitions):
             here = [each for each in partitions if each.held.log_dir is log_dir]
+            if not await self._store(log_dir):
+                failed += here
+                continue
+            for each in here:
+                each.held.truncation_stored()
+        return failed
+
+    async def _store(self, log_dir: LogDir) -> bool:
+        """Store a directory's recovery points, however long its disk is full; False where it has failed."""
+        while not self._closed:
             try:
                 async with self._storage.checkpoints:
                     await self._offload.thread(log_dir.write_recovery_points)
             except NoSpaceError as error:
                 log.warning("A truncation in %s cannot be stored while the disk is full: %s", log_dir.path, error)
-                failed += here
+                await asyncio.sleep(FULL_S)
             except StorageError as error:
                 self._dir_failed(log_dir, error)
-                failed += here
+                return False
             else:
-                for each in here:
-                    each.held.truncation_stored()
-        return failed
+                return True
+        return False
 
     async def _flush(self, partitions: Sequence[FollowedPartition]) -> list[FollowedPartition]:
         """Make durable what topics with `flush.messages` ask for."""
@@ -91,8 +112,14 @@ class Repairs:
         """Cut logs to where the leader's end, or begin them anew where it begins."""
         if not partitions:
             return []
-        ends = await self._ask(leader, partitions, LATEST)
-        starts = await self._ask(leader, [each for each in partitions if id(each) in ends], EARLIEST_LOCAL)
+        task = asyncio.current_task()
+        assert task is not None
+        self._asking[task] = None
+        try:
+            ends = await self._ask(leader, partitions, LATEST)
+            starts = await self._ask(leader, [each for each in partitions if id(each) in ends], EARLIEST_LOCAL)
+        finally:
+            del self._asking[task]
         failed = []
         for each in partitions:
             end, start = ends.get(id(each)), starts.get(id(each))

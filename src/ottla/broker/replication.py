@@ -43,6 +43,7 @@ class Replication:
         storage: Storage,
         configuration: Configuration,
         image: Callable[[], Image],
+        broker_epoch: Callable[[], int],
         listener: str,
         throttle: ReplicationThrottle,
         network: Network,
@@ -55,7 +56,7 @@ class Replication:
         self._configuration = configuration
         self._peers = Peers(image=image, listener=listener, network=network)
         self.meters = ReplicationMeters()
-        repairs = Repairs(
+        self._repairs = repairs = Repairs(
             node_id=node_id, storage=storage, offload=offload, peers=self._peers, dir_failed=partitions.dir_failed
         )
         self._following = Following(
@@ -66,6 +67,7 @@ class Replication:
             listener=listener,
             configuration=configuration,
             image=image,
+            broker_epoch=broker_epoch,
             repairs=repairs,
             meters=self.meters,
             throttle=throttle,
@@ -171,10 +173,18 @@ class Replication:
         self._where.clear()
         self._followed.clear()
         for fetcher in fetchers:
-            await fetcher.end()
+            fetcher.end()
+        self._repairs.close()
         await self._peers.close()
+        if self._following.tasks:  # what is being stored is stored before the directories are closed
+            await asyncio.wait(tuple(self._following.tasks))
 
     # -- looking
+
+    def lag_of(self, held: HostedPartition) -> int:
+        """Return how many committed records of a followed partition are not here yet, as its leader last said."""
+        followed = self._followed.get((held.topic_id, held.key.partition))
+        return 0 if followed is None else followed.lag
 
     def name_gauges(self, metrics: Metrics) -> None:
         """Offer the numbers that operators watch, under Kafka's names."""
@@ -183,3 +193,6 @@ class Replication:
         metrics.gauge(f"{manager}.FailedPartitionsCount", lambda: sum(each.failed for each in self))
         metrics.gauge(f"{manager}.DeadThreadCount", lambda: 0)
         metrics.gauge("BrokerTopicMetrics.ReplicationBytesInPerSec", lambda: self.meters.bytes_in)
+        metrics.gauge(
+            "BrokerTopicMetrics.ReplicationBytesOutPerSec", lambda: self._partitions.traffic.replication_bytes_out
+        )

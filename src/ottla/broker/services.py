@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.broker.partitions import Partitions
     from ottla.broker.quorum import Quorum
     from ottla.broker.quotas import Quotas
+    from ottla.broker.replication import Replication
     from ottla.broker.replication_throttles import ReplicationThrottles
     from ottla.broker.storage import Storage
     from ottla.broker.transaction_coordinator import TransactionCoordinator
@@ -59,6 +60,8 @@ class Services:
     rng: Rng
     offload: Offload
     handlers: tuple[Handler[Any], ...] = ()
+    replication: Replication | None = None
+    """Where this node is a broker."""
     auto_creation: AutoCreation = field(default_factory=AutoCreation)
     duties: ControllerDuties | None = None
     """Where this node may lead the quorum."""

@@ -250,6 +250,9 @@ class Storage:
         wanted = self._preferred.pop(key, None)
         if wanted is not None and wanted in online:
             return wanted
+        for each in online:  # the metadata may have told us of it only now
+            if each.has_log(key):
+                return each
         for each in online:
             if each.meta is not None and each.meta.directory_id == directory:
                 return each

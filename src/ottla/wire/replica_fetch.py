@@ -89,7 +89,7 @@ class ReplicaFetchedPartition(NamedTuple):
     """What a leader answers of one partition; -1 for the diverging epoch where the logs agree."""
 
     topic_id: bytes
-    index: int
+    partition: int
     error: int
     high_watermark: int
     log_start_offset: int

@@ -138,7 +138,8 @@ class _Fetch:
             for reading in shown:
                 if reading.size:
                     session.served(reading.key)
-        return fetch_answer(self.context, shown, session_id=session.id if session is not None else 0)
+        session_id = session.id if session is not None else 0
+        return fetch_answer(self.context, shown, session_id=session_id, is_follower=self.limits.replica_id >= 0)
 
     def _nothing_yet(self, throttle_ms: int) -> Encoded:
         """Render the answer without partitions that keeps a client waiting; it will ask for the same again."""
