@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from ottla.base import ErrorCode, Uuid
 from ottla.broker.health import Stage
 from ottla.metadata import Partition
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.broker.node_client import NodeClient
 from tests.cluster.nodes import Cluster, LoopbackCluster, SimCluster
 
@@ -186,3 +189,107 @@ def test_brokers_apart_from_controllers_live_the_same() -> None:
         assert partition(cluster, 11).leader == 11
 
     SimCluster(6).run(test)
+
+
+def test_a_cluster_that_was_killed_as_a_whole_comes_back_without_waiting_for_sessions() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        await create(cluster, 1, "t", [1, 2, 3])
+        for node_id in (1, 2, 3):
+            cluster.kill(node_id)
+        started = cluster.loop.time()
+        await cluster.start()
+        await cluster.until(lambda: all(active(cluster, each) == {1, 2, 3} for each in cluster.running))
+        await cluster.until(lambda: set(partition(cluster, 1).isr) == {1, 2, 3})
+        assert cluster.loop.time() - started < 8.0
+
+    SimCluster(7).run(test)
+
+
+def test_a_broker_that_is_restarted_before_anybody_noticed_takes_its_own_place() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        controller = await cluster.led()
+        other = followers(cluster, controller)[0]
+        epoch = cluster.quorum(controller).image.brokers[other].epoch
+        cluster.kill(other)
+        started = cluster.loop.time()
+        await cluster.start(other)
+        assert cluster.loop.time() - started < 2.0
+        assert cluster.quorum(controller).image.brokers[other].epoch > epoch
+
+    SimCluster(8).run(test)
+
+
+def test_nobody_takes_the_place_of_a_broker_that_lives() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        controller = await cluster.led()
+        other = followers(cluster, controller)[0]
+        live = cluster.quorum(controller).image.brokers[other]
+        services = cluster.node(other)._services
+        assert services is not None
+        request = BrokerRegistrationRequest(
+            broker_id=other,
+            cluster_id=services.cluster_id,
+            incarnation_id=Uuid(b"another of its id"[:16]),
+            listeners=[Listener(name="PLAINTEXT", host="n9", port=9092, security_protocol=0)],
+            features=[
+                Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in live.features.items()
+            ],
+            log_dirs=[Uuid(b"another log dir ")],
+        )
+        answer = await services.controller.ask(request)
+        assert answer.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        wrong = await services.controller.ask(request.replace(cluster_id="another"))
+        assert wrong.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+        assert cluster.quorum(controller).image.brokers[other] == live
+
+    SimCluster(9).run(test)
+
+
+def test_a_broker_whose_registration_is_gone_registers_anew() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        controller = await cluster.led()
+        other, third = followers(cluster, controller)
+        epoch = cluster.quorum(controller).image.brokers[other].epoch
+        services = cluster.node(third)._services
+        assert services is not None
+        answer = await services.controller.ask(UnregisterBrokerRequest(broker_id=other))
+        assert answer.error_code == 0
+        await cluster.until(
+            lambda: other in active(cluster, third) and cluster.quorum(third).image.brokers[other].epoch > epoch
+        )
+
+    SimCluster(10).run(test)
+
+
+def test_a_change_of_the_controller_fences_nobody_who_lives() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(5)
+        await cluster.start()
+        for _ in range(2):
+            controller = await cluster.led()
+            left = set(followers(cluster, controller))
+            third = min(left)
+            epochs = {each: cluster.quorum(third).image.brokers[each].epoch for each in left}
+            fenced: list[int] = []
+            cluster.quorum(third).subscribe(
+                lambda old, new, delta, left=left, fenced=fenced: fenced.extend(
+                    each for each in left if each in new.brokers and not new.brokers[each].active
+                )
+            )
+            cluster.kill(controller)
+            await cluster.led()
+            await cluster.until(lambda third=third, left=left: active(cluster, third) == left)
+            await asyncio.sleep(12)
+            assert active(cluster, third) == left and not fenced
+            assert epochs == {each: cluster.quorum(third).image.brokers[each].epoch for each in left}
+
+    SimCluster(11).run(test)
