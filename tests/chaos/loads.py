@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.chaos.history import Entry, Outcome, Sent, Transaction
 
@@ -306,8 +307,8 @@ def committed_offsets(bootstrap: str, group: str, topic: str) -> dict[int, int]:
         consumer.close()
 
 
-def drain(load: Load, log: Sequence[Entry], seconds: float) -> None:
-    """Let one last member of the group read what is left."""
+def drain(load: Load, log: Sequence[Entry], seconds: float) -> str | None:
+    """Let one last member of the group read what is left; return how the group stands where that does not come to an end."""
     ledger = load.ledger
     settings = {"bootstrap.servers": load.bootstrap, "group.id": load.group, "auto.offset.reset": "earliest"}
     consumer = Consumer({**settings, "enable.auto.commit": False})
@@ -319,7 +320,19 @@ def drain(load: Load, log: Sequence[Entry], seconds: float) -> None:
             with ledger.lock:
                 left = {(partition, offset) for partition, offset in left if offset not in ledger.consumed[partition]}
             if not left:
-                return
+                return None
             take(consumer, ledger)
+        return described(load)
     finally:
         consumer.close()
+
+
+def described(load: Load) -> str:
+    """Return a group's state and members, as its coordinator has them."""
+    admin = AdminClient({"bootstrap.servers": load.bootstrap})
+    try:
+        found = admin.describe_consumer_groups([load.group], request_timeout=10)[load.group].result()
+    except KafkaException as error:
+        return f"the group cannot be described: {error}"
+    members = [f"{each.member_id}: {len(each.assignment.topic_partitions)} partitions" for each in found.members]
+    return f"the group is {found.state.name} at {found.coordinator.id}, members {members}"

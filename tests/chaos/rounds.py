@@ -110,7 +110,9 @@ def settle(world: World, load: Load, found: Round) -> None:
     ledger = load.ledger
     plain = read_topic(world.bootstrap, load.plain, committed_only=False, seconds=READ_SECONDS_MAX)
     committed = read_topic(world.bootstrap, load.transactional, committed_only=True, seconds=READ_SECONDS_MAX)
-    drain(load, plain, READ_SECONDS_MAX)
+    standing = drain(load, plain, READ_SECONDS_MAX)
+    if standing is not None:
+        found.verdict.add("not consumed", standing)
     found.read = len(plain) + len(committed)
     verdict = found.verdict
     verdict.merge(check_sent(ledger.sent, plain))
