@@ -46,7 +46,7 @@ class Ledger:
     commits: dict[int, int] = field(default_factory=dict)
     """By partition: the highest offset whose commit the group was told to be done."""
     consumed: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """By partition: offsets that were given to members which committed them."""
+    """By partition: offsets that were given to members; a commit that fails may have been done all the same."""
     ends: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     """By partition: the offset behind the last acknowledged record."""
     stale: list[str] = field(default_factory=list)
@@ -203,7 +203,7 @@ def _end(call: Callable[[float], None], name: str, ledger: Ledger) -> None:
 
 
 def member(load: Load) -> None:
-    """Read the plain topic as a member of a group; what was read counts once its commit is done."""
+    """Read the plain topic as a member of a group."""
     settings = {"bootstrap.servers": load.bootstrap, "group.id": load.group, "auto.offset.reset": "earliest"}
     consumer = Consumer({**settings, "enable.auto.commit": False})
     consumer.subscribe([load.plain])
@@ -215,12 +215,14 @@ def member(load: Load) -> None:
 
 
 def take(consumer: Consumer, ledger: Ledger) -> int:
-    """Read some records, commit them, and note both; a commit that is refused counts for nothing."""
+    """Read some records, commit them, and note both; a commit that fails is not counted, and may be done even so."""
     messages = [each for each in consumer.consume(500, timeout=0.5) if each.error() is None]
     if not messages:
         return 0
     with ledger.lock:
         ledger.seen[messages[0].topic()].extend(map(entry_of, messages))
+        for message in messages:
+            ledger.consumed[message.partition()].add(message.offset())
     try:
         done = consumer.commit(asynchronous=False)
     except KafkaException:
@@ -229,8 +231,6 @@ def take(consumer: Consumer, ledger: Ledger) -> int:
         for each in done:
             if each.error is None:
                 ledger.commits[each.partition] = max(ledger.commits.get(each.partition, 0), each.offset)
-        for message in messages:
-            ledger.consumed[message.partition()].add(message.offset())
     return len(messages)
 
 
