@@ -131,6 +131,12 @@ class Cluster:
         disk = self.disks[node]
         disk.batches = [each for each in disk.batches if each.base_offset + each.count <= disk.durable]
         del self.nodes[node]
+        for other in self.nodes:
+            self.break_connection(other, node)
+
+    def break_connection(self, node: int, peer: int) -> None:
+        """Let a node hear that its connection to a peer has closed, dead or not."""
+        self.at(1 + self.rng.randrange(20), node, ("disconnected", peer))
 
     def run(self, duration: int) -> None:
         end = self.now + duration
@@ -150,6 +156,8 @@ class Cluster:
                 disk = self.disks[node]
                 disk.durable = max(disk.durable, min(int(end), disk.end))
                 raft.flushed(int(end), self.now)
+            case ("disconnected", peer):
+                raft.disconnected(NodeId(int(peer)), self.now)
             case Envelope():
                 raft.step(what, self.now)
         self.perform(node)

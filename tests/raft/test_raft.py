@@ -4,17 +4,22 @@ from random import Random
 
 import pytest
 
-from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId, Offset
+from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId, Offset, Uuid
 from ottla.raft import (
     NO_ELECTION,
     BeginEpoch,
+    Candidate,
     ElectionState,
     Envelope,
     Fetch,
     FetchReply,
+    Follower,
     Leader,
     LogView,
+    Prospective,
     Raft,
+    RaftConfig,
+    ReplicaKey,
     Resigned,
     SnapshotId,
     Vote,
@@ -260,3 +265,78 @@ def test_a_corrupt_batch_is_refused_before_anything_is_taken_in() -> None:
     with pytest.raises(KafkaError) as caught:
         list(read_batches(bytes(data)))
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def follower_of(leader: int, node_id: int = 2, *, heard: bool = True) -> Raft:
+    node = raft(node_id, 1, 2, 3)
+    node.step(Envelope(NodeId(leader), NodeId(node_id), BeginEpoch(LeaderEpoch(1))), 0)
+    node.ready()
+    if heard:
+        answer = FetchReply(LeaderEpoch(1), Offset(0), LeaderEpoch(0), Offset(0))
+        node.step(Envelope(NodeId(leader), NodeId(node_id), answer), 1)
+        node.ready()
+    return node
+
+
+def test_the_first_voter_campaigns_at_once_when_its_leader_hangs_up_and_the_next_one_later() -> None:
+    first, second = follower_of(1, 2), follower_of(1, 3)
+    for node in (first, second):
+        node.disconnected(NodeId(1), 10)
+        node.tick(10)
+    assert {each.message for each in first.ready().messages} and isinstance(first.role, Prospective)
+    assert isinstance(second.role, Follower) and second.next_deadline <= 10 + RaftConfig().stagger_ms
+    second.step(Envelope(NodeId(2), NodeId(3), Vote(LeaderEpoch(1), key(2), LeaderEpoch(0), Offset(0), True)), 11)
+    assert reply_of(second).granted, "who has lost the leader itself does not hold up others"
+
+
+def test_who_still_hears_the_leader_refuses_and_the_one_that_lost_it_follows_again() -> None:
+    node = follower_of(1, 2)
+    node.disconnected(NodeId(1), 10)
+    node.tick(10)
+    node.ready()
+    for other in (1, 3):
+        node.step(Envelope(NodeId(other), NodeId(2), VoteReply(LeaderEpoch(1), NodeId(1), False, True)), 12)
+    assert isinstance(node.role, Follower) and node.role.leader_id == 1 and node.epoch == 1
+
+
+def test_a_candidate_does_not_wait_for_voters_that_cannot_be_reached() -> None:
+    node = raft(1, 1, 2, 3)
+    node.tick(10_000)
+    node.step(Envelope(NodeId(2), NodeId(1), VoteReply(LeaderEpoch(0), None, True, True)), 10_000)
+    node.step(Envelope(NodeId(2), NodeId(1), VoteReply(LeaderEpoch(1), None, False, False)), 10_001)
+    assert isinstance(node.role, Candidate) and not node.role.backing_off
+    node.disconnected(NodeId(3), 10_002)
+    assert isinstance(node.role, Candidate) and node.role.backing_off
+
+
+def test_another_directory_of_a_voters_node_does_not_count_for_it() -> None:
+    node = leading_three()
+    node.flushed(3, 10_000)
+    stranger = ReplicaKey(NodeId(2), Uuid(b"another disk 16b"))
+    fetch = Fetch(LeaderEpoch(1), stranger, Offset(3), LeaderEpoch(1), Offset(0))
+    node.step(Envelope(NodeId(2), NodeId(1), fetch), 10_001)
+    assert node.high_watermark == 0
+
+
+def test_a_removed_leader_leads_until_that_is_committed_and_no_longer() -> None:
+    node = leading_three()
+    node.flushed(3, 10_000)
+
+    def fetched(by: int, offset: int) -> None:
+        fetch = Fetch(LeaderEpoch(1), key(by), Offset(offset), LeaderEpoch(1), Offset(0))
+        node.step(Envelope(NodeId(by), NodeId(1), fetch), 10_001)
+
+    fetched(2, 3)
+    node.propose_voters(voters(2, 3), 10_001)
+    node.flushed(4, 10_002)
+    fetched(2, 4)
+    assert node.is_leader and node.high_watermark == 3, "its own copy does not count any more"
+    fetched(3, 4)
+    assert node.high_watermark == 4 and not node.is_leader
+
+
+def test_a_restarted_voter_asks_the_leader_that_it_knew_before_it_campaigns() -> None:
+    node = raft(2, 1, 2, 3, election=ElectionState(LeaderEpoch(4), NodeId(1)))
+    node.tick(0)
+    (asked,) = node.ready().messages
+    assert asked.to == 1 and isinstance(asked.message, Fetch) and asked.message.epoch == 4

@@ -45,6 +45,8 @@ def test_promises_hold_under_loss_and_crashes(seed: int, voters: int) -> None:
         elif roll < 0.6:
             pair = rng.randrange(voters) + 1, rng.randrange(voters) + 1
             cluster.links_cut ^= {pair, pair[::-1]}
+        elif roll < 0.75 and up:
+            cluster.break_connection(up[rng.randrange(len(up))], rng.randrange(voters) + 1)
     settle(cluster)
     same_logs(cluster)
 

@@ -102,7 +102,8 @@ def note_progress(core: Core, role: Leader, source: NodeId, fetch: Fetch, now: i
     )
     core.role = replace(role, progress=role.progress.set(source, noted))
     advance_high_watermark(core, now)
-    answer_parked(core, now)
+    if isinstance(core.role, Leader):  # else what it committed was its own removal
+        answer_parked(core, now)
 
 
 def answer_parked(core: Core, now: int) -> None:
