@@ -125,3 +125,24 @@ def test_what_the_controller_refuses_is_given_up_and_proposed_anew(tmp_path: Pat
             await until(lambda: partition(node).isr == (1, 2))
 
     run(test)
+
+
+def test_a_leader_that_was_held_up_blames_nobody(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *QUICK) as client:
+            node = client.node
+            await FakeFollower.register(node, 2)
+            await create_replicated(client, "t", 1, 2)
+            await client.produce("t", batch(b"a"), acks=1)
+            keeper = node._services.isr
+            held = node._partitions.get("t", 0)
+            keeper._timer.cancel()
+            held.replica.lag_max_s = -1.0  # it lags by any measure
+            keeper._due_s = node._loop.time() - 5
+            keeper._look()
+            assert held.replica.proposal is None
+            keeper._due_s = node._loop.time()
+            keeper._look()
+            assert held.replica.proposal is not None
+
+    run(test)

@@ -37,6 +37,11 @@ ASK_TIMEOUT_MS = 30_000
 PARTITIONS_PER_REQUEST_MAX = 5_000
 """So that no request and no batch of records grows past what others can bear; the rest goes with the next."""
 
+LATE_S = 0.5
+"""A timer so late means that this process was held up."""
+PARTITIONS_PER_LOOK = 500
+"""Looked at in one go: a millisecond or so."""
+
 GIVEN_UP = frozenset(
     {
         ErrorCode.OPERATION_NOT_ATTEMPTED,
@@ -86,13 +91,15 @@ class IsrKeeper:
         self._waiting: dict[tuple[bytes, int], _Asked] = {}
         self._asking: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._due_s = 0.0
         self._shrinks = metrics.counter("ReplicaManager.IsrShrinksPerSec")
         self._expands = metrics.counter("ReplicaManager.IsrExpandsPerSec")
         self._failures = metrics.counter("ReplicaManager.FailedIsrUpdatesPerSec")
 
     def start(self) -> None:
         """Look for followers that lag, twice in `replica.lag.time.max.ms`."""
-        self._timer = self._loop.call_later(self._lag_max_ms() / 2000, self._look)
+        self._due_s = self._loop.time() + self._lag_max_ms() / 2000
+        self._timer = self._loop.call_at(self._due_s, self._look)
 
     async def close(self) -> None:
         """Propose nothing more."""
@@ -114,18 +121,35 @@ class IsrKeeper:
             self._propose(held, isr)
 
     def _look(self) -> None:
-        self.start()
+        """Look at every partition, some at a time so that the loop goes on meanwhile, and then wait again.
+
+        A process that was held up has followers' fetches to read first: who seems to lag may have been waiting for it.
+        """
+        if self._loop.time() - self._due_s > LATE_S:
+            self.start()
+            return
+        self._look_at([held for held in self._partitions if held.replica.has_followers])
+
+    def _look_at(self, left: list[HostedPartition]) -> None:
         now_s = self._loop.time()
-        for held in self._partitions:
-            replica = held.replica
-            if held.is_offline or not replica.has_followers:
-                continue
-            if replica.forget_joining(now_s):
-                held.high_watermark_moved()
-            lagging = replica.lagging(now_s)
-            if lagging:
-                log.info("Shrinking the ISR of %s: %s lag behind %s", held.key, list(lagging), replica.log_end_offset)
-                self._propose(held, tuple(node for node in replica.isr if node not in lagging))
+        for held in left[:PARTITIONS_PER_LOOK]:
+            self._look_at_one(held, now_s)
+        left = left[PARTITIONS_PER_LOOK:]
+        if left:
+            self._timer = self._loop.call_later(0, self._look_at, left)
+        else:
+            self.start()
+
+    def _look_at_one(self, held: HostedPartition, now_s: float) -> None:
+        replica = held.replica
+        if held.is_offline or not replica.has_followers:
+            return
+        if replica.forget_joining(now_s):
+            held.high_watermark_moved()
+        lagging = replica.lagging(now_s)
+        if lagging:
+            log.info("Shrinking the ISR of %s: %s lag behind %s", held.key, list(lagging), replica.log_end_offset)
+            self._propose(held, tuple(node for node in replica.isr if node not in lagging))
 
     def _propose(self, held: HostedPartition, isr: tuple[NodeId, ...]) -> None:
         proposal = held.replica.propose_isr(isr)
