@@ -22,7 +22,18 @@ from tests.server import running_server
 PORT = 22021
 STEPS = steps_of("admin.txt")
 KAFKA_STEPS = steps_of("admin_kafka.txt")
-"""What only Kafka answers so far: credentials, features, a controller's own listener."""
+"""What only Kafka answers so far: credentials, and APIs for what is not there yet."""
+CONTROLLER_STEPS = steps_of("admin_controller.txt")
+"""What needs a controller's own listener, and what changes features."""
+OTTLA_PORT = 22027
+CONTROLLER_PORT = OTTLA_PORT + peer.CONTROLLER_PORT_AFTER
+WITH_CONTROLLER = (
+    "node.id=1",
+    "process.roles=broker,controller",
+    f"controller.quorum.voters=1@127.0.0.1:{CONTROLLER_PORT}",
+    f"listeners=PLAINTEXT://127.0.0.1:{OTTLA_PORT},CONTROLLER://127.0.0.1:{CONTROLLER_PORT}",
+    "controller.listener.names=CONTROLLER",
+)
 ASSIGNED_SECONDS_MAX = 30
 APPLIED_SECONDS_MAX = 5
 FIRST_TIMESTAMP = 1_700_000_000_000
@@ -149,25 +160,29 @@ def tool_of(step: Step) -> str:
 
 
 def test_commands_print_kafkas_texts_against_ottla(run: Run, folder: Path, tmp_path: Path) -> None:
-    with running_server(tmp_path) as server, prepared(run, server.bootstrap):
-        check_ottlas_commands(run, server.bootstrap, folder)
+    with running_server(tmp_path, overrides=WITH_CONTROLLER) as server:
+        with prepared(run, server.bootstrap):
+            check_ottlas_commands(run, server.bootstrap, folder)
+        check_ottlas_commands(run, server.bootstrap, folder, CONTROLLER_STEPS)
 
 
 @pytest.mark.peer
 def test_commands_print_kafkas_texts_against_kafka(run: Run, folder: Path, kafka: str) -> None:
     with prepared(run, kafka):
         check_ottlas_commands(run, kafka, folder)
-    check_ottlas_commands(run, kafka, folder, KAFKA_STEPS)
+    check_ottlas_commands(run, kafka, folder, [*KAFKA_STEPS, *CONTROLLER_STEPS])
 
 
 @pytest.mark.peer
 def test_the_golden_texts_are_what_kafkas_own_tools_print(run: Run, folder: Path, kafka: str, tools: Tools) -> None:
     with prepared(run, kafka):
         check_kafkas_tools(tools, kafka, folder)
-    check_kafkas_tools(tools, kafka, folder, KAFKA_STEPS)
+    check_kafkas_tools(tools, kafka, folder, [*KAFKA_STEPS, *CONTROLLER_STEPS])
 
 
 @pytest.mark.peer
 def test_kafkas_own_tools_print_the_same_against_ottla(run: Run, folder: Path, tmp_path: Path, tools: Tools) -> None:
-    with running_server(tmp_path) as server, prepared(run, server.bootstrap):
-        check_kafkas_tools(tools, server.bootstrap, folder)
+    with running_server(tmp_path, overrides=WITH_CONTROLLER) as server:
+        with prepared(run, server.bootstrap):
+            check_kafkas_tools(tools, server.bootstrap, folder)
+        check_kafkas_tools(tools, server.bootstrap, folder, CONTROLLER_STEPS)
