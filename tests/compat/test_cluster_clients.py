@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -139,11 +140,15 @@ def test_kcat_lists_every_broker_and_every_copy(world: World, topic: str) -> Non
 @pytest.mark.peer
 @pytest.mark.skipif(peer.missing() is not None, reason=str(peer.missing()))
 def test_kafkas_verifiable_producer_has_every_record_acknowledged_while_the_leader_dies(
-    world: World, topic: str
+    world: World, topic: str, tmp_path: Path
 ) -> None:
     create(world, topic)
+    retries = tmp_path / "producer.properties"  # the tool's own default is not to retry
+    retries.write_text("retries=2147483647\nenable.idempotence=true\n")
     options = ["--bootstrap-server", world.bootstrap, "--topic", topic, "--acks", "-1", "--max-messages", "2000"]
-    command = peer.tool_command("verifiable-producer", *options, "--throughput", "200")
+    command = peer.tool_command(
+        "verifiable-producer", *options, "--throughput", "200", "--command-config", str(retries)
+    )
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     sent: list[int] = []
