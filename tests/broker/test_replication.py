@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base import Millis, Offset
+from ottla.base import Millis, Offset, StorageError
 from ottla.metadata import ResourceType
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.follower import Follower, add_replica, configure, create_followed, everything, lead, until
@@ -180,5 +180,16 @@ def test_a_replica_without_a_limit_is_not_held_back_beside_one_that_is(tmp_path:
             for _ in range(5):
                 assert (await client.produce("quick", batch(b"v"))).error_code == 0
             assert follower.held("slow").log.log_end_offset < 5
+
+    run(test)
+
+
+def test_what_lies_in_a_failed_directory_is_followed_no_more(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with leader_and_follower(tmp_path) as (client, follower):
+            await create_followed(client.node, "t", (1, 2), (1, 2))
+            assert (await client.produce("t", batch(b"v"))).error_code == 0
+            follower.partitions.dir_failed(follower.held("t").log_dir, StorageError("the disk is gone"))
+            assert len(follower.replication) == 0 and not follower.replication.fetchers
 
     run(test)

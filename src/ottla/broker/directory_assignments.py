@@ -26,10 +26,12 @@ __all__ = ["DirectoryAssignments"]
 
 log = logging.getLogger(__name__)
 
+DIRECTORIES_FROM = 17
+"""The metadata knows of directories from `metadata.version` 3.7-IV2 on."""
 ASSIGNMENTS_MAX = 2250
 """Replicas in one request, as Kafka's brokers send: their records fit one batch of the metadata log."""
 BACKOFF_S = 0.5
-"""Between two requests where the first was refused."""
+"""Between two requests where the first has not made the image right yet."""
 
 
 class DirectoryAssignments:
@@ -56,6 +58,8 @@ class DirectoryAssignments:
 
     def image_changed(self, old: Image, image: Image, delta: Delta) -> None:
         """Look at what changed; to be called after `Partitions` has taken it in."""
+        if image.metadata_version < DIRECTORIES_FROM:
+            return
         for name in delta.topics_changed:
             topic, before = image.topics[name], old.topics.get(name)
             for index, state in topic.partitions.items():
@@ -111,8 +115,8 @@ class DirectoryAssignments:
         try:
             while self._wrong:
                 partitions = list(self._wrong.values())[:ASSIGNMENTS_MAX]
-                if not await self._ask(partitions):
-                    await asyncio.sleep(BACKOFF_S)
+                if not await self._ask(partitions) or self._wrong:
+                    await asyncio.sleep(BACKOFF_S)  # the image may show it in a moment
         finally:
             self._task = None
 

@@ -8,7 +8,7 @@ follow it, before anyone is answered from the new image.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Offload, Offset, StorageError, TopicPartition, Uuid
 from ottla.broker.configuration import Configuration
@@ -51,6 +51,8 @@ class Partitions:
         self._image: Image = EMPTY_IMAGE
         self.traffic = Traffic()
         self._unopened: set[tuple[str, int]] = set()
+        self.went_offline: Callable[[], None] = lambda: None
+        """Called when partitions have gone offline with their directory."""
         self.any_recompresses = False
         """True where some topic has a codec of its own, so that Produce has to look."""
 
@@ -253,6 +255,7 @@ class Partitions:
         for held in self:
             if held.log_dir is log_dir:
                 held.go_offline()
+        self.went_offline()
 
     def high_watermarks(self, log_dir: LogDir) -> dict[TopicPartition, Offset]:
         """Return what is checkpointed for a log directory."""

@@ -78,6 +78,7 @@ class Replication:
         self._followed: dict[FollowedKey, FollowedPartition] = {}
         self._fetcher_count = configuration.broker.settings.num_replica_fetchers
         self._closed = False
+        partitions.went_offline = self._drop_offline
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -150,6 +151,12 @@ class Replication:
             fetcher.remove(key)
             if not len(fetcher):
                 self._fetchers.pop((fetcher.leader, fetcher.index), None)
+
+    def _drop_offline(self) -> None:
+        """Fetch no more what nothing can be appended to, or its leader would take it for a copy that keeps up."""
+        for followed in list(self._followed.values()):
+            if followed.held.is_offline:
+                self._forget(followed.key)
 
     def _forget_topic(self, topic: Topic) -> None:
         for index in topic.partitions:
