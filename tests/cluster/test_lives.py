@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.base import ErrorCode, Uuid
-from ottla.broker.health import Stage
+from ottla.base import ErrorCode, NodeId, Uuid
+from ottla.broker.health import Health, Stage
 from ottla.metadata import Partition
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
@@ -171,6 +171,20 @@ def test_a_broker_waits_for_a_quorum(tmp_path: Path) -> None:
         await cluster.until(lambda: cluster.node(1).stage is Stage.RUNNING)
 
     LoopbackCluster(tmp_path).run(test)
+
+
+def test_a_controller_that_is_no_broker_is_ready() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3, roles="controller")
+        await cluster.start()
+        await cluster.led()
+        node = cluster.node(1)
+        health = Health(
+            NodeId(1), stage=lambda: node.stage, storage=lambda: node._storage, services=lambda: node._services
+        )
+        assert not [each for each in (*health.ready(), *health.well()) if not each.is_ok]
+
+    SimCluster(12).run(test)
 
 
 def test_brokers_apart_from_controllers_live_the_same() -> None:

@@ -1,7 +1,8 @@
 """Whether the node lives, is ready for clients, and is well; each with the reasons why not.
 
 - alive: the event loop answers, and the node has not failed for good. Who kills what is not alive asks this.
-- ready: clients can be served: registered and not fenced, logs open, coordinators loaded. Who routes clients asks this.
+- ready: clients can be served: registered and not fenced, logs open, coordinators loaded. Who routes clients asks this. A
+  controller that is no broker is ready once it has started.
 - well: nothing needs a person: no failed log directory, no partition without a leader or with a copy that is behind.
 """
 
@@ -74,7 +75,7 @@ class Health:
         """Return what has to be so for clients to be sent here."""
         checks = [Check("stage", STAGE_TEXTS.get(self._stage(), ""))]
         services = self._services()
-        if services is not None:
+        if services is not None and "broker" in services.configuration.broker.roles:
             checks += [self._registration(services), self._log_dirs(services), *_coordinators(services)]
         return checks
 
