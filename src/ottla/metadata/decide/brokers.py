@@ -11,7 +11,7 @@ from ottla.metadata.apply import Record, apply
 from ottla.metadata.decide.decision import Decision
 from ottla.metadata.decide.directories import DIRECTORIES_FROM, changes_of_directories
 from ottla.metadata.decide.partition_change import Availability, changes_for_broker
-from ottla.metadata.features import SUPPORTED_FEATURES
+from ottla.metadata.features import METADATA_VERSION, SUPPORTED_FEATURES
 from ottla.metadata.image import Broker, Controller, Endpoint, Image
 from ottla.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ottla.wire.messages.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
@@ -82,6 +82,9 @@ def register_broker(
             "self-resolve once the heartbeat manager expires the broker's session.",
         )
     _check_directories(image, registration)
+    if METADATA_VERSION not in registration.features:
+        text = "Request features do not contain 'metadata.version'"
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, text)
     _check_features(image, registration.features, "broker")
     epoch = image.offset + 1
     records: list[Record] = []
@@ -179,7 +182,7 @@ def register_controller(
 def _registered(image: Image, broker_id: int, broker_epoch: int) -> Broker:
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker registration found for broker id {broker_id}")
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
     if broker.epoch != broker_epoch:
         raise KafkaError(
             ErrorCode.STALE_BROKER_EPOCH, f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
@@ -233,7 +236,7 @@ def _next_state(
     others_follow: bool,
     config: BrokerConfig | None,
 ) -> Decision[BrokerState]:
-    if want_shut_down or broker.in_controlled_shutdown:
+    if want_shut_down or (broker.in_controlled_shutdown and not broker.fenced):
         return _shut_down(image, broker, config, others_follow=others_follow)
     if want_fence and not broker.fenced:
         return Decision(_moved(image, broker, config, fenced=True), BrokerState(broker.epoch, fenced=True))
@@ -256,8 +259,12 @@ def _shut_down(
     if broker.fenced:
         return Decision((), BrokerState(broker.epoch, fenced=True, should_shut_down=True))
     leads = _leads(image, broker.id)
-    waits = leads or not others_follow
+    if not broker.in_controlled_shutdown and not leads:
+        return Decision(
+            _moved(image, broker, config, fenced=True), BrokerState(broker.epoch, fenced=True, should_shut_down=True)
+        )
     records: tuple[Record, ...] = ()
+    waits = leads or not others_follow
     if not broker.in_controlled_shutdown:
         change = BrokerRegistrationChangeRecord(
             broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=1
@@ -267,7 +274,7 @@ def _shut_down(
         for record in records[1:]:
             image = apply(image, record)
         others = any(each.active for each in image.brokers.values() if each.id != broker.id)
-        waits = _leads(image, broker.id) or (leads and others)
+        waits = others or _leads(image, broker.id)
     if waits:
         return Decision(records, BrokerState(broker.epoch, fenced=False))
     shutting_down = replace(broker, in_controlled_shutdown=True)

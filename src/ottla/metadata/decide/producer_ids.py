@@ -29,7 +29,7 @@ def allocate_producer_ids(image: Image, *, broker_id: int, broker_epoch: int) ->
     """Choose the record that gives this broker the next block; STALE_BROKER_EPOCH from a past incarnation."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
     if broker.epoch != broker_epoch:
         raise KafkaError(
             ErrorCode.STALE_BROKER_EPOCH, f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
