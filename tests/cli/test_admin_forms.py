@@ -108,6 +108,25 @@ def test_quorum_features_endpoints_and_apis_as_json(run: Run, at: str) -> None:
     assert run(f"cluster api-versions {at}").out.startswith(at.split()[1])
 
 
+def test_plans_moves_and_elections_as_json(run: Run, at: str, tmp_path: Path) -> None:
+    topics, plan = tmp_path / "topics.json", tmp_path / "plan.json"
+    topics.write_text('{"topics":[{"topic":"t"}]}')
+    assert json.loads(run(f"reassign-partitions {at} --list -o json").out) == []
+    made = run(f"reassign-partitions {at} --generate --topics-to-move-json-file {topics} --broker-list 1 -o json")
+    found = json.loads(made.out)
+    assert [each["log_dirs"] for each in found["proposed"]["partitions"]] == [["any"], ["any"]]
+    plan.write_text(json.dumps(found["proposed"]))
+    begun = json.loads(run(f"reassign-partitions {at} --execute --reassignment-json-file {plan} -o json").out)
+    assert [row["status"] for row in begun] == ["started", "started"]
+    (first, _) = json.loads(run(f"reassign-partitions {at} --verify --reassignment-json-file {plan} -o json").out)
+    assert first == {"topic": "t", "partition": 0, "replicas": [1], "target": [1], "status": "completed"}
+    assert json.loads(run(f"reassign-partitions {at} --cancel --reassignment-json-file {plan} -o json").out) == []
+    elected = run(f"leader-election {at} --election-type preferred --topic t --partition 1 -o json")
+    assert json.loads(elected.out) == [{"topic": "t", "partition": 1, "status": "not needed", "error": None}]
+    failed = run(f"leader-election {at} --election-type preferred --topic t --partition 9 -o json")
+    assert (failed.code, json.loads(failed.out)[0]["error"]) == (1, "UNKNOWN_TOPIC_OR_PARTITION")
+
+
 def test_a_plan_is_exported_edited_and_read_back(run: Run, at: str, tmp_path: Path) -> None:
     plan = tmp_path / "plan.csv"
     plan.write_text(run(f"consumer-groups {at} --reset-offsets --group g --topic t --to-latest --export --dry-run").out)
@@ -188,6 +207,10 @@ def listening(answer: bytes) -> Iterator[int]:
         ("cluster unregister {at}", 'Missing required argument "[id]"'),
         ("cluster nonsense", "invalid choice: 'nonsense'"),
         ("metadata-quorum {at}", "too few arguments"),
+        ("metadata-quorum {at} remove-controller -i 1", "--controller-directory-id/-d is required"),
+        ("metadata-quorum {at} add-controller --command-config /nowhere", "/nowhere"),
+        ("reassign-partitions {at} --verify --reassignment-json-file /nowhere", "Unable to read file /nowhere"),
+        ("leader-election {at} --election-type preferred --path-to-json-file /nowhere", "/nowhere"),
         ("features {at} upgrade --feature x", "equals sign not found"),
         ("storage info", "--config/-c is required"),
         ("storage version-mapping -r 9.9", "Unknown metadata.version '9.9'"),
@@ -208,6 +231,9 @@ def test_an_api_that_a_broker_lacks_is_one_sentence(run: Run, impatient: str) ->
             ("consumer-groups --describe --group g", "FindCoordinator"),
             ("groups --list", "ListGroups"),
             ("cluster unregister --id 7", "UnregisterBroker"),
+            ("reassign-partitions --list", "ListPartitionReassignments"),
+            ("leader-election --election-type preferred --all-topic-partitions", "ElectLeaders"),
+            (f"metadata-quorum remove-controller -i 1 -d {'A' * 21}Q", "RemoveRaftVoter"),
             ("features upgrade --feature share.version=1", "UpdateFeatures"),
             ("metadata-quorum describe --status", "DescribeQuorum"),
         ]:

@@ -67,10 +67,6 @@ class Moving:
     current: str | None
     future: str | None
 
-    def is_done(self, target: str) -> bool:
-        """True where nothing is moving any more, whether it came to the target or not."""
-        return self.future is None
-
     def text(self, replica: Replica, target: str) -> str:
         """Return Kafka's line."""
         name, broker = f"Partition {replica.topic}-{replica.partition}", replica.broker
