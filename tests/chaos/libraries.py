@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -151,7 +152,7 @@ async def _aiokafka_consume(bootstrap: str, topic: str, heard: Heard, ended: thr
 
 
 def java_producer(bootstrap: str, topic: str, heard: Heard, ended: threading.Event, _: threading.Event) -> None:
-    """Kafka's own VerifiableProducer."""
+    """Kafka's own VerifiableProducer, with the producer's default retries, which it switches off by itself."""
     options = (
         "--bootstrap-server",
         bootstrap,
@@ -162,12 +163,15 @@ def java_producer(bootstrap: str, topic: str, heard: Heard, ended: threading.Eve
         "--max-messages",
         "-1",
     )
-    for event in _java_events("verifiable-producer", options, ended):
-        match event.get("name"):
-            case "producer_send_success":
-                heard.written(event["partition"], event["offset"], int(event["value"]))
-            case "producer_send_error":
-                heard.error(event)
+    with tempfile.NamedTemporaryFile("w", suffix=".properties") as settings:
+        settings.write("retries=2147483647\nenable.idempotence=true\n")
+        settings.flush()
+        for event in _java_events("verifiable-producer", (*options, "--command-config", settings.name), ended):
+            match event.get("name"):
+                case "producer_send_success":
+                    heard.written(event["partition"], event["offset"], int(event["value"]))
+                case "producer_send_error":
+                    heard.error(event)
 
 
 def java_consumer(bootstrap: str, topic: str, heard: Heard, _: threading.Event, ended: threading.Event) -> None:

@@ -171,6 +171,8 @@ def transact(load: Load, name: str) -> None:
                 transaction.records.append((each % PARTITIONS, each))
                 producer.produce(load.transactional, value_of(name, each), partition=each % PARTITIONS)
             number += 2 * PARTITIONS
+            if aborts:
+                producer.flush(CALL_SECONDS_MAX)  # else librdkafka drops what it has not sent, and aborts nothing
             _end(producer.abort_transaction if aborts else producer.commit_transaction, name, ledger)
             transaction.outcome = Outcome.ABORTED if aborts else Outcome.COMMITTED
         except KafkaException as error:
