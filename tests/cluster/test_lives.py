@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from ottla.base import ErrorCode, NodeId, Uuid
+from ottla.base import ErrorCode, NodeId, StorageError, Uuid
 from ottla.broker.health import Health, Stage
+from ottla.broker.storage import Storage
+from ottla.log import LogDir
 from ottla.metadata import Partition
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
@@ -307,3 +309,36 @@ def test_a_change_of_the_controller_fences_nobody_who_lives() -> None:
             assert epochs == {each: cluster.quorum(third).image.brokers[each].epoch for each in left}
 
     SimCluster(11).run(test)
+
+
+def test_what_lies_in_a_directory_that_fails_is_led_by_others_while_its_broker_lives() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3, settings=("log.dirs=/data,/more", "metadata.log.dir=/data"))
+        await cluster.start()
+        controller = await cluster.led()
+        broken, third = followers(cluster, controller)
+        await create(cluster, third, "t", *([broken, third] for _ in range(4)))
+        storage = cluster.node(broken)._storage
+        failed = next(each for each in storage.online if each.path == "/more")
+        assert failed.meta is not None
+        directory = failed.meta.directory_id
+
+        def lie_there() -> set[int]:
+            found = {index: partition(cluster, third, index=index) for index in range(4)}
+            return {index for index, each in found.items() if each.directory_of(broken) == directory}
+
+        def led_by(node_id: int) -> set[int]:
+            return {index for index in range(4) if partition(cluster, third, index=index).leader == node_id}
+
+        await cluster.until(lambda: len(lie_there()) == 2)
+        lost = lie_there()
+        await cluster.until(lambda: all(len(partition(cluster, third, index=each).isr) == 2 for each in range(4)))
+        await cluster.on(broken, fail(storage, failed))
+        await cluster.until(lambda: led_by(third) == lost)
+        assert led_by(broken) == set(range(4)) - lost and broken in active(cluster, third)
+
+    SimCluster(13).run(test)
+
+
+async def fail(storage: Storage, log_dir: LogDir) -> None:
+    storage.fail(log_dir, StorageError("the disk is gone"))
