@@ -182,6 +182,7 @@ def _of_the_cluster() -> Iterator[tuple[str, Family]]:
     yield "kafka_brokers", Family(GAUGE, "Brokers that are registered")
     for name, text in {
         "activecontrollercount": "1 where this node leads the metadata quorum",
+        "timedoutbrokerheartbeatcount": "Brokers that this controller has fenced because they were silent, or gone",
         "activebrokercount": "Brokers that serve",
         "fencedbrokercount": "Brokers that do not",
         "globaltopiccount": "Topics",

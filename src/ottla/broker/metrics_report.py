@@ -282,6 +282,8 @@ class MetricsReport:
         page.add(f"{controller}activecontrollercount", int(services.quorum.is_leader))
         page.add(f"{controller}activebrokercount", sum(each.active for each in image.brokers.values()))
         page.add(f"{controller}fencedbrokercount", sum(each.fenced for each in image.brokers.values()))
+        timed_out = 0 if services.duties is None else services.duties.timed_out
+        page.add(f"{controller}timedoutbrokerheartbeatcount", timed_out)
         page.add(f"{controller}globaltopiccount", len(image.topics))
         page.add(f"{controller}lastappliedrecordoffset", image.offset)
         page.add(f"{controller}lastcommittedrecordoffset", max(status.high_watermark - 1, -1))
