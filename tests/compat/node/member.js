@@ -2,7 +2,7 @@
 const { Kafka, CompressionTypes, logLevel } = require("kafkajs");
 
 const [bootstrap, topic, groupId] = process.argv.slice(2);
-const kafka = new Kafka({ clientId: "kafkajs", brokers: [bootstrap], logLevel: logLevel.ERROR });
+const kafka = new Kafka({ clientId: "kafkajs", brokers: bootstrap.split(","), logLevel: logLevel.ERROR });
 const say = (what, value) => console.log(JSON.stringify({ [what]: value }));
 
 async function consume() {
