@@ -16,6 +16,7 @@ import pytest
 from ottla.base import ConfigError
 from ottla.cli.node_process import state_of
 from ottla.cli.shard_layout import shards_of
+from ottla.client import BlockingClient
 from ottla.config import BrokerConfig
 from tests.cli.test_cluster_nodes import free_port
 
@@ -161,3 +162,17 @@ def test_shards_stop_where_their_parent_is_killed(tmp_path: Path) -> None:
     while state_of(shard) != "ended" and time.monotonic() < deadline:
         time.sleep(0.05)
     assert state_of(shard) == "ended"
+
+
+def test_two_shards_are_a_cluster_of_two_brokers_in_one_rack(tmp_path: Path) -> None:
+    parent = Parent(tmp_path, 2)
+    try:
+        parent.ready(2)
+        with BlockingClient(f"127.0.0.1:{parent.port}") as client:
+            nodes = client.metadata(()).nodes
+        assert {int(node.node_id): node.address.port for node in nodes.values()} == {1: parent.port, 2: parent.port + 1}
+        assert {node.rack for node in nodes.values()} == {socket.gethostname()}
+        parent.process.send_signal(signal.SIGTERM)
+        assert parent.process.wait(SECONDS_MAX) == 0, parent.output.read_text()
+    finally:
+        parent.process.kill()

@@ -13,13 +13,15 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.base import ConfigError
 from ottla.cli.local_cluster import LOOPBACK, free_ports
 
 if TYPE_CHECKING:
-    from ottla.config import BrokerConfig, Listener
+    from ottla.config import BrokerConfig, HttpListener, Listener
+
+At = TypeVar("At", "Listener", "HttpListener")
 
 __all__ = ["SHARDS_MAX", "Shard", "shards_of"]
 
@@ -128,7 +130,7 @@ def _agreed(config: BrokerConfig) -> dict[str, str]:
     return found
 
 
-def _above(listener: Listener, index: int) -> Listener:
+def _above(listener: At, index: int) -> At:
     return replace(listener, port=listener.port + index) if listener.port else listener
 
 
