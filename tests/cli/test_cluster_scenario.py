@@ -16,6 +16,7 @@ from tests.cli.golden import steps_of
 from tests.cli.ottla_nodes import running_ottla_nodes
 from tests.peer.nodes import QUICK_SESSIONS, running_nodes
 
+pytestmark = pytest.mark.timeout(300)
 KAFKA_PORTS = (25021, 25022, 25023)
 OTTLA_PORTS = (25031, 25032, 25033)
 SETTINGS = (*QUICK_SESSIONS, "auto.leader.rebalance.enable=false")

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.examples.test_pages import ROOT, SECONDS_MAX, commands, pattern
 
 PAGE = "docs/cluster-administration.md"
@@ -68,6 +70,7 @@ def try_commands(found: list[tuple[str, str]], folder: Path, environment: dict[s
             time.sleep(0.2)
 
 
+@pytest.mark.timeout(300)
 def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "ottla"
     program.parent.mkdir()
