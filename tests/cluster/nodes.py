@@ -48,6 +48,7 @@ class Host:
     node_id: int
     overrides: tuple[str, ...]
     voters: VoterSet | None = None
+    cluster_id: str = CLUSTER_ID
     node: Node | None = None
     lives: int = 0
     starting: asyncio.Task[None] | None = None
@@ -384,7 +385,7 @@ def _format(disk: Disk, host: Host, rng: Rng, now_ms: Any) -> None:
     config = host.config
     log_dir = LogDir.open(disk, config.metadata_log_dir)
     if log_dir.meta is None:
-        format_directory(config, log_dir, cluster_id=CLUSTER_ID, rng=rng, now_ms=now_ms, voters=host.voters)
+        format_directory(config, log_dir, cluster_id=host.cluster_id, rng=rng, now_ms=now_ms, voters=host.voters)
     log_dir.release()
 
 

@@ -196,6 +196,7 @@ def test_a_late_controller_of_kafka_loads_our_snapshot(mixed: Mixed) -> None:
     mixed.run(test)
 
 
+@pytest.mark.slow
 def test_our_late_controller_loads_a_snapshot_of_kafka(mixed: Mixed) -> None:
     async def test(_: Mixed) -> None:
         voters = mixed.ours.static_voters((OURS, *KAFKAS))

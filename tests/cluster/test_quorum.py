@@ -202,3 +202,33 @@ def test_every_node_hears_who_leads() -> None:
         assert endpoint is not None and f"{endpoint.host}:{endpoint.port}" == cluster.controller_address(successor)
 
     SimCluster(11).run(test)
+
+
+def test_a_node_of_another_cluster_takes_no_part() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3, roles="controller")
+        cluster.hosts[3].cluster_id = "another-cluster-000000"
+        await cluster.start(1, 2)
+        await cluster.start(3, wait=False)
+        leader = await cluster.led(among=(1, 2))
+        await note(cluster, leader, "a")
+        await cluster.until(lambda: cluster.loop.time() > 20)
+        assert cluster.quorum(3).leader[0] is None and cluster.quorum(3).status.log_end_offset == 0
+        assert await cluster.led(among=(1, 2)) == leader, "what it asks disturbs nobody"
+
+    SimCluster(12).run(test)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_five_controllers_lose_two_leaders_one_after_the_other(seed: int) -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(5, roles="controller")
+        await cluster.start()
+        for name in ("a", "b"):
+            killed_at = cluster.loop.time()
+            cluster.kill(await cluster.led())
+            await note(cluster, await cluster.led(), name)
+            assert cluster.loop.time() - killed_at < 2
+        await known_everywhere(cluster, "b")
+
+    SimCluster(seed).run(test)

@@ -53,6 +53,8 @@ class _Peer:
     address: Address | None = None
     in_flight: int = 0
     unreachable: bool = False
+    refusal: int = 0
+    """The error that it last refused a request with."""
 
 
 @dataclass
@@ -132,7 +134,9 @@ class QuorumTransport:
             self._failed(peer, to, message, error)
             return
         except Refused as refused:
-            log.warning("Node %s refused %s: %s", to, type(message).__name__, refused)
+            if peer.refusal != refused.code:  # once, and not at every try
+                log.warning("Node %s refused %s: %s", to, type(message).__name__, refused)
+            peer.refusal = refused.code
             return
         finally:
             peer.in_flight -= 1
