@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import threading
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests import peer
+from tests.broker.node_client import NodeClient
 from tests.chaos.world import World
 from tests.compat import other_languages
 from tests.compat.brokers import create, mend, rack_of, three_brokers
@@ -168,3 +171,44 @@ def test_kafkas_verifiable_producer_has_every_record_acknowledged_while_the_lead
     mend(world, topic)
     assert sorted(sent) == list(range(2000))
     assert sorted(set(read(world, topic, 2000))) == list(range(2000))
+
+
+def test_a_leader_that_slept_while_it_was_replaced_tells_nobody_where_the_log_ended_then(
+    world: World, topic: str
+) -> None:
+    create(world, topic)
+    patience = {"socket.timeout.ms": 3000, "request.timeout.ms": 2000}  # by default it waits a minute for who sleeps
+    producer = Producer({"bootstrap.servers": world.bootstrap, "acks": "all", **patience})
+    producer.produce(topic, b"0", partition=0)
+    assert producer.flush(SECONDS_MAX) == 0
+    leader = world.leader_of(topic)
+    assert leader is not None
+    port = int(world.bootstrap.split(",")[leader - 1].rpartition(":")[2])
+    asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])], timeout_ms=1000
+    )
+
+    async def ask_who_sleeps() -> list[tuple[int, int]]:
+        client = NodeClient(None, *await asyncio.open_connection("127.0.0.1", port))  # type: ignore[arg-type]
+        first = (await client.ask(request, 10)).topics[0].partitions[0]
+        world.pause(leader)
+        for _ in range(3):
+            client.send(request, 10)
+        await asyncio.to_thread(write_elsewhere)
+        world.resume(leader)
+        later = [(await client.receive(request, 10)).topics[0].partitions[0] for _ in range(3)]
+        later += [(await client.ask(request, 10)).topics[0].partitions[0] for _ in range(100)]
+        client.close()
+        return [(each.error_code, each.offset) for each in (first, *later)]
+
+    def write_elsewhere() -> None:
+        for number in range(1, 4):
+            producer.produce(topic, b"%d" % number, partition=0)
+        assert producer.flush(SECONDS_MAX) == 0
+
+    first, *later = asyncio.run(ask_who_sleeps())
+    assert first == (0, 1)
+    stale = [each for each in later if each[0] == 0 and each[1] < 4]
+    assert not stale, later[:10]
+    mend(world, topic)
