@@ -276,7 +276,7 @@ def shards(folder: Path, count: int, mode: str) -> Iterator[tuple[int, int]]:
     for each in settings:
         command += ["--override", each]
     environment = {**os.environ, **({"OTTLA_PURE": "1"} if mode == "pure" else {})}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
     try:
         assert process.stdout is not None
         served = 0
