@@ -139,8 +139,12 @@ class BrokerLife:
             code = ErrorCode(answer.error_code)
             return KafkaError(code, f"the controller does not register broker {self._node_id}: {code.name}")
         self.epoch = answer.broker_epoch
-        log.info("Broker %s is registered with epoch %s", self._node_id, self.epoch)
+        self._tell("Broker %s is registered with epoch %s", self._node_id, self.epoch)
         return None
+
+    def _tell(self, text: str, *arguments: object) -> None:
+        """Log a step of this broker's life: news in a cluster, none on a node that is its own controller."""
+        log.log(logging.DEBUG if self._quorum.is_alone else logging.INFO, text, *arguments)
 
     def _registration(self) -> BrokerRegistrationRequest:
         return BrokerRegistrationRequest(
@@ -212,7 +216,7 @@ class BrokerLife:
                     log.warning("Broker %s is fenced", self._node_id)
             else:
                 self._unfenced.set()
-                log.info("Broker %s may serve", self._node_id)
+                self._tell("Broker %s may serve", self._node_id)
 
     async def _register_anew(self, code: ErrorCode) -> float:
         if self._leaving:
@@ -259,7 +263,7 @@ class BrokerLife:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAVING_INTERVAL_S):
                     await self._may_go.wait()
-        log.info("Broker %s has handed over, within %.3f s", self._node_id, self._loop.time() - started)
+        self._tell("Broker %s has handed over, within %.3f s", self._node_id, self._loop.time() - started)
         return True
 
     def close(self) -> None:

@@ -327,6 +327,11 @@ class Quorum:
         except TimeoutError:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.") from None
 
+    @property
+    def is_alone(self) -> bool:
+        """True where this node is the only voter."""
+        return self._raft.voters.ids == (self.key.id,)
+
     def subscribe_leadership(self, listener: LeadershipListener) -> None:
         """Call this listener whenever the quorum's leader changes; at once where one is known."""
         self._leadership.subscribe(listener)
@@ -456,9 +461,9 @@ class Quorum:
             return
         if known.is_self and not is_self and self._transport is not None:
             self._transport.give_up(EpochRefused(epoch, leader_id))
-        if is_self and not self._images.latest.metadata_version and self._raft.voters.ids != (self.key.id,):
+        if is_self and not self._images.latest.metadata_version and not self.is_alone:
             self._run(self._open_cluster_once())
-        known.changed(leader_id, epoch, is_self)
+        known.changed(leader_id, epoch, is_self, is_news=not self.is_alone)
 
     # Deciding
 

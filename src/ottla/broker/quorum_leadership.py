@@ -38,12 +38,17 @@ class QuorumLeadership:
         if self.leader_id is not None:
             listener(self.leader_id, self.epoch, self.is_self)
 
-    def changed(self, leader_id: NodeId | None, epoch: LeaderEpoch, is_self: bool) -> None:
-        """Take note of a change and tell everybody."""
+    def changed(self, leader_id: NodeId | None, epoch: LeaderEpoch, is_self: bool, *, is_news: bool = True) -> None:
+        """Take note of a change and tell everybody; that a node alone leads itself `is_news` for nobody."""
         is_first = self.epoch < 0
         self.leader_id, self.epoch, self.is_self = leader_id, epoch, is_self
         if leader_id is not None:
-            log.info("Node %d leads the metadata quorum in epoch %d", leader_id, epoch)
+            log.log(
+                logging.INFO if is_news else logging.DEBUG,
+                "Node %d leads the metadata quorum in epoch %d",
+                leader_id,
+                epoch,
+            )
         elif not is_first:
             log.info("The metadata quorum has no leader in epoch %d", epoch)
         for listener in self._listeners:
