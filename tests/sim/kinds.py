@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.sim.cluster.quorum_world import QuorumWorld
-from tests.sim.cluster.world import ClusterWorld, run_cluster
+from tests.sim.cluster.world import ClusterWorld, LonelyWorld, run_cluster
 from tests.sim.world import Outcome, run_seed
 
 __all__ = ["KEPT", "KINDS", "kept_seeds", "names_from", "run_world"]
 
-KINDS = ("cluster", "quorum", "broker")
-TURNS = ("cluster", "cluster", "quorum", "broker")
+KINDS = ("cluster", "lonely", "quorum", "broker")
+TURNS = ("cluster", "cluster", "quorum", "cluster", "lonely", "broker")
 """Which kinds new seeds are of, in turn."""
 KEPT = Path(__file__).with_name("seeds.txt")
 """Every world that ever failed, with what it found."""
@@ -27,6 +27,8 @@ def run_world(name: str) -> Outcome:
             return run_seed(seed)
         case "quorum":
             return run_cluster(seed, kind=QuorumWorld)
+        case "lonely":
+            return run_cluster(seed, kind=LonelyWorld)
         case "cluster":
             return run_cluster(seed, kind=ClusterWorld)
         case _:

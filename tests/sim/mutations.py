@@ -176,7 +176,7 @@ def _acknowledge_early(surgeon: Surgeon) -> None:
     )
 
 
-@mutation("forget min.insync.replicas", "Writes are taken and committed however few copies are in sync.", "cluster")
+@mutation("forget min.insync.replicas", "Writes are taken and committed however few copies are in sync.", "lonely")
 def _forget_min_insync(surgeon: Surgeon) -> None:
     surgeon.put(Replica, "has_enough_in_sync", lambda self, least: True)
     surgeon.put(Replica, "had_enough_in_sync", lambda self, least: True)
@@ -194,7 +194,7 @@ def _elect_anyone(surgeon: Surgeon) -> None:
 
 
 @mutation(
-    "trust a disk after a power failure", "Who stopped uncleanly stays in sync and eligible (no KIP-966).", "cluster"
+    "trust a disk after a power failure", "Who stopped uncleanly stays in sync and eligible (no KIP-966).", "lonely"
 )
 def _trust_unclean(surgeon: Surgeon) -> None:
     original = partition_change.changes_for_broker
@@ -211,7 +211,7 @@ def _forget_fencing(surgeon: Surgeon) -> None:
     surgeon.put(HostedPartition, "_check_follows", lambda self, leader_epoch: None)
 
 
-@mutation("shrink the ISR alone", "A leader drops a follower that lags without asking the controller.", "cluster")
+@mutation("shrink the ISR alone", "A leader drops a follower that lags without asking the controller.", "lonely")
 def _shrink_alone(surgeon: Surgeon) -> None:
     def propose(self: Any, held: Any, isr: Any) -> None:
         replica = held.replica

@@ -93,6 +93,8 @@ class Clients:
     trace: Trace
     rng: Random
     disk_has_failed: Callable[[], bool]
+    lands_late = False
+    """True where what was not answered may be done later, when copies are in sync again."""
 
     async def connect_at(self, name: str, connection: Connection, host: str, port: int) -> Connection:
         """Return a connection to the broker at an address, which is the one that the address was learnt from."""

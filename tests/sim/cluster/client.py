@@ -69,6 +69,8 @@ class Clients:
     producer_ids: dict[int, str] = field(default_factory=dict)
     """Who was given which."""
 
+    lands_late = True
+
     async def connect(self, name: str) -> Connection:
         """Open a connection to any broker."""
         host, port = self.bootstrap[self.rng.randrange(len(self.bootstrap))]

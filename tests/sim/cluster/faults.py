@@ -36,13 +36,15 @@ class Faults:
         self._unclean: dict[str, None] = {}
         """Brokers whose process ended at once since everything was in sync: what they had acknowledged, nobody can tell."""
         self._due: list[tuple[float, Callable[[], None]]] = []
+        self.pause_s = 4.0
+        """The longest pause between two faults."""
         self.count = 2 + self.rng.randrange(FAULTS_MAX - 1)
         self.kinds: tuple[Callable[[], Awaitable[None] | None], ...] = (
             *(self._killed, self._killed, self._killed_in_a_write, self._leader_killed, self._leader_killed),
             *(self._stopped, self._paused, self._paused, self._leader_paused),
             *(self._isolated, self._isolated, self._leader_isolated, self._one_way, self._bridged, self._reset),
             *(self._power_lost, self._power_lost, self.all_metadata_lost, self._clock_jumps, self._disk_fails),
-            *(self._disk_full, self._all_killed, self._deserted, self._left_alone),
+            *(self._disk_full, self._all_killed, self.deserted, self.left_alone),
         )
         """What may happen, the likely several times."""
 
@@ -57,7 +59,7 @@ class Faults:
             result = kind()
             if result is not None:
                 await result
-            await self._pass(tasks, 0.2 + 4.0 * self.rng.random())
+            await self._pass(tasks, 0.2 + self.pause_s * self.rng.random())
             if self.world.is_whole():
                 self._fragile = None
                 self._unclean.clear()
@@ -127,6 +129,9 @@ class Faults:
         controller = self.world.active_controller()
         if controller is not None and self.rng.random() < 0.5:
             return controller
+        return self._some_partition_leader()
+
+    def _some_partition_leader(self) -> Host:
         newest = self.world.inspection.newest(*self.rng.choice((("flushed", 0), ("moved", 0), ("txn", 0))))
         return self.world.hosts[newest[1]] if newest is not None and newest[1] in self.world.hosts else self._some()
 
@@ -288,7 +293,7 @@ class Faults:
 
     # ---------------------------------------------------------------- several together
 
-    def _deserted(self) -> None:
+    def deserted(self) -> None:
         """A leader and a follower do not reach each other for longer than a follower may lag; then the leader dies."""
         leader = self._some_leader()
         others = [each for each in self.world.hosts.values() if each is not leader and "broker" in each.roles]
@@ -300,9 +305,9 @@ class Faults:
         self._cut([(leader.name, other.name), (other.name, leader.name)], seconds)
         self._later(seconds * (0.5 + 0.6 * self.rng.random()), lambda: self._kill(leader))
 
-    def _left_alone(self) -> None:
+    def left_alone(self) -> None:
         """All brokers but one pause until they are fenced; then the one that is left forgets what it had."""
-        leader = self._some_leader()
+        leader = self._some_partition_leader()
         others = [each for each in self.world.hosts.values() if each is not leader and "broker" in each.roles]
         controllers = self.world.shape.controllers
         left = [each for each in controllers if each not in {host.node_id for host in others}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from random import Random
 from traceback import format_exc, format_exception
 
@@ -74,7 +75,7 @@ class Host:
         """True while a process runs here, paused or not, started or starting."""
         return self.process is not None and self.process.alive
 
-    @property
+    @cached_property
     def config(self) -> BrokerConfig:
         """The node's configuration."""
         return BrokerConfig.load(overrides=self._settings)

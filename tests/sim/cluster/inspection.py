@@ -18,7 +18,7 @@ from tests.sim.storage import Directory
 
 __all__ = ["Inspection"]
 
-STEP_S = 0.002
+STEP_S = 0.004
 """Virtual time between two looks."""
 AHEAD_S = 0.02
 """For so long a follower may seem to be ahead of its leader, between two looks."""

@@ -33,7 +33,7 @@ from tests.sim.process import Crash
 from tests.sim.trace import Trace
 from tests.sim.world import Outcome, _ignore_crashes, _Said
 
-__all__ = ["ClusterWorld", "Shape", "run_cluster"]
+__all__ = ["ClusterWorld", "LonelyWorld", "Shape", "run_cluster"]
 
 DEFAULTS = {
     "controller.listener.names": "CONTROLLER",
@@ -67,7 +67,6 @@ DEFAULTS = {
     "replica.fetch.wait.max.ms": "300",
     "replica.fetch.backoff.ms": "200",
     "replica.socket.timeout.ms": "3000",
-    "controlled.shutdown.retry.backoff.ms": "300",
     "request.timeout.ms": "3000",
     **dict(each.split("=", 1) for each in CONSUMER_SETTINGS),
 }
@@ -402,6 +401,18 @@ class ClusterWorld:
                 self.check()
         gc.collect(0)
         self.check()
+
+
+class LonelyWorld(ClusterWorld):
+    """Controllers apart from brokers; leaders are deserted or left alone, and then lost."""
+
+    def __init__(self, seed: int, **options: Any) -> None:
+        super().__init__(seed, **options)
+        self.faults.kinds = (self.faults.left_alone, self.faults.left_alone, self.faults.deserted)
+        self.faults.pause_s = 7.0
+
+    def _draw_shape(self) -> Shape:
+        return Shape((101, 102, 103), (1, 2, 3))
 
 
 def _leads(host: Host) -> bool:
