@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import ottla.metadata.decide.alter_partition  # noqa: F401
 from ottla.base import ErrorCode, Offset
 from ottla.broker import fetching
 from ottla.broker.api import produce
@@ -42,6 +43,10 @@ FIRST = 5_000
 
 OUTDATED = ("AttributeError", "NameError", "TypeError", "ImportError")
 """What a mutation that no longer fits the code leads to: that is not a finding."""
+
+
+alter_partition = sys.modules["ottla.metadata.decide.alter_partition"]
+"""The module, whose name its package gives to the function in it."""
 
 
 class Surgeon:
@@ -205,8 +210,21 @@ def _trust_unclean(surgeon: Surgeon) -> None:
     surgeon.put(partition_change, "changes_for_broker", changes)
 
 
-@mutation("forget fencing", "Leaders and followers take requests of any leader epoch.", "cluster")
+@mutation(
+    "forget fencing",
+    "Leaders, followers and the controller take what comes in an old leader epoch.",
+    "lonely",
+)
 def _forget_fencing(surgeon: Surgeon) -> None:
+    original = alter_partition._refusal
+
+    def refusal(image: Any, leader: int, partition: Any, asked: Any, members: Any) -> Any:
+        if partition is None or not members:
+            return original(image, leader, partition, asked, members)
+        asked = asked.replace(leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch)
+        return original(image, partition.leader, partition, asked, members)
+
+    surgeon.put(alter_partition, "_refusal", refusal)
     surgeon.put(Replica, "check_epoch", lambda self, current_leader_epoch: ErrorCode.NONE)
     surgeon.put(HostedPartition, "_check_follows", lambda self, leader_epoch: None)
 

@@ -64,8 +64,8 @@ class Clients:
     rng: Random
     newest: Callable[[str, int], tuple[int, int, int] | None]
     """(epoch, node, high watermark) of a partition's newest leader, as nobody but the simulation can know."""
-    leads: Callable[[int, str, int], bool]
-    """Whether a node takes itself for a partition's leader."""
+    leads: Callable[[int, str, int], int]
+    """The epoch in which a node takes itself for a partition's leader, or -1."""
     producer_ids: dict[int, str] = field(default_factory=dict)
     """Who was given which."""
 

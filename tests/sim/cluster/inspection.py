@@ -129,18 +129,18 @@ class Inspection:
 
     def newest(self, topic: str, index: int) -> tuple[int, int, int] | None:
         """Return (epoch, node, high watermark) of a partition's newest leader."""
-        self.step()
+        self.look()
         ids = self._ids.get((topic, index))
         return None if ids is None else self._partitions[ids].newest
 
-    def leads(self, node: int, topic: str, index: int) -> bool:
-        """True where a node takes itself for a partition's leader."""
+    def leads(self, node: int, topic: str, index: int) -> int:
+        """Return the epoch in which a node takes itself for a partition's leader, or -1."""
         host = next(each for each in self.hosts if each.node_id == node)
         if not host.is_alive or host.node is None:
-            return False
+            return -1
         partitions = getattr(host.node, "_partitions", None)
         held = None if partitions is None else partitions.get(topic, index)
-        return held is not None and held.replica.is_leader
+        return held.replica.leader_epoch if held is not None and held.replica.is_leader else -1
 
     def _fail(self, violation: Violation) -> None:
         if self.failed is None:

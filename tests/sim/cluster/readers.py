@@ -61,24 +61,24 @@ async def fetch(
         session_epoch=-1,
         topics=[FetchTopic(topic=topic.name, topic_id=topic.topic_id, partitions=[partition])],
     )
-    newest = clients.newest(*key) if clients.leads(link.node, *key) else None
+    newest, led_in = clients.newest(*key), clients.leads(link.node, *key)
     answer = await application.ask(link.connection, request, FetchResponse)
     if answer.error_code:
         raise Violation(f"fetch of {key}: {ErrorCode(answer.error_code).name}")
     data = answer.responses[0].partitions[0]
     if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
         _judge(application, key, data.error_code, f"fetch of {key} at {offset}")
-    if clients.leads(link.node, *key):  # followers may answer, with what they have (KIP-392)
-        _check_deposed(key, link, data, newest)
+    if 0 <= led_in == clients.leads(link.node, *key):  # followers may answer, with what they have (KIP-392)
+        _check_deposed(key, link, data, newest, led_in)
     return data
 
 
-def _check_deposed(key: Key, link: Link, data: PartitionData, newest: tuple[int, int, int] | None) -> None:
+def _check_deposed(key: Key, link: Link, data: PartitionData, newest: tuple[int, int, int] | None, led_in: int) -> None:
     """`newest` is from before the request: an older leader that did not know of it must not have answered."""
     if newest is None or data.error_code or data.high_watermark < 0:
         return
     epoch, node, high_watermark = newest
-    if link.node != node and data.high_watermark < high_watermark:
+    if led_in < epoch and data.high_watermark < high_watermark:
         raise Violation(
             f"node {link.node}, deposed, shows {key} to {data.high_watermark}; "
             f"node {node}, which leads it in epoch {epoch}, had passed {high_watermark}"
