@@ -12,7 +12,7 @@ import pytest
 from tests.sim.check import check
 from tests.sim.kinds import run_world
 
-SEEDS, LONELY_SEEDS = 50, 10
+SEEDS, LONELY_SEEDS = 40, 10
 SEEDS_PER_TEST = 5
 
 
