@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.sim.cluster.quorum_world import QuorumWorld
+from tests.sim.cluster.quorum_world import QuorumWorld, VotersWorld
 from tests.sim.cluster.world import ClusterWorld, LonelyWorld, run_cluster
 from tests.sim.world import Outcome, run_seed
 
 __all__ = ["KEPT", "KINDS", "kept_seeds", "names_from", "run_world"]
 
-KINDS = ("cluster", "lonely", "quorum", "broker")
-TURNS = ("cluster", "cluster", "quorum", "cluster", "lonely", "broker")
+KINDS = ("cluster", "lonely", "quorum", "voters", "broker")
+TURNS = ("cluster", "cluster", "quorum", "cluster", "lonely", "voters", "broker")
 """Which kinds new seeds are of, in turn."""
 KEPT = Path(__file__).with_name("seeds.txt")
 """Every world that ever failed, with what it found."""
@@ -29,6 +29,8 @@ def run_world(name: str) -> Outcome:
             return run_cluster(seed, kind=QuorumWorld)
         case "lonely":
             return run_cluster(seed, kind=LonelyWorld)
+        case "voters":
+            return run_cluster(seed, kind=VotersWorld)
         case "cluster":
             return run_cluster(seed, kind=ClusterWorld)
         case _:

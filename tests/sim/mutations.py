@@ -27,7 +27,7 @@ from ottla.log import Log
 from ottla.log.producer_state import ProducerState
 from ottla.log.producers import ProducerAppend, ProducerEntry, Producers
 from ottla.metadata.decide import partition_change, producer_ids
-from ottla.raft import elections
+from ottla.raft import elections, following
 from ottla.raft.core import Core
 from ottla.raft.messages import Vote
 from ottla.raft.roles import Follower, Leader
@@ -171,6 +171,11 @@ def _apply_early(surgeon: Surgeon) -> None:
     surgeon.put(Quorum, "_perform", perform)
 
 
+@mutation("lose a voter change", "A follower takes in the records of changed voters without heeding them.", "voters")
+def _lose_voters(surgeon: Surgeon) -> None:
+    surgeon.put(following, "observed", lambda history, batch: history)
+
+
 # -- partitions and their copies
 
 
@@ -256,7 +261,7 @@ def _follow_beyond(surgeon: Surgeon) -> None:
     surgeon.put(Replica, "followed", lambda self, end, leader_high_watermark: original(self, end, end))
 
 
-@mutation("answer from a deposed leader", "A leader that no controller hears goes on answering.", "cluster")
+@mutation("answer from a deposed leader", "A leader that no controller hears goes on answering.", "lonely")
 def _answer_deposed(surgeon: Surgeon) -> None:
     surgeon.put(Tenure, "covers", lambda self, replica: True)
 

@@ -66,6 +66,8 @@ class Clients:
     """(epoch, node, high watermark) of a partition's newest leader, as nobody but the simulation can know."""
     leads: Callable[[int, str, int], int]
     """The epoch in which a node takes itself for a partition's leader, or -1."""
+    is_settled: Callable[[str, int], bool]
+    """Whether a partition's newest leader has led for longer than its copies may still confirm the one before."""
     producer_ids: dict[int, str] = field(default_factory=dict)
     """Who was given which."""
 

@@ -42,7 +42,7 @@ class Faults:
         self.kinds: tuple[Callable[[], Awaitable[None] | None], ...] = (
             *(self._killed, self._killed, self._killed_in_a_write, self._leader_killed, self._leader_killed),
             *(self._stopped, self._paused, self._paused, self._leader_paused),
-            *(self._isolated, self._isolated, self._leader_isolated, self._one_way, self._bridged, self._reset),
+            *(self._isolated, self._isolated, self.leader_isolated, self._one_way, self._bridged, self._reset),
             *(self._power_lost, self._power_lost, self.all_metadata_lost, self._clock_jumps, self._disk_fails),
             *(self._disk_full, self._all_killed, self.deserted, self.left_alone),
         )
@@ -263,7 +263,7 @@ class Faults:
     def _isolated(self) -> None:
         self._cut_off(self._some())
 
-    def _leader_isolated(self) -> None:
+    def leader_isolated(self) -> None:
         self._cut_off(self._some_leader())
 
     def _one_way(self) -> None:

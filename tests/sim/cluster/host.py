@@ -12,6 +12,7 @@ from ottla.base import Uuid, uuid_text
 from ottla.broker import Node, format_directory
 from ottla.config import BrokerConfig
 from ottla.log import LogDir
+from ottla.raft import VoterSet
 from tests.sim.disk import SimDisk
 from tests.sim.ledger import Violation
 from tests.sim.loop import SimLoop
@@ -80,14 +81,15 @@ class Host:
         """The node's configuration."""
         return BrokerConfig.load(overrides=self._settings)
 
-    def format(self, rng: Random) -> None:
+    def format(self, rng: Random, voters: VoterSet | None = None) -> None:
         """Give the folders their identity, as `ottla storage format` does."""
         process = Process(self._loop, f"{self.name} format")
         disk = SimDisk(self.storage, process, rng, self._trace, now_ms=self.clock.now_ms)
         for path in (DATA, METADATA):
             disk.mkdir(path)
             log_dir = LogDir.open(disk, path)
-            format_directory(self.config, log_dir, cluster_id=CLUSTER_ID, rng=rng, now_ms=self.clock.now_ms())
+            now_ms = self.clock.now_ms()
+            format_directory(self.config, log_dir, cluster_id=CLUSTER_ID, rng=rng, now_ms=now_ms, voters=voters)
             log_dir.release()
         for path in (DATA, METADATA, "/"):
             disk.fsync_dir(path)

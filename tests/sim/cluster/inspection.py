@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ottla.broker import Node
+from ottla.broker.tenure import CONFIRMED_S
 from ottla.metadata import EMPTY_IMAGE, Delta, Image
 from tests.sim.cluster.host import DATA, Host
 from tests.sim.ledger import Violation
@@ -18,6 +19,7 @@ from tests.sim.storage import Directory
 
 __all__ = ["Inspection"]
 
+SLACK_S = 0.1
 STEP_S = 0.004
 """Virtual time between two looks."""
 AHEAD_S = 0.02
@@ -42,6 +44,8 @@ class _Partition:
     """By leader epoch, where the leader's log ended when it began, or a moment later."""
     newest: tuple[int, int, int] = (-1, -1, 0)
     """(epoch, node, high watermark) of the newest leader."""
+    begun_s: float = 0.0
+    """When the newest leader was first seen to lead."""
     committed: int = 0
     """The highest high watermark that a leader ever had."""
     batches: dict[int, Span] = field(default_factory=dict)
@@ -133,6 +137,11 @@ class Inspection:
         ids = self._ids.get((topic, index))
         return None if ids is None else self._partitions[ids].newest
 
+    def is_settled(self, topic: str, index: int) -> bool:
+        """True where the newest leader has led for so long that no other may take itself for the leader any more."""
+        ids = self._ids.get((topic, index))
+        return ids is not None and self._now_s() - self._partitions[ids].begun_s > CONFIRMED_S + SLACK_S
+
     def leads(self, node: int, topic: str, index: int) -> int:
         """Return the epoch in which a node takes itself for a partition's leader, or -1."""
         host = next(each for each in self.hosts if each.node_id == node)
@@ -213,6 +222,8 @@ class Inspection:
         if leader is None:
             known.leaders[epoch] = host.node_id
             known.starts[epoch] = end
+            if epoch > known.newest[0]:
+                known.begun_s = self._now_s()
             self._note(f"{self._now_s():.6f} {host.name} leads {name} in epoch {epoch}, to {high_watermark} of {end}")
             newest = max(known.leaders) == epoch
             if newest and end < known.committed:

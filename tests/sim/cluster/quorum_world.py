@@ -10,15 +10,16 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-from ottla.base import ErrorCode, KafkaError
+from ottla.base import ErrorCode, KafkaError, NodeId, Uuid
 from ottla.metadata import Image, decide
+from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.wire.messages.producer_ids_record import ProducerIdsRecord
 from tests.sim.cluster.host import Host
 from tests.sim.cluster.world import ClusterWorld, Shape
 from tests.sim.ledger import Violation
 from tests.sim.process import Crash
 
-__all__ = ["SHAPES", "QuorumWorld"]
+__all__ = ["SHAPES", "QuorumWorld", "VotersWorld"]
 
 SHAPES = (*(Shape((1, 2, 3), ()),) * 3, Shape((1, 2, 3, 4, 5), ()))
 ASKERS = 3
@@ -104,3 +105,50 @@ def _take(image: Image) -> decide.Decision[int]:
     ticket = image.next_producer_id
     record = ProducerIdsRecord(broker_id=0, broker_epoch=0, next_producer_id=ticket + 1)
     return decide.Decision((record,), ticket)
+
+
+class VotersWorld(QuorumWorld):
+    """Five controllers, three of which vote at first; voters come and go by records (KIP-853)."""
+
+    def _draw_shape(self) -> Shape:
+        return Shape((1, 2, 3, 4, 5), ())
+
+    def _quorum_settings(self) -> dict[str, str]:
+        return {"controller.quorum.bootstrap.servers": ",".join(f"n{each}:9093" for each in self.shape.controllers)}
+
+    def _voters(self) -> VoterSet:
+        ids = [each.to_bytes(16, "big") for each in range(1000, 1003)]
+        return VoterSet.of(
+            Voter(ReplicaKey(NodeId(node), Uuid(directory)), (VoterEndpoint("CONTROLLER", f"n{node}", 9093),))
+            for node, directory in zip((1, 2, 3), ids, strict=True)
+        )
+
+    def work(self, stop: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield those who ask for tickets, and who changes the voters."""
+        yield from super().work(stop)
+        yield self._change_voters(stop)
+
+    async def _change_voters(self, stop: asyncio.Event) -> None:
+        rng = self.clients.rng
+        while not stop.is_set():
+            await asyncio.sleep(0.2 + 1.0 * rng.random())
+            leader = self.active_controller()
+            if leader is None or not _may_lead(leader) or leader.process is None or leader.node is None:
+                continue
+            quorum = leader.node._quorum
+            chosen = rng.choice(list(self.hosts.values()))
+            if chosen.node is None or not chosen.is_running:
+                continue
+            key = chosen.node._quorum.key
+            voter = Voter(key, (VoterEndpoint("CONTROLLER", chosen.name, 9093),))
+
+            def change(now: VoterSet, voter: Voter = voter) -> VoterSet:
+                if not now.has(voter.key):
+                    return VoterSet.of([*now, voter])
+                return VoterSet.of(each for each in now if each.key != voter.key or len(now) <= 2)
+
+            try:
+                await asyncio.wait_for(leader.process.run(quorum.change_voters(change, timeout_ms=2000)), 5.0)
+                self.trace.note(f"voters changed by {chosen.name}: {quorum.status.voters.ids}")
+            except (Crash, TimeoutError, KafkaError):
+                continue

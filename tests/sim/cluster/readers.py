@@ -35,7 +35,10 @@ async def list_offset(application: Application, key: Key, timestamp: int, *, iso
         isolation_level=isolation,
         topics=[ListOffsetsTopic(name=key[0], partitions=[partition])],
     )
+    newest = clients.newest(*key)
     promised = clients.ledger.partitions[key].end if key in clients.ledger.partitions else 0
+    if newest is not None and newest[1] != link.node and not clients.is_settled(*key):
+        promised = 0  # the copies may still have confirmed the leader before (Tenure)
     version = link.connection.version_of(2) if not isolation else 7
     answer = await application.ask(link.connection, request, ListOffsetsResponse, version)
     found = answer.topics[0].partitions[0]
@@ -62,6 +65,8 @@ async def fetch(
         topics=[FetchTopic(topic=topic.name, topic_id=topic.topic_id, partitions=[partition])],
     )
     newest, led_in = clients.newest(*key), clients.leads(link.node, *key)
+    if not clients.is_settled(*key):
+        newest = None
     answer = await application.ask(link.connection, request, FetchResponse)
     if answer.error_code:
         raise Violation(f"fetch of {key}: {ErrorCode(answer.error_code).name}")

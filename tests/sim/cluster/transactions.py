@@ -19,7 +19,7 @@ from tests.sim.client import NoAnswer
 from tests.sim.cluster.client import MOVING, Application, Clients
 from tests.sim.ledger import Violation
 
-__all__ = ["TOPIC", "Book", "look_at_the_end", "transact"]
+__all__ = ["TOPIC", "Book", "look_at_the_end", "read_committed", "transact"]
 
 TOPIC = "txn"
 PARTITIONS = (0, 1)
@@ -183,6 +183,19 @@ async def _look(application: Application, book: Book) -> None:
             raise Violation(f"{place}: a value is there twice: {tags}")
         if wrong := sorted(aborted & set(tags) & book.aborted):
             raise Violation(f"{place}: aborted, and read all the same: {wrong}")
+
+
+async def read_committed(clients: Clients, book: Book, stop: asyncio.Event) -> None:
+    """Look again and again while transactions are open."""
+    application = Application(clients, "reader of what is committed")
+    while not stop.is_set():
+        try:
+            await _look(application, book)
+        except (NoAnswer, Again):
+            for index in PARTITIONS:
+                application.forget(TOPIC, index)
+        await asyncio.sleep(0.4 * clients.rng.random())
+    application.close()
 
 
 async def look_at_the_end(clients: Clients, transactional_id: str, book: Book) -> None:

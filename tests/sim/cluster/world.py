@@ -12,6 +12,7 @@ from random import Random
 from traceback import format_exc
 from typing import Any
 
+from ottla.raft import VoterSet
 from tests.sim.client import Connection, NoAnswer
 from tests.sim.cluster.administrators import Registry, administer, create_core_topic, look_at_topics, reassign
 from tests.sim.cluster.client import Application, Clients
@@ -22,7 +23,7 @@ from tests.sim.cluster.ledger import ClusterLedger
 from tests.sim.cluster.producers import produce_idempotently, produce_plainly
 from tests.sim.cluster.readers import read_all, read_on
 from tests.sim.cluster.transactions import TOPIC as TXN_TOPIC
-from tests.sim.cluster.transactions import Book, look_at_the_end, transact
+from tests.sim.cluster.transactions import Book, look_at_the_end, read_committed, transact
 from tests.sim.consumers import SETTINGS as CONSUMER_SETTINGS
 from tests.sim.consumers import Holdings, consume_in_group
 from tests.sim.groups import Membership, commit_alone, take_part
@@ -135,7 +136,17 @@ class ClusterWorld:
             Random(f"{seed} clients"),
             self.inspection.newest,
             self.inspection.leads,
+            self.inspection.is_settled,
         )
+
+    def _quorum_settings(self) -> dict[str, str]:
+        """Who votes, or where to ask."""
+        voters = ",".join(f"{each}@n{each}:{CONTROLLER_PORT}" for each in self.shape.controllers)
+        return {"controller.quorum.voters": voters}
+
+    def _voters(self) -> VoterSet | None:
+        """The first voters, where they are records."""
+        return None
 
     def _draw_offload_s(self) -> float:
         """How long a host's disk may take for an fsync or a cold read."""
@@ -152,12 +163,11 @@ class ClusterWorld:
             listeners.append(f"PLAINTEXT://{name}:{PORT}")
         if "controller" in roles:
             listeners.append(f"CONTROLLER://{name}:{CONTROLLER_PORT}")
-        voters = ",".join(f"{each}@n{each}:{CONTROLLER_PORT}" for each in self.shape.controllers)
         settings = DEFAULTS | {
             "node.id": str(node),
             "process.roles": roles,
             "listeners": ",".join(listeners),
-            "controller.quorum.voters": voters,
+            **self._quorum_settings(),
             "replica.lag.time.max.ms": self.lag_ms,
         }
         return Host(
@@ -211,7 +221,7 @@ class ClusterWorld:
     def format_and_start(self) -> None:
         """Format every node's folders and start every node."""
         for host in self.hosts.values():
-            host.format(Random(f"{self.seed} format {host.node_id}"))
+            host.format(Random(f"{self.seed} format {host.node_id}"), self._voters())
             host.start()
 
     def work(self, stop: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
@@ -235,6 +245,7 @@ class ClusterWorld:
             yield consume_in_group(clients, f"consumer-{number}", holdings, stop)
         for number in range(2):
             yield transact(clients, f"transactional-{number}", "shared", self.book, stop)
+        yield read_committed(clients, self.book, stop)
 
     async def watch(self, tasks: list[asyncio.Task[None]], seconds: float) -> None:
         """Let time pass; a client that found a promise broken ends the world."""
@@ -408,7 +419,14 @@ class LonelyWorld(ClusterWorld):
 
     def __init__(self, seed: int, **options: Any) -> None:
         super().__init__(seed, **options)
-        self.faults.kinds = (self.faults.left_alone, self.faults.left_alone, self.faults.deserted)
+        faults = self.faults
+        faults.kinds = (
+            faults.left_alone,
+            faults.left_alone,
+            faults.deserted,
+            faults.leader_isolated,
+            faults.leader_isolated,
+        )
         self.faults.pause_s = 7.0
 
     def _draw_shape(self) -> Shape:
