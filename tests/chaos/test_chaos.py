@@ -12,7 +12,7 @@ from tests.chaos.faults import Fault, kill_leader
 from tests.chaos.rolling import run_rolling
 from tests.chaos.rounds import run_round
 from tests.chaos.world import World, running_world
-from tests.cli.test_cluster_nodes import free_port
+from tests.ports import free_port
 
 PAUSE_SECONDS = 2.0
 

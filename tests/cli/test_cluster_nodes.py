@@ -20,15 +20,9 @@ from ottla.cli.local_cluster import LocalCluster
 from ottla.cli.node_process import state_of
 from ottla.config import BrokerConfig
 from tests.cli.conftest import Run
+from tests.ports import free_port
 
 SECONDS_MAX = 60
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Started:

@@ -18,7 +18,7 @@ from ottla.cli.node_process import state_of
 from ottla.cli.shard_layout import shards_of
 from ottla.client import BlockingClient
 from ottla.config import BrokerConfig
-from tests.cli.test_cluster_nodes import free_port
+from tests.ports import free_port
 
 SECONDS_MAX = 60
 

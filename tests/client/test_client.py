@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import Any
 
 import pytest
@@ -18,17 +17,12 @@ from ottla.wire.messages.fetch import FetchableTopicResponse, FetchResponse, Par
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tests.client.scripted import ScriptedBroker, offers, scripted_broker
+from tests.ports import free_port, free_ports
 
 WORDS = TopicPartition("words", 0)
 HASTY = Limits(connect_s=2, request_s=0.2, call_s=2, unreachable_s=0, unknown_topic_s=0, backoff_s=0.01)
 PRODUCE, FETCH, METADATA, API_VERSIONS, DESCRIBE_CLUSTER = 0, 1, 3, 18, 60
 FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def at(broker: ScriptedBroker) -> str:
@@ -55,7 +49,7 @@ def test_what_is_no_bootstrap_list_is_refused(text: str) -> None:
 
 
 def test_hosts_that_refuse_are_named() -> None:
-    first, second = free_port(), free_port()
+    first, second = free_ports(2)
     with (
         BlockingClient(f"127.0.0.1:{first},127.0.0.1:{second}", limits=HASTY) as client,
         pytest.raises(KafkaError) as caught,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from ottla.config import BrokerConfig
 from ottla.log import Disk, LogDir, OsDisk
 from ottla.net import TcpNetwork
 from ottla.raft import VoterSet
+from tests.ports import free_ports
 from tests.sim.disk import SimDisk
 from tests.sim.loop import SimLoop
 from tests.sim.network import Fabric, HostNetwork
@@ -31,7 +31,7 @@ from tests.sim.seams import SimClock, SimOffload
 from tests.sim.storage import Storage
 from tests.sim.trace import Trace
 
-__all__ = ["CLUSTER_ID", "Cluster", "LoopbackCluster", "SimCluster", "free_ports"]
+__all__ = ["CLUSTER_ID", "Cluster", "LoopbackCluster", "SimCluster"]
 
 T = TypeVar("T")
 CLUSTER_ID = uuid_text(Uuid(b"ottla cluster 16"))
@@ -366,18 +366,6 @@ class LoopbackCluster(Cluster):
                 await self.stop()
 
         asyncio.run(asyncio.wait_for(whole(), seconds))
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _format(disk: Disk, host: Host, rng: Rng, now_ms: Any) -> None:

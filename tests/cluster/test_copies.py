@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.world import World, running_world, until
-from tests.cli.test_cluster_nodes import free_port
+from tests.ports import free_port
 
 TOPIC = "copied"
 COUNT = 600

@@ -10,7 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.cluster.nodes import CLUSTER_ID, free_ports
+from tests.cluster.nodes import CLUSTER_ID
+from tests.ports import free_ports
 
 SECONDS_MAX = 30
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.client import BlockingClient, Coordinated, CoordinatorKind
 from tests.chaos.world import World, running_world
 from tests.compat.conftest import GROUPS_IN_A_HURRY
+from tests.ports import free_port
 
 __all__ = ["coordinator", "create", "mend", "rack_of", "three_brokers"]
 
@@ -38,14 +38,6 @@ class _Racked(World):
             super().start(number)
         finally:
             del os.environ["KAFKA_BROKER_RACK"]
-
-
-def free_port() -> int:
-    """Return the first of some ports that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return min(port, 65_000)
 
 
 @contextmanager
