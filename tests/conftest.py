@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from tests import peer
 
@@ -30,3 +31,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         return
     count = {name: len(reporter.stats.get(name, [])) for name in ("passed", "failed", "error", "skipped")}
     print(f"{count['passed']} passed, {count['failed'] + count['error']} failed, {count['skipped']} skipped")
+
+
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.load_profile("steady")
+"""The same examples in every run, so that a change is judged by what it changes; chance belongs to `make sim`."""
