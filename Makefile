@@ -5,11 +5,12 @@ OUT ?= bench.json
 SEED ?=
 SECONDS ?= 60
 ROUNDS ?= 10
+EXAMPLES ?= 1000
 ONLY ?=
 FILE ?=
 KEEP ?=
 
-.PHONY: help install demo test check format generate bench compat sim mutations soak chaos peer constraints clean
+.PHONY: help install demo test check format generate bench compat sim fuzz mutations soak chaos peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +51,9 @@ compat: .venv/.installed  ## clients and tools that nobody here wrote (ONLY=name
 
 sim: .venv/.installed  ## deterministic simulation of brokers, quorums and clusters (SEED=cluster:17, SECONDS=n)
 	@$(PY) -m tests.sim $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"
+
+fuzz: .venv/.installed  ## property tests with examples that no run had before (EXAMPLES=n for each, ONLY=name)
+	@EXAMPLES="$(EXAMPLES)" $(PY) -m pytest tests -m hypothesis --timeout 3600 $(if $(ONLY),-k "$(ONLY)")
 
 mutations: .venv/.installed  ## the code broken on purpose: in how many worlds the simulation finds it (takes long)
 	@$(PY) -m tests.sim.mutations

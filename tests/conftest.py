@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
 
@@ -34,5 +36,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 settings.register_profile("steady", derandomize=True, deadline=None)
-settings.load_profile("steady")
-"""The same examples in every run, so that a change is judged by what it changes; chance belongs to `make sim`."""
+settings.register_profile("chance", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "1000")))
+settings.load_profile("chance" if "EXAMPLES" in os.environ else "steady")
+"""The same examples in every `make test`, so that a change is judged by what it changes; new ones in `make fuzz`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -158,6 +158,24 @@ class LogMachine(RuleBasedStateMachine):
                 assert error.code.name == "OFFSET_OUT_OF_RANGE"
             else:
                 raise AssertionError(f"{offset} was read")
+
+
+def test_a_replicated_gap_where_a_segment_ends_is_not_taken_for_a_lost_tail() -> None:
+    """What chance once found: the next segment began behind the gap, and recovery dropped it."""
+    with tempfile.TemporaryDirectory() as home:
+        config = replace(CONFIG, segment_bytes=200)
+        log = Log.open(OsDisk(), f"{home}/t-0", config, now_ms=NOW)
+        for base in (0, 1, 5, 9):
+            data = batch([b"r" * 40], timestamp=NOW, base_offset=base, leader_epoch=3)
+            log.append(data, origin=AppendOrigin.REPLICATION, now_ms=NOW)
+        assert log.segment_count > 1
+        log.abandon()
+        log = Log.open(OsDisk(), f"{home}/t-0", config, now_ms=NOW, clean=False)
+        assert log.recovery is not None and log.recovery.cut_bytes == 0
+        assert log.log_end_offset == 10
+        for offset in (0, 1, 5, 9):
+            assert offset in [each.offset for each in records_of(log.read(offset, max_bytes=10_000))]
+        log.abandon()
 
 
 LogMachine.TestCase.settings = settings(

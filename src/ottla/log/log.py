@@ -22,7 +22,7 @@ from ottla.log.properties import PARTITION_METADATA_FILE
 from ottla.log.recovery import Progress, recover
 from ottla.log.refusals import not_next, out_of_range, start_beyond_end, too_large
 from ottla.log.retention import expired_count
-from ottla.log.segment import Segment
+from ottla.log.segment import RELATIVE_OFFSET_MAX, Segment
 from ottla.log.startup import load
 from ottla.log.swap import swap_in
 from ottla.log.trash import Trash
@@ -276,7 +276,7 @@ class Log:
         if segment.size + size > config.segment_bytes or self._is_roll_due(segment, max_timestamp, last_offset, now):
             if size > config.segment_bytes:
                 raise too_large(self.name, size, config.segment_bytes)
-            segment = self._rolled(now, first_offset)
+            segment = self._rolled(now, first_offset, last_offset)
         segment.append(records, batches, config.index_interval_bytes)
         segment.modified_ms = now
         self._appended(batches, producers, leader_epoch, origin)
@@ -304,7 +304,7 @@ class Log:
             segment = self._segments[-1]
             due = self._is_roll_due(segment, header.max_timestamp, last_offset, now_ms)
             if due or (segment.size and segment.size + header.batch_length + LENGTH_END > limit):
-                segment = self._rolled(now_ms, header.base_offset)
+                segment = self._rolled(now_ms, header.base_offset, last_offset)
             run, run_size, left = next_run(left, size, room=limit - segment.size, holds=segment.holds)
             data = rest if run_size == len(rest) else memoryview(rest)[:run_size]
             checked = check_producers(data, run, self.producers, REPLICATION) if has_producers else []
@@ -356,8 +356,8 @@ class Log:
         if self._segments[-1].size:
             self._rolled(self._now_ms if now_ms is None else now_ms)
 
-    def _rolled(self, now_ms: int, base_offset: int = -1) -> Segment:
-        """Seal the active segment and begin the next with a snapshot of the producers, at the log's end or `base_offset`."""
+    def _rolled(self, now_ms: int, first_offset: int = -1, last_offset: int = -1) -> Segment:
+        """Seal the active segment and begin the next, for a batch of these offsets; a gap would look like a lost tail."""
         active = self._segments[-1]
         if not active.size:  # its base offset lies too far back for what comes, or its index is of no use
             self._remove_segments([active])
@@ -365,7 +365,7 @@ class Log:
             active.seal()
             if self._truncated:  # were what it cut off back after a power failure, it would overlap the next segment
                 active.file.fsync()
-        base_offset = max(base_offset, self.log_end_offset)
+        base_offset = self.log_end_offset if last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX else first_offset
         self._state.snapshot(base_offset)
         self._add_segment(base_offset, now_ms)
         self._roll_jitter_ms = self._draw_jitter()
@@ -467,9 +467,8 @@ class Log:
         newer = [each for each in self._segments if each.base_offset > offset]
         if newer:
             self._remove_segments(newer)
-            self._disk.fsync_dir(
-                self.folder
-            )  # before the cut: were they back after a power failure, there would be a gap
+            # before the cut: were they back after a power failure, there would be a gap
+            self._disk.fsync_dir(self.folder)
         active = self._segments[-1]
         found = active.locate(offset)
         if found is not None:
@@ -488,9 +487,8 @@ class Log:
         """Remove every record; the log goes on, empty, at `offset`."""
         self._lower_recovery_point(offset)
         self._remove_segments(list(self._segments))
-        self._disk.fsync_dir(
-            self.folder
-        )  # before the new one: a start may find the old segments' first ones, but no gap
+        # before the new one: a start may find the old segments' first ones, but no gap
+        self._disk.fsync_dir(self.folder)
         self._add_segment(offset, self._now_ms)
         self._state.clear(offset)
         self.leader_epochs.clear()

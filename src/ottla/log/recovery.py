@@ -22,7 +22,7 @@ from ottla.log.disk import TEMPORARY, Disk, Entry, File, join
 from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs, read_epochs
 from ottla.log.names import CLEANED, DELETED, INDEX, LOG, SNAPSHOT, SWAP, TIME_INDEX, base_offset_of, file_name
 from ottla.log.producer_state import ProducerState
-from ottla.log.segment import IndexBuilder, Segment
+from ottla.log.segment import RELATIVE_OFFSET_MAX, IndexBuilder, Segment
 from ottla.log.types import RecoveryReport
 from ottla.wire import BATCH_OVERHEAD, LENGTH_END, BatchHeader, Buffer, batch_size_at, crc_is_valid, read_batch_header
 
@@ -158,7 +158,7 @@ class _Recovery:
             if self.progress is not None:
                 self.progress(done, total)
             invalid = position < segment.size and end < bound
-            torn = invalid or (bool(later) and end < bound and not self._allows_gaps)
+            torn = invalid or (bool(later) and end < bound and not self._may_be_a_gap(end, bound))
             if invalid and end < self.recovery_point:
                 raise self._damaged(segment, position, end)
             if torn:  # before the cut: once that is made, nothing tells of the gap
@@ -186,10 +186,12 @@ class _Recovery:
         segment.close()
         return f"{segment.offset_index.path}: built again ({problem})"
 
-    @property
-    def _allows_gaps(self) -> bool:
-        """True where segments need not begin where the last one ends: compaction removes records at a segment's end."""
-        return "compact" in self.config.cleanup_policy
+    def _may_be_a_gap(self, end: int, bound: int) -> bool:
+        """True where a segment may begin at `bound` though the one before ends at `end`.
+
+        Compaction removes records at a segment's end; and a replicated gap that no index can hold lies between segments.
+        """
+        return "compact" in self.config.cleanup_policy or bound - end > RELATIVE_OFFSET_MAX // 2
 
     def _scan(
         self, segment: Segment, bound: int, epochs: LeaderEpochs, producers: ProducerState
