@@ -29,11 +29,11 @@ MATRIX: dict[str, set[str]] = {
         *("base", "wire", "raft", "replica", "security", "config", "log", "net", "client"),
         *("metadata", "groups", "transactions", "http"),
     },
-    "streams": {"base"},
+    "streams": {"base", "config"},
     "registry": _SERVICES,
     "connect": _SERVICES,
     "sql": {*_SERVICES, "registry", "connect", "streams"},
-    "spark": {"base", "wire", "client", "config", "streams", "connect"},
+    "spark": {"base", "wire", "client", "config", "http", "streams", "connect"},
     "console": _SERVICES,
 }
 """Room -> the rooms that it may import. `cli` may import any face, but only inside functions."""

@@ -23,6 +23,9 @@ OTTLA_DEFAULTS = {
 }
 """Where Ottla starts without any configuration, and Kafka demands some or listens to the whole network."""
 
+CLIENT_KINDS = ("streams", "consumer", "producer")
+"""The tables of which only the keys are written, for `ottla.streams` to check settings against."""
+
 PYTHON_TYPES = {
     "BOOLEAN": "bool",
     "STRING": "str",
@@ -57,7 +60,11 @@ def load(kind: str) -> Table:
         keys = sorted([*keys, *FACTS["dynamic_only"], *FACTS["own"]], key=lambda key: key["name"])
         for key in keys:
             key["default"] = OTTLA_DEFAULTS.get(key["name"], key["default"])
+    for key in keys if kind in CLIENT_KINDS else ():
+        key["default"] = None if key["default"] == "(required)" else key["default"]
+        key["valid"] = None if (key["valid"] or "").startswith("List containing") else key["valid"]
     doc = {
+        **{each: f"Known to Kafka's {each} configuration." for each in CLIENT_KINDS},
         "broker": "Known to Kafka's brokers; Ottla reads and validates it.",
         "topic": "Known to Kafka's topics; Ottla stores and validates it.",
         "group": "Known to Kafka's groups; Ottla stores and validates it.",
@@ -160,10 +167,10 @@ def render_synonyms() -> str:
 def outputs() -> dict[Path, str]:
     """Return every generated file's text."""
     found = {TARGET / "synonyms.py": render_synonyms()}
-    for kind in ("broker", "topic", "group"):
+    for kind in ("broker", "topic", "group", *CLIENT_KINDS):
         table = load(kind)
         found[TARGET / f"{kind}_keys.py"] = render_keys(table)
-        if kind != "group":
+        if kind in ("broker", "topic"):
             found[TARGET / f"{kind}_settings.py"] = render_settings(table)
     known = {key["name"] for kind in ("broker", "topic", "group") for key in load(kind).keys}
     assert set(DOCS) <= known, f"docs of unknown keys: {sorted(set(DOCS) - known)}"

@@ -11,10 +11,13 @@ from __future__ import annotations
 from ottla.config.broker import BrokerConfig, validate_broker_configs
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.broker_settings import BrokerSettings
+from ottla.config.consumer_keys import CONSUMER_KEYS
 from ottla.config.entries import ConfigEntry, ConfigSource, Synonym
 from ottla.config.group_keys import GROUP_KEYS
 from ottla.config.listeners import HttpListener, Listener, SecurityProtocol, Voter
+from ottla.config.producer_keys import PRODUCER_KEYS
 from ottla.config.properties import environment_properties, override_properties, parse_properties
+from ottla.config.streams_keys import STREAMS_KEYS
 from ottla.config.topic import TopicConfig, validate_topic_configs
 from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.config.topic_settings import TopicSettings
@@ -22,7 +25,10 @@ from ottla.config.types import ConfigKey, ConfigType, Password, UpdateMode, Valu
 
 __all__ = [
     "BROKER_KEYS",
+    "CONSUMER_KEYS",
     "GROUP_KEYS",
+    "PRODUCER_KEYS",
+    "STREAMS_KEYS",
     "TOPIC_KEYS",
     "BrokerConfig",
     "BrokerSettings",

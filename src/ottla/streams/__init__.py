@@ -6,10 +6,12 @@ holds the operations in Python (`engine`) for whatever Spark cannot say natively
 
 from ottla.streams.functions import Function, vectorised
 from ottla.streams.serdes import Serde
+from ottla.streams.settings import ExceptionPolicy, StreamsSettings
 from ottla.streams.topology import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
 from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windowed
 
 __all__ = [
+    "ExceptionPolicy",
     "Function",
     "JoinWindows",
     "ProcessorNode",
@@ -20,6 +22,7 @@ __all__ = [
     "SlidingWindows",
     "SourceNode",
     "StoreSpec",
+    "StreamsSettings",
     "TimeWindows",
     "Topology",
     "UnlimitedWindows",

@@ -1,0 +1,102 @@
+"""What Kafka Streams' settings mean where Spark runs the plan: those without a meaning, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+__all__ = ["ALLOWED", "OWN_KEYS", "WITHOUT_MEANING", "OwnKey"]
+
+
+class OwnKey(NamedTuple):
+    """A setting of Ottla's own: its type in Kafka's words, its default, its lowest value, and what it means."""
+
+    type: str
+    default: str | None
+    bound: str | None
+    doc: str
+
+
+OWN_KEYS: Mapping[str, OwnKey] = {
+    "max.records.per.batch": OwnKey("LONG", None, "[1,...]", "Most records that a query takes into one micro-batch."),
+    "restart.attempts.max": OwnKey(
+        "INT",
+        "10",
+        "[0,...]",
+        "Restarts in a row, without a finished batch between them, before the application fails.",
+    ),
+    "restart.backoff.ms": OwnKey(
+        "LONG", "1000", "[0,...]", "Pause before the first restart; doubled with each further."
+    ),
+    "restart.backoff.max.ms": OwnKey("LONG", "60000", "[0,...]", "Longest pause before a restart."),
+    "stream.time": OwnKey(
+        "STRING",
+        "auto",
+        "[auto, partition]",
+        "`partition`: time advances by partition and record, as in Kafka Streams; `auto`: native windows use Spark's "
+        "watermark, which moves between batches.",
+    ),
+    "http.listener": OwnKey("STRING", None, None, "host:port at which status and stores are served."),
+    "spark.master": OwnKey("STRING", "local[*]", None, "Spark's master, or `sc://host:port` for Spark Connect."),
+}
+"""Settings of Ottla's own, in the style of Kafka's; `spark.…` beside these goes to the Spark session as it is."""
+
+_THREADS = "Spark's slots decide what runs at once (`spark.master`)"
+_STANDBY = "Spark keeps state with its checkpoint, so there are no standby tasks"
+_ASSIGN = "Spark assigns tasks"
+_GROUP = "the group holds committed offsets only; no member joins it"
+_STORES = "Spark's state store is configured by `spark.sql.streaming.stateStore.…`"
+_METRICS = "metrics come over HTTP (`/metrics`)"
+_FETCH = "a micro-batch reads what there is, bounded by `max.records.per.batch`"
+_SOCKETS = "connections are Ottla's own"
+
+WITHOUT_MEANING: Mapping[str, str] = {
+    "acceptable.recovery.lag": _STANDBY,
+    "allow.os.group.write.access": _STORES,
+    "buffered.records.per.partition": _FETCH,
+    "built.in.metrics.version": _METRICS,
+    "connections.max.idle.ms": _SOCKETS,
+    "default.client.supplier": _SOCKETS,
+    "default.dsl.store": _STORES,
+    "dsl.store.format": "changelogs are written in the default format",
+    "dsl.store.suppliers.class": _STORES,
+    "enable.metrics.push": _METRICS,
+    "group.protocol": _GROUP,
+    "log.summary.interval.ms": "the status line shows it",
+    "max.task.idle.ms": "a micro-batch takes what all partitions have and merges it by timestamp",
+    "max.warmup.replicas": _STANDBY,
+    "metadata.max.age.ms": "metadata is asked for with every micro-batch",
+    "metadata.recovery.rebootstrap.trigger.ms": _SOCKETS,
+    "metadata.recovery.strategy": _SOCKETS,
+    "metric.reporters": _METRICS,
+    "metrics.num.samples": _METRICS,
+    "metrics.recording.level": _METRICS,
+    "metrics.sample.window.ms": _METRICS,
+    "num.standby.replicas": _STANDBY,
+    "num.stream.threads": _THREADS,
+    "poll.ms": _FETCH,
+    "probing.rebalance.interval.ms": _STANDBY,
+    "processor.wrapper.class": "a Java class wraps nothing here",
+    "rack.aware.assignment.non_overlap_cost": _ASSIGN,
+    "rack.aware.assignment.strategy": _ASSIGN,
+    "rack.aware.assignment.tags": _ASSIGN,
+    "rack.aware.assignment.traffic_cost": _ASSIGN,
+    "receive.buffer.bytes": _SOCKETS,
+    "reconnect.backoff.max.ms": _SOCKETS,
+    "reconnect.backoff.ms": _SOCKETS,
+    "rocksdb.config.setter": _STORES,
+    "send.buffer.bytes": _SOCKETS,
+    "state.cleanup.delay.ms": "Spark keeps as many versions of the state as `spark.sql.streaming.minBatchesToRetain`",
+    "state.cleanup.dir.max.age.ms": "Spark keeps as many versions of the state as `spark.sql.streaming.minBatchesToRetain`",
+    "task.assignor.class": _ASSIGN,
+    "task.timeout.ms": "a query that fails is restarted (`restart.attempts.max`)",
+    "upgrade.from": "a change of the plan is checked when the application starts",
+}
+"""Keys of Kafka's that are checked, accepted and without effect, with the reason that the notice gives."""
+
+ALLOWED: Mapping[str, tuple[str, ...]] = {
+    "security.protocol": ("PLAINTEXT",),
+    "config.providers": (),
+    "topology.optimization": ("none",),
+}
+"""Keys of Kafka's with fewer values than there: what is not here yet is refused, since its lack would be noticed late."""
