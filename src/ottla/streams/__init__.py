@@ -5,15 +5,18 @@ holds the operations in Python (`engine`) for whatever Spark cannot say natively
 """
 
 from ottla.streams.functions import Function, vectorised
+from ottla.streams.partitions import PartitionPlan, TopologyError, partition_plan, source_topics, subtopologies
 from ottla.streams.serdes import Serde
 from ottla.streams.settings import ExceptionPolicy, StreamsSettings
 from ottla.streams.topology import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
+from ottla.streams.upgrades import StageFacts, UpgradeError, check_upgrade, fingerprint
 from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windowed
 
 __all__ = [
     "ExceptionPolicy",
     "Function",
     "JoinWindows",
+    "PartitionPlan",
     "ProcessorNode",
     "RepartitionTopic",
     "Serde",
@@ -21,11 +24,19 @@ __all__ = [
     "SinkNode",
     "SlidingWindows",
     "SourceNode",
+    "StageFacts",
     "StoreSpec",
     "StreamsSettings",
     "TimeWindows",
     "Topology",
+    "TopologyError",
     "UnlimitedWindows",
+    "UpgradeError",
     "Windowed",
+    "check_upgrade",
+    "fingerprint",
+    "partition_plan",
+    "source_topics",
+    "subtopologies",
     "vectorised",
 ]

@@ -36,6 +36,9 @@ OWN_KEYS: Mapping[str, OwnKey] = {
         "`partition`: time advances by partition and record, as in Kafka Streams; `auto`: native windows use Spark's "
         "watermark, which moves between batches.",
     ),
+    "upgrade.drop.stores": OwnKey(
+        "BOOLEAN", "false", None, "Start although stores with state are in the plan no more."
+    ),
     "http.listener": OwnKey("STRING", None, None, "host:port at which status and stores are served."),
     "spark.master": OwnKey("STRING", "local[*]", None, "Spark's master, or `sc://host:port` for Spark Connect."),
 }
