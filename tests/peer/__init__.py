@@ -7,6 +7,7 @@ The jars come from Maven by coordinates (`pom.xml`), into a cache outside the ch
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ __all__ = [
     "tool_command",
 ]
 
+_POM = Path(__file__).with_name("pom.xml")
 _TOOLS = "org.apache.kafka.tools."
 TOOLS = {
     "topics": _TOOLS + "TopicCommand",
@@ -73,22 +75,31 @@ def missing() -> str | None:
     """Return one line that says why the peer cannot run here, or None where it can."""
     if shutil.which("java") is None:
         return "Apache Kafka's peer is absent: no java on PATH"
-    if not (cache() / ".complete").exists():
+    if not _complete():
         return "Apache Kafka's peer is absent: `make peer` fetches its jars with Maven"
     return None
 
 
 def fetch() -> None:
     """Resolve the jars once; raises CalledProcessError when Maven fails, FileNotFoundError without Maven."""
-    if (cache() / ".complete").exists():
+    if _complete():
         return
     cache().mkdir(parents=True, exist_ok=True)
-    pom = Path(__file__).with_name("pom.xml")
     subprocess.run(
-        ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={cache() / 'lib'}"],
+        ["mvn", "-q", "-B", "-f", str(_POM), "dependency:copy-dependencies", f"-DoutputDirectory={cache() / 'lib'}"],
         check=True,
     )
-    (cache() / ".complete").touch()
+    (cache() / ".complete").write_text(_wanted())
+
+
+def _wanted() -> str:
+    return hashlib.sha256(_POM.read_bytes()).hexdigest()
+
+
+def _complete() -> bool:
+    """Return whether the jars are those of the pom as it is now."""
+    mark = cache() / ".complete"
+    return mark.exists() and mark.read_text() == _wanted()
 
 
 def java(*args: str) -> list[str]:
