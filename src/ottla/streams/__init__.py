@@ -8,11 +8,13 @@ from ottla.streams.functions import Function, vectorised
 from ottla.streams.partitions import PartitionPlan, TopologyError, partition_plan, source_topics, subtopologies
 from ottla.streams.serdes import Serde
 from ottla.streams.settings import ExceptionPolicy, StreamsSettings
+from ottla.streams.stages import Entry, Stage, Stages, Tail, UnsupportedPlan, cut, serdes_at
 from ottla.streams.topology import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
 from ottla.streams.upgrades import StageFacts, UpgradeError, check_upgrade, fingerprint
 from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windowed
 
 __all__ = [
+    "Entry",
     "ExceptionPolicy",
     "Function",
     "JoinWindows",
@@ -24,18 +26,24 @@ __all__ = [
     "SinkNode",
     "SlidingWindows",
     "SourceNode",
+    "Stage",
     "StageFacts",
+    "Stages",
     "StoreSpec",
     "StreamsSettings",
+    "Tail",
     "TimeWindows",
     "Topology",
     "TopologyError",
     "UnlimitedWindows",
+    "UnsupportedPlan",
     "UpgradeError",
     "Windowed",
     "check_upgrade",
+    "cut",
     "fingerprint",
     "partition_plan",
+    "serdes_at",
     "source_topics",
     "subtopologies",
     "vectorised",
