@@ -55,6 +55,7 @@ def expressions_of(operation: object) -> Iterator[Function]:
 
 
 def functions(operation: object) -> Iterator[Function]:
+    """Yield all functions of an operation."""
     for each in fields(operation):  # type: ignore[arg-type]
         value = getattr(operation, each.name)
         if isinstance(value, Function):
@@ -73,6 +74,7 @@ def needs_columns(node: Node) -> bool:
 
 
 def is_stateless(node: Node) -> bool:
+    """True for sources, sinks and steps that look at one record alone."""
     return not isinstance(node, ProcessorNode) or isinstance(node.operation, STATELESS)
 
 
@@ -84,11 +86,13 @@ def refers(operation: object) -> set[str]:
 
 
 def parents_of(topology: Topology, fused: Mapping[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
+    """Return the nodes whose records a node takes; a fused repartition source takes those of its writers."""
     node = topology.nodes[name]
     return fused.get(name, ()) if isinstance(node, SourceNode) else node.parents
 
 
 def key_serde(topology: Topology, fused: Mapping[str, tuple[str, ...]], name: str) -> Serde | None:
+    """Return the serde of keys behind a node, where the plan says it."""
     node = topology.nodes[name]
     if isinstance(node, SourceNode):
         return node.key
@@ -102,6 +106,7 @@ def key_serde(topology: Topology, fused: Mapping[str, tuple[str, ...]], name: st
 
 
 def value_serde(topology: Topology, fused: Mapping[str, tuple[str, ...]], name: str) -> Serde | None:
+    """Return the serde of values behind a node, where the plan says it."""
     node = topology.nodes[name]
     if isinstance(node, SourceNode):
         return node.value
@@ -117,6 +122,7 @@ def value_serde(topology: Topology, fused: Mapping[str, tuple[str, ...]], name: 
 
 
 def agreed(found: Iterable[Serde | None]) -> Serde | None:
+    """Return what all say, or None."""
     serdes = list(found)
     return serdes[0] if serdes and all(each == serdes[0] for each in serdes) else None
 
@@ -141,6 +147,7 @@ def is_table(node: Node) -> bool:
 
 
 def may_be_in_tail(node: Node) -> bool:
+    """True where Spark can do a node behind state."""
     return why_no_tail(node) is None
 
 
@@ -159,6 +166,7 @@ def why_no_tail(node: Node) -> str | None:
 
 
 def why_kind(aggregator: ops.Aggregator) -> str | None:
+    """Return why Spark cannot compute a kind of aggregate, or None."""
     if aggregator.kind not in NATIVE_KINDS:
         return f"{aggregator.kind} has no operator in Spark with Kafka's order"
     if aggregator.argument is not None and not aggregator.argument.is_native:
@@ -167,6 +175,7 @@ def why_kind(aggregator: ops.Aggregator) -> str | None:
 
 
 def why_window(operation: ops.StreamAggregate | ops.WindowAggregate, by_partition: bool) -> str | None:
+    """Return why Spark cannot compute an aggregate's windows, or None."""
     if isinstance(operation, ops.StreamAggregate):
         return None
     if by_partition:
@@ -226,6 +235,7 @@ def fused(topology: Topology) -> dict[str, tuple[str, ...]]:
 
 
 def stateless_above(topology: Topology, fused: Mapping[str, tuple[str, ...]], name: str) -> bool:
+    """True where a node and all above it look at one record alone and read no internal topic that is needed."""
     node = topology.nodes[name]
     if isinstance(node, SourceNode) and name not in fused:
         return not any(topic in topology.repartition_topics for topic in node.topics)
