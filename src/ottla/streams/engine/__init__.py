@@ -3,6 +3,25 @@
 Records in, records out, state in a `StateBackend`; no clock, no topic, no Spark. `Executor` is the whole of it.
 """
 
-from ottla.streams.engine.interface import Change, Output, Record, StateBackend, StoreChange
+from ottla.streams.engine.executor import Executor, ProcessingError
+from ottla.streams.engine.interface import (
+    Change,
+    EngineSettings,
+    Output,
+    Progress,
+    Record,
+    StateBackend,
+    StoreChange,
+)
 
-__all__ = ["Change", "Output", "Record", "StateBackend", "StoreChange"]
+__all__ = [
+    "Change",
+    "EngineSettings",
+    "Executor",
+    "Output",
+    "ProcessingError",
+    "Progress",
+    "Record",
+    "StateBackend",
+    "StoreChange",
+]

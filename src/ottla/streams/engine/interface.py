@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-__all__ = ["Change", "Output", "Record", "StateBackend", "StoreChange"]
+if TYPE_CHECKING:
+    from ottla.streams.functions import Function
+
+__all__ = ["Change", "EngineSettings", "Headers", "Output", "Progress", "Record", "StateBackend", "StoreChange"]
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -24,14 +28,15 @@ class Record(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What table processors forward."""
+    """What table processors forward. `latest` is False for a versioned table's record that came after a newer one."""
 
     old: Any
     new: Any
+    latest: bool = True
 
 
 class Output(NamedTuple):
-    """A record that leaves: `target` is the sink's node name."""
+    """A record that leaves: `target` is the sink's node name, `topic` the topic's full name."""
 
     target: str
     topic: str
@@ -49,6 +54,7 @@ class StoreChange(NamedTuple):
     key: bytes
     value: bytes | None
     timestamp: int
+    headers: Headers = ()
 
 
 class StateBackend(Protocol):
@@ -65,6 +71,28 @@ class StateBackend(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """How an executor works; the defaults are Kafka Streams' own where it has them."""
+
+    cache: bool = True
+    """Forward a key's updates of a table once per batch (the record cache); False forwards every update."""
+    block_entries: int = 512
+    """How many keys a block of state may hold before it is split into two blobs."""
+    resident_entries: int = 1_000_000
+    """How many entries of state stay decoded in memory between batches, per store."""
+    skip_undecodable: bool = False
+    """deserialization.exception.handler: log and continue; False fails the batch."""
+    skip_failing: bool = False
+    """processing.exception.handler: log and continue; False fails the batch."""
+    dead_letter_topic: str | None = None
+    """Where a skipped record goes too, as it came, with Kafka's `__streams.errors.*` headers (KIP-1034)."""
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
+    """Partitions of sink topics, for partitioners of the user's; by full topic name."""
+    expressions: Callable[[Function], Callable[..., Any]] | None = None
+    """Makes a per-record call of a column expression; None refuses such steps."""
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """What an executor counted in a batch."""
 
@@ -72,3 +100,5 @@ class Progress:
     dropped_late: int = 0
     dropped_null_key: int = 0
     skipped_poison: int = 0
+    stream_time: int = -1
+    """The task's stream time in milliseconds, -1 before the first record."""

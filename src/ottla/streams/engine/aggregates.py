@@ -1,0 +1,103 @@
+"""KStreamAggregate and KStreamReduce: the hot loops of unwindowed aggregation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.streams import operations
+from ottla.streams.engine.accumulators import Accumulator, accumulator
+from ottla.streams.engine.forwarding import Writer, table_writer
+from ottla.streams.engine.interface import Headers
+from ottla.streams.engine.stores import KeyValueStore
+from ottla.streams.engine.task import Node, Process, builds
+from ottla.streams.engine.values import is_fixed
+
+__all__: list[str] = []
+
+
+@builds(operations.StreamAggregate)
+def _stream_aggregate(node: Node) -> Process:
+    """Records without key or value are dropped and counted."""
+    store: KeyValueStore = node.store(node.operation.store)
+    write = table_writer(node, store)
+    how = accumulator(node.operation.aggregator, node)
+    if not (node.caches and store.caches):
+        return _each(node, store, how, write)
+    if node.operation.aggregator.kind == "count":
+        return _coalesced_count(node, store)
+    return _coalesced(node, store, how)
+
+
+def _coalesced_count(node: Node, store: KeyValueStore) -> Process:
+    """Counting, updates forwarded at the end of the batch."""
+    task, live, entry_of, turn, serialize = node.task, store.live, store.entry, store.turn, store.serialize_key
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None or value is None:
+            task.dropped_null_key += 1
+            return
+        raw: bytes = serialize(key)  # type: ignore[assignment]
+        entry = live.get(raw)
+        if entry is None:
+            entry = entry_of(raw, key)
+        number = entry[0]
+        if number is None:
+            entry[0] = 1
+            entry[1] = timestamp
+        else:
+            entry[0] = number + 1
+            if timestamp > entry[1]:
+                entry[1] = timestamp
+        entry[3] = turn()
+        entry[5] = headers
+
+    return process
+
+
+def _coalesced(node: Node, store: KeyValueStore, how: Accumulator) -> Process:
+    """Any aggregate, updates forwarded at the end of the batch."""
+    task, live, entry_of, turn, serialize = node.task, store.live, store.entry, store.turn, store.serialize_key
+    initial, add = how.initial, how.add
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None or value is None:
+            task.dropped_null_key += 1
+            return
+        raw: bytes = serialize(key)  # type: ignore[assignment]
+        entry = live.get(raw)
+        if entry is None:
+            entry = entry_of(raw, key)
+        aggregate = entry[0]
+        if aggregate is None:
+            aggregate = initial()
+            entry[1] = timestamp
+        elif timestamp > entry[1]:
+            entry[1] = timestamp
+        entry[0] = add(key, value, aggregate)
+        entry[3] = turn()
+        entry[5] = headers
+
+    return process
+
+
+def _each(node: Node, store: KeyValueStore, how: Accumulator, write: Writer) -> Process:
+    """Any aggregate, every update forwarded."""
+    task, sends_old, initial, add = node.task, node.sends_old, how.initial, how.add
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None or value is None:
+            task.dropped_null_key += 1
+            return
+        found = store.get(key)
+        if found is None:
+            aggregate = initial()
+        else:
+            aggregate, before = found
+            timestamp = max(timestamp, before)
+        old = aggregate
+        if sends_old and not is_fixed(aggregate):
+            old = store.deserialize(store.serialize(aggregate))
+        new = add(key, value, aggregate)
+        write(key, new, old, timestamp, headers)
+
+    return process

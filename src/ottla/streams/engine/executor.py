@@ -1,0 +1,259 @@
+"""The executor: any processors of a topology, for one partition, batch by batch.
+
+    executor = Executor(topology, nodes, backend, task=0, settings=EngineSettings(), application_id="orders")
+    executor.process("KSTREAM-SOURCE-0000000000", records)
+    outputs, changes, progress = executor.finish_batch()
+
+Nothing is written to the backend before `finish_batch`. After an error the executor must be thrown away: its memory holds
+half a batch. An executor may be kept from batch to batch as long as nobody else wrote to its backend.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from heapq import merge
+from typing import Any
+
+import ottla.streams.engine.aggregates
+import ottla.streams.engine.stateless
+import ottla.streams.engine.tables  # noqa: F401  (their builders register themselves)
+from ottla.streams.engine.edges import sink, source_decoder
+from ottla.streams.engine.interface import EngineSettings, Output, Progress, Record, StateBackend, StoreChange
+from ottla.streams.engine.old_values import nodes_that_send_old_values
+from ottla.streams.engine.stores import AnyStore, KeyValueStore
+from ottla.streams.engine.task import BUILDERS, Node, Process, Task
+from ottla.streams.topology import ProcessorNode, SinkNode, SourceNode, Topology
+
+__all__ = ["Executor", "ProcessingError"]
+
+_TASK_BLOB = "task"
+
+
+class ProcessingError(Exception):
+    """A record could not be processed; the cause is the error of the step."""
+
+
+class Executor:
+    """Some of a topology's nodes for one partition; see the module's description."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        nodes: Collection[str],
+        backend: StateBackend,
+        *,
+        task: int,
+        settings: EngineSettings | None = None,
+        application_id: str = "ottla",
+        wall_clock_ms: int = 0,
+    ) -> None:
+        """Raises KeyError for a name that the topology does not have, TypeError for an operation nobody can run here."""
+        self._settings = settings or EngineSettings()
+        self._backend = backend
+        self._task = Task(
+            topology,
+            number=task,
+            application_id=application_id,
+            settings=self._settings,
+            wall_clock_ms=wall_clock_ms,
+        )
+        self._task.make_store = self._make_store
+        self._load_memory()
+        self._processes: dict[str, Process] = {}
+        self._entries: dict[str, Callable[[Iterable[Record]], None]] = {}
+        self._processed = 0
+        self._poison = 0
+        self._build(topology, frozenset(nodes))
+
+    def _load_memory(self) -> None:
+        blob = self._backend.get(_TASK_BLOB)
+        if blob is not None:
+            self._task.stream_time, self._task.memory = marshal.loads(blob)
+
+    def _make_store(self, name: str) -> AnyStore:
+        spec = self._task.topology.stores[name]
+        return KeyValueStore(spec, self._backend, self._settings)
+
+    def _build(self, topology: Topology, names: frozenset[str]) -> None:
+        """Make the processors, children first."""
+        missing = names - topology.nodes.keys()
+        if missing:
+            raise KeyError(f"the topology has no nodes {sorted(missing)}")
+        sends_old = nodes_that_send_old_values(topology)
+        order = [name for name in topology.nodes if name in names]
+        children = _children(topology, names)
+        for index in range(len(order) - 1, -1, -1):
+            name = order[index]
+            found = topology.nodes[name]
+            below = {child: self._processes[child] for child in children[name]}
+            node = Node(self._task, name, getattr(found, "operation", None), index, below)
+            node.sends_old = name in sends_old
+            self._processes[name] = self._process_of(found, node)
+        self._task.flushes.sort(key=lambda each: each[0])
+        self._task.finishes.sort(key=lambda each: each[0])
+        self._task.clocks.sort(key=lambda each: each[0])
+
+    def _process_of(self, found: Any, node: Node) -> Process:
+        if isinstance(found, SinkNode):
+            return sink(found, self._task)
+        if isinstance(found, ProcessorNode):
+            builder = BUILDERS.get(type(found.operation))
+            if builder is None:
+                raise TypeError(f"{found.name}: nobody runs {type(found.operation).__name__} in Python")
+            return builder(node)
+        return node.forward
+
+    # -- records in
+
+    def process(self, source: str, records: Iterable[Record]) -> None:
+        """Process records that enter at a node, in their order; raises ProcessingError."""
+        entry = self._entries.get(source)
+        if entry is None:
+            entry = self._entries[source] = self._entry(source)
+        entry(records)
+
+    def process_merged(self, entries: Mapping[str, Sequence[Record]]) -> None:
+        """Process several nodes' records in Kafka's order.
+
+        Each topic partition keeps its own order; between them the one whose next record has the smaller timestamp goes
+        first (PartitionGroup), the earlier in `entries` where they are equal.
+        """
+        if len(entries) == 1:
+            for name, records in entries.items():
+                self.process(name, records)
+            return
+        calls = {name: self._entries.get(name) or self._entries.setdefault(name, self._entry(name)) for name in entries}
+        for _, name, record in merge(*_queues(entries), key=lambda each: each[0]):
+            calls[name]((record,))
+
+    def _entry(self, source: str) -> Callable[[Iterable[Record]], None]:
+        """Return the loop that takes records in at a node."""
+        if source not in self._processes:
+            raise KeyError(f"{source!r} is none of this executor's nodes: {sorted(self._processes)}")
+        found = self._task.topology.nodes[source]
+        decode = source_decoder(found, self._task) if isinstance(found, SourceNode) else None
+        return self._loop(self._processes[source], decode, source)
+
+    def _loop(self, process: Process, decode: Any, source: str) -> Callable[[Iterable[Record]], None]:
+        task, after = self._task, self._task.after_record
+
+        def run(records: Iterable[Record]) -> None:
+            number = 0
+            for record in records:
+                number += 1
+                key, value, timestamp, headers, _, _, _ = record
+                if decode is not None:
+                    try:
+                        key, value = decode[0](key), decode[1](value)
+                    except Exception as error:
+                        self._undecodable(record, source, error)
+                        continue
+                if timestamp > task.stream_time:
+                    task.stream_time = timestamp
+                task.record = record
+                try:
+                    process(key, value, timestamp, headers)
+                except Exception as error:
+                    self._failed(record, source, error)
+                for call in after:
+                    call()
+            self._processed += number
+
+        return run
+
+    def _undecodable(self, record: Record, source: str, error: Exception) -> None:
+        if not self._settings.skip_undecodable:
+            raise ProcessingError(f"{source}: cannot decode {_where(record)}: {error}") from error
+        self._skip(record, error)
+
+    def _failed(self, record: Record, source: str, error: Exception) -> None:
+        if not self._settings.skip_failing or isinstance(error, ProcessingError):
+            raise ProcessingError(f"{source}: cannot process {_where(record)}: {error!r}") from error
+        self._skip(record, error)
+
+    def _skip(self, record: Record, error: Exception) -> None:
+        """Count a skipped record and send it to the dead-letter topic, where there is one (KIP-1034)."""
+        self._poison += 1
+        topic = self._settings.dead_letter_topic
+        if topic is None:
+            return
+        said = {
+            "exception": type(error).__name__,
+            "message": str(error),
+            "topic": record.topic,
+            "partition": str(record.partition),
+            "offset": str(record.offset),
+        }
+        headers = tuple((f"__streams.errors.{name}", text.encode()) for name, text in said.items())
+        key, value = (part if isinstance(part, bytes | None) else repr(part).encode() for part in record[:2])
+        self._task.outputs.append(Output("", topic, key, value, record.timestamp, (*record.headers, *headers)))
+
+    # -- time and the end of a batch
+
+    def advance_wall_clock(self, now_ms: int) -> None:
+        """Tell the wall clock's time: punctuators and time limits that are due act now."""
+        self._task.wall_clock_ms = now_ms
+        for _, call in self._task.clocks:
+            call(now_ms)
+
+    def finish_batch(self) -> tuple[list[Output], list[StoreChange], Progress]:
+        """Forward what was coalesced, write state to the backend, and return all that leaves."""
+        task = self._task
+        for _, call in task.flushes:
+            call()
+        for _, call in task.finishes:
+            call()
+        changes: list[StoreChange] = []
+        for store in task.stores.values():
+            store.finish(changes)
+        self._backend.put(_TASK_BLOB, marshal.dumps((task.stream_time, task.memory), 2))
+        outputs, task.outputs[:] = list(task.outputs), []
+        progress = Progress(
+            self._processed, task.dropped_late, task.dropped_null_key, self._poison, stream_time=task.stream_time
+        )
+        self._processed = self._poison = task.dropped_late = task.dropped_null_key = 0
+        return outputs, changes, progress
+
+    # -- state
+
+    def store(self, name: str) -> AnyStore:
+        """Return a store, to read it: what it holds now, the batch's updates included."""
+        found = self._task.stores.get(name)
+        if found is None:
+            found = self._task.stores[name] = self._make_store(name)
+        return found
+
+    def restore(self, changes: Iterable[StoreChange]) -> None:
+        """Take in records of changelog topics, in their order; written by the next `finish_batch`."""
+        for change in changes:
+            self.store(change.store).restore(change)
+
+
+def _children(topology: Topology, names: frozenset[str]) -> dict[str, list[str]]:
+    """Return each node's children among `names`, in the order in which they were added."""
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for node in topology.nodes.values():
+        if not isinstance(node, SourceNode) and node.name in names:
+            for parent in node.parents:
+                if parent in found:
+                    found[parent].append(node.name)
+    return found
+
+
+def _where(record: Record) -> str:
+    return f"the record at {record.topic}-{record.partition}, offset {record.offset}"
+
+
+def _queues(entries: Mapping[str, Sequence[Record]]) -> list[list[tuple[int, str, Record]]]:
+    """Return each topic partition's records by the timestamp at which its queue lets them go.
+
+    A queue's head decides, so a record behind a later one goes as soon as that one has gone: its time is the largest so far.
+    """
+    queues: dict[tuple[str, str, int], list[tuple[int, str, Record]]] = {}
+    for name, records in entries.items():
+        for record in records:
+            queue = queues.setdefault((name, record.topic, record.partition), [])
+            time = max(record.timestamp, queue[-1][0]) if queue else record.timestamp
+            queue.append((time, name, record))
+    return list(queues.values())

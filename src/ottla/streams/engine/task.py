@@ -1,0 +1,164 @@
+"""One partition's work: what its processors share, and the protocol by which they are made.
+
+**How a processor comes about.** An operation's builder is registered with `@builds(operations.X)`: it gets a `Node` and
+returns the processor, a callable `process(key, value, timestamp, headers)`. Nodes are built children first, so that
+`node.forward` is the child's own `process` when there is one child: no dispatch lies between processors. Table processors
+get and forward `Change(old, new, latest)` as value; stream processors plain values.
+
+A builder may use:
+
+- `node.operation`, `node.name`; `node.call(function)`: a `Function` as a callable of (key, value);
+- `node.forward(key, value, timestamp, headers)` to all children, `node.forward_to(child)` to get one's `process`;
+- `node.store(name)`: the store (`ottla.streams.engine.stores`), made when first asked for;
+- `node.getter(processor)`: the table lookup of another processor, `get(key) -> (value, timestamp) | None`; table
+  processors offer theirs with `node.provide_getter(get)`;
+- `node.sends_old`: whether somebody downstream needs `Change.old` (Kafka's `enableSendingOldValues`); `node.caches`;
+- `node.memory`: a dictionary of integers by text that lives from batch to batch (own stream times and the like);
+- `node.on_flush(call)`: called at the end of a batch, in the topology's order, to forward what was coalesced;
+  `node.on_finish(call)`: after that, before state is written; `node.on_wall_clock(call)`: with the time in milliseconds;
+- `node.task`: `stream_time` (the task's, over all sources), `record` (that came in last), and the counters
+  `dropped_late`, `dropped_null_key` to add to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.streams.engine.functions import callable_of
+from ottla.streams.engine.interface import EngineSettings, Headers, Output, Record
+
+if TYPE_CHECKING:
+    from ottla.streams.engine.stores import AnyStore
+    from ottla.streams.functions import Function
+    from ottla.streams.topology import Topology
+
+__all__ = ["BUILDERS", "Getter", "Node", "Process", "Task", "builds"]
+
+Process = Callable[[Any, Any, int, Headers], None]
+Getter = Callable[[Any], "tuple[Any, int] | None"]
+Builder = Callable[["Node"], Process]
+
+BUILDERS: dict[type, Builder] = {}
+
+
+def builds(operation: type) -> Callable[[Builder], Builder]:
+    """Register the builder of an operation's processors."""
+
+    def register(builder: Builder) -> Builder:
+        BUILDERS[operation] = builder
+        return builder
+
+    return register
+
+
+def _nothing(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    """What a node without children forwards to."""
+
+
+def _to_all(processes: Sequence[Process]) -> Process:
+    """Return a process that calls each in turn."""
+    if not processes:
+        return _nothing
+    if len(processes) == 1:
+        return processes[0]
+    if len(processes) == 2:
+        first, second = processes
+
+        def to_both(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            first(key, value, timestamp, headers)
+            second(key, value, timestamp, headers)
+
+        return to_both
+
+    def to_each(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        for process in processes:
+            process(key, value, timestamp, headers)
+
+    return to_each
+
+
+class Task:
+    """What the processors of one partition share during a batch and between batches."""
+
+    def __init__(
+        self, topology: Topology, *, number: int, application_id: str, settings: EngineSettings, wall_clock_ms: int = 0
+    ) -> None:
+        self.topology = topology
+        self.number = number
+        self.application_id = application_id
+        self.settings = settings
+        self.stream_time = -1
+        self.wall_clock_ms = wall_clock_ms
+        self.record = Record(None, None, -1)
+        """The record that came in last: its topic, partition and offset are the context of what is done now."""
+        self.dropped_late = 0
+        self.dropped_null_key = 0
+        self.outputs: list[Output] = []
+        self.memory: dict[str, dict[str, int]] = {}
+        self.getters: dict[str, Getter] = {}
+        self.stores: dict[str, AnyStore] = {}
+        self.make_store: Callable[[str], AnyStore]
+        self.flushes: list[tuple[int, Callable[[], None]]] = []
+        self.finishes: list[tuple[int, Callable[[], None]]] = []
+        self.clocks: list[tuple[int, Callable[[int], None]]] = []
+        self.after_record: list[Callable[[], None]] = []
+        """Called after each record, when stream time may have moved: punctuators on stream time."""
+
+
+class Node:
+    """What one processor is made of; see the module's description."""
+
+    def __init__(self, task: Task, name: str, operation: Any, order: int, children: Mapping[str, Process]) -> None:
+        self.task = task
+        self.name = name
+        self.operation = operation
+        self.children = children
+        self.forward: Process = _to_all(tuple(children.values()))
+        self.sends_old = False
+        self.parents = tuple(getattr(task.topology.nodes[name], "parents", ()))
+        self.caches = task.settings.cache
+        self.memory = task.memory.setdefault(name, {})
+        self._order = order
+
+    def forward_to(self, child: str) -> Process:
+        """Return one child's process; raises KeyError for a name that is no child's."""
+        if child not in self.children:
+            raise KeyError(f"{self.name} has no child {child!r}; its children are {sorted(self.children)}")
+        return self.children[child]
+
+    def call(self, function: Function) -> Callable[[Any, Any], Any]:
+        """Return a step's function as a callable of (key, value)."""
+        return callable_of(function, self.name, self.task.settings)
+
+    def store(self, name: str) -> Any:
+        """Return a store of this partition."""
+        found = self.task.stores.get(name)
+        if found is None:
+            found = self.task.stores[name] = self.task.make_store(name)
+        return found
+
+    def provide_getter(self, getter: Getter) -> None:
+        """Offer this processor's table for lookups."""
+        self.task.getters[self.name] = getter
+
+    def getter(self, processor: str) -> Getter:
+        """Return the lookup of a table, by its processor's name; that may be built later than the one that asks."""
+        getters = self.task.getters
+
+        def get(key: Any) -> tuple[Any, int] | None:
+            return getters[processor](key)
+
+        return get
+
+    def on_flush(self, call: Callable[[], None]) -> None:
+        """Have `call` called at the end of each batch, to forward what was held back."""
+        self.task.flushes.append((self._order, call))
+
+    def on_finish(self, call: Callable[[], None]) -> None:
+        """Have `call` called after all was forwarded, before state is written."""
+        self.task.finishes.append((self._order, call))
+
+    def on_wall_clock(self, call: Callable[[int], None]) -> None:
+        """Have `call` called with the wall clock's time in milliseconds when it advances."""
+        self.task.clocks.append((self._order, call))
