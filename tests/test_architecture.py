@@ -39,6 +39,8 @@ MATRIX: dict[str, set[str]] = {
 """Room -> the rooms that it may import. `cli` may import any face, but only inside functions."""
 
 PURE = {"base", "wire", "raft", "metadata", "replica", "groups", "transactions", "security", "config", "streams"}
+PURE_PARTS = {"connect/data"}
+"""Packages that are pure in a room that is not; they import `base` and `config` only."""
 DISK = {"log"}
 WORLD = {"asyncio", "socket", "threading", "time", "random", "os", "subprocess", "selectors", "multiprocessing"}
 DOORS = {("log", "os_disk.py")}
@@ -143,6 +145,19 @@ def test_pure_rooms_do_not_touch_the_world(room: str) -> None:
         if module.split(".")[0] in WORLD
     ]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("part", sorted(PURE_PARTS))
+def test_pure_parts_do_not_touch_the_world(part: str) -> None:
+    room = part.split("/")[0]
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line}: {module}"
+        for path in sorted((SOURCE / part).rglob("*.py"))
+        for module, _, line in imports(path)
+        if module.split(".")[0] in WORLD
+        or (module.startswith("ottla.") and module.split(".")[1] not in {"base", "config", room})
+    ]
+    assert (SOURCE / part).is_dir() and not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -1,0 +1,151 @@
+"""How Java names and writes values: class names in messages, numbers and collections in text.
+
+Python has one int and one float. A width that no schema tells is carried by `Int8`, `Int16`, `Int32` and `Float32`;
+a plain int without a schema is INT64 and a plain float FLOAT64.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+__all__ = ["Float32", "Int8", "Int16", "Int32", "class_of", "double_text", "float_text", "java_class", "java_text"]
+
+
+class Int8(int):
+    """An int of 8 bits where no schema says so."""
+
+    __slots__ = ()
+
+
+class Int16(int):
+    """An int of 16 bits where no schema says so."""
+
+    __slots__ = ()
+
+
+class Int32(int):
+    """An int of 32 bits where no schema says so."""
+
+    __slots__ = ()
+
+
+_FLOAT = struct.Struct(">f")
+
+
+class Float32(float):
+    """A float of 32 bits: rounded to one when made."""
+
+    __slots__ = ()
+
+    def __new__(cls, value: float) -> Float32:
+        """Round to the nearest 32-bit value; what is too large becomes infinite, as in Java."""
+        return super().__new__(cls, _rounded(value))
+
+    def __str__(self) -> str:
+        return float_text(self)
+
+    __repr__ = __str__
+
+
+def _rounded(value: float) -> float:
+    try:
+        return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def double_text(value: float) -> str:
+    """Return a double as Java's Double.toString: an exponent below 0.001 and from 10,000,000 only."""
+    if not isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[format(value)]
+    text = float.__repr__(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return text
+    return _scientific(text)
+
+
+def float_text(value: float) -> str:
+    """Return a 32-bit float as Java's Float.toString: the fewest digits that name it."""
+    if not isfinite(value):
+        return double_text(value)
+    exact = _rounded(value)
+    if exact == 0:
+        return "-0.0" if str(float(exact)).startswith("-") else "0.0"
+    text = next(text for text in (f"{exact:.{digits}e}" for digits in range(9)) if _rounded(float(text)) == exact)
+    if 1e-3 <= abs(exact) < 1e7:
+        plain = format(Decimal(text), "f")
+        return plain if "." in plain else plain + ".0"
+    return _scientific(text)
+
+
+def _scientific(text: str) -> str:
+    sign, digits, exponent = Decimal(text).as_tuple()
+    assert isinstance(exponent, int)
+    written = "".join(map(str, digits))
+    rest = written[1:].rstrip("0") or "0"
+    return f"{'-' if sign else ''}{written[0]}.{rest}E{exponent + len(written) - 1}"
+
+
+_CLASSES: tuple[tuple[type, str], ...] = (
+    (bool, "java.lang.Boolean"),
+    (Int8, "java.lang.Byte"),
+    (Int16, "java.lang.Short"),
+    (Int32, "java.lang.Integer"),
+    (int, "java.lang.Long"),
+    (Float32, "java.lang.Float"),
+    (float, "java.lang.Double"),
+    (str, "java.lang.String"),
+    (bytes, "[B"),
+    (bytearray, "[B"),
+    (memoryview, "java.nio.HeapByteBuffer"),
+    (list, "java.util.ArrayList"),
+    (tuple, "java.util.ArrayList"),
+    (dict, "java.util.HashMap"),
+    (Decimal, "java.math.BigDecimal"),
+    (datetime, "java.util.Date"),
+    (date, "java.util.Date"),
+    (time, "java.util.Date"),
+)
+
+
+def class_of(value: Any) -> str:
+    """Return the name of the Java class that holds such a value, or Python's own name for what Java has not."""
+    if value is None:
+        return "null"
+    for kind, name in _CLASSES:
+        if isinstance(value, kind):
+            return name
+    own = getattr(type(value), "java_name", None)
+    return own if isinstance(own, str) else f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def java_class(value: Any) -> str:
+    """Return what Java's messages say of a value's class: `class java.lang.String`."""
+    return f"class {class_of(value)}"
+
+
+def java_text(value: Any) -> str:
+    """Return a value as Java's `toString` writes it; bytes are written as their length, for Java writes an address."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case Float32():
+            return float_text(value)
+        case float():
+            return double_text(value)
+        case str():
+            return value
+        case bytes() | bytearray() | memoryview():
+            return f"[{len(value)} bytes]"
+        case Mapping():
+            return "{" + ", ".join(f"{java_text(key)}={java_text(each)}" for key, each in value.items()) + "}"
+        case Sequence():
+            return "[" + ", ".join(java_text(each) for each in value) + "]"
+    return str(value)

@@ -1,0 +1,145 @@
+"""Logical types: decimals, dates, times of day and timestamps, and the plain values that carry them.
+
+Kafka has one class for the last three; here each is Python's own, in UTC, to the millisecond. Years before 1 and after
+9999, which `datetime` has not, are refused with a DataError.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from ottla.connect.data.builder import SchemaBuilder
+from ottla.connect.data.java_text import java_class
+from ottla.connect.data.schema import Schema
+from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP
+from ottla.connect.errors import DataError
+
+__all__ = [
+    "DATE_SCHEMA",
+    "MS_PER_DAY",
+    "TIMESTAMP_SCHEMA",
+    "TIME_SCHEMA",
+    "bytes_of_decimal",
+    "date_of_days",
+    "days_of",
+    "decimal_of",
+    "decimal_of_bytes",
+    "decimal_schema",
+    "epoch_ms",
+    "ms_of_day",
+    "ms_of_timestamp",
+    "time_of_ms",
+    "timestamp_of_ms",
+]
+
+MS_PER_DAY = 86_400_000
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+DATE_SCHEMA = SchemaBuilder.int32().name(DATE).version(1).build()
+TIME_SCHEMA = SchemaBuilder.int32().name(TIME).version(1).build()
+TIMESTAMP_SCHEMA = SchemaBuilder.int64().name(TIMESTAMP).version(1).build()
+
+
+def decimal_schema(scale: int, *, optional: bool = False) -> Schema:
+    """Return the schema of decimals with that many digits behind the point."""
+    builder = SchemaBuilder.bytes_().name(DECIMAL).parameter("scale", str(scale)).version(1)
+    return (builder.optional() if optional else builder).build()
+
+
+def decimal_of(unscaled: int, scale: int) -> Decimal:
+    """Return unscaled × 10^-scale exactly, with that scale, whatever the context's precision."""
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+
+
+def scale_of(value: Decimal) -> int:
+    """Return how many digits stand behind the point; raises DataError for NaN and infinities."""
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int):
+        raise DataError(f"{value} is no decimal that Connect knows")
+    return -exponent
+
+
+def _schema_scale(schema: Schema) -> int:
+    text = schema.parameter("scale")
+    if text is None:
+        raise DataError("Invalid Decimal schema: scale parameter not found.")
+    try:
+        return int(text)
+    except ValueError as error:
+        raise DataError("Invalid scale parameter found in Decimal schema: ") from error
+
+
+def bytes_of_decimal(schema: Schema, value: Decimal) -> bytes:
+    """Return the unscaled value, big-endian in two's complement; raises DataError where the scales differ."""
+    scale, expected = scale_of(value), _schema_scale(schema)
+    if scale != expected:
+        raise DataError(
+            "Decimal value has mismatching scale for given Decimal schema. "
+            f"Schema has scale {expected}, value has scale {scale}."
+        )
+    sign, digits, _ = value.as_tuple()
+    unscaled = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
+    size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+    return unscaled.to_bytes(size, "big", signed=True)
+
+
+def decimal_of_bytes(schema: Schema, data: bytes) -> Decimal:
+    """Return the decimal of an unscaled value; raises DataError for no bytes at all."""
+    if not data:
+        raise DataError("Zero length BigInteger")
+    return decimal_of(int.from_bytes(data, "big", signed=True), _schema_scale(schema))
+
+
+def days_of(value: date) -> int:
+    """Return a date's days since 1970-01-01."""
+    return value.toordinal() - _EPOCH_DAY
+
+
+def date_of_days(days: int) -> date:
+    """Return the date of days since 1970-01-01; raises DataError beyond the years 1 to 9999."""
+    try:
+        return date.fromordinal(days + _EPOCH_DAY)
+    except (ValueError, OverflowError) as error:
+        raise DataError(f"Date {days} days from 1970-01-01 is outside the years 1 to 9999") from error
+
+
+def ms_of_day(value: time) -> int:
+    """Return a time of day in milliseconds."""
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+
+
+def time_of_ms(ms: int) -> time:
+    """Return the time of day at a millisecond; raises DataError outside of a day."""
+    if not 0 <= ms <= MS_PER_DAY:
+        raise DataError("Time values must use number of milliseconds greater than 0 and less than 86400000")
+    seconds, rest = divmod(ms % MS_PER_DAY, 1000)
+    return time(seconds // 3600, seconds // 60 % 60, seconds % 60, rest * 1000)
+
+
+def ms_of_timestamp(value: datetime) -> int:
+    """Return a timestamp's milliseconds since 1970; one without a zone is taken as UTC."""
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(milliseconds=1)
+
+
+def timestamp_of_ms(ms: int) -> datetime:
+    """Return the timestamp at milliseconds since 1970, in UTC; raises DataError beyond the years 1 to 9999."""
+    try:
+        return _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError as error:
+        raise DataError(f"Timestamp {ms} ms from 1970-01-01 is outside the years 1 to 9999") from error
+
+
+def epoch_ms(value: Any) -> int:
+    """Return the milliseconds since 1970 of a timestamp, a date or a time of day."""
+    match value:
+        case datetime():
+            return ms_of_timestamp(value)
+        case date():
+            return days_of(value) * MS_PER_DAY
+        case time():
+            return ms_of_day(value)
+    raise DataError(f"Expected a timestamp, date or time but found {java_class(value)}")

@@ -1,0 +1,352 @@
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.math.BigDecimal;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.Date;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.connect.connector.ConnectRecord;
+import org.apache.kafka.connect.data.Field;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.data.SchemaBuilder;
+import org.apache.kafka.connect.data.Struct;
+import org.apache.kafka.connect.data.Values;
+import org.apache.kafka.connect.header.ConnectHeaders;
+import org.apache.kafka.connect.header.Header;
+import org.apache.kafka.connect.runtime.AbstractHerder;
+import org.apache.kafka.connect.runtime.rest.entities.ConfigInfos;
+import org.apache.kafka.connect.sink.SinkRecord;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.storage.Converter;
+import org.apache.kafka.connect.storage.HeaderConverter;
+import org.apache.kafka.connect.transforms.Transformation;
+import org.apache.kafka.connect.transforms.predicates.Predicate;
+
+/** Runs Apache Kafka Connect's own classes on what Ottla runs its own on: one JSON object in a line, one answer in a line. */
+public class ConnectOracle {
+    static final ObjectMapper JSON = new ObjectMapper();
+
+    public static void main(String[] args) throws Exception {
+        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        System.setOut(System.err);
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            JsonNode answer;
+            try {
+                answer = answer(JSON.readTree(line));
+            } catch (Throwable e) {
+                ObjectNode error = JSON.createObjectNode();
+                error.put("error", e.getClass().getName());
+                error.put("message", e.getMessage());
+                answer = error;
+            }
+            out.println(JSON.writeValueAsString(answer));
+        }
+    }
+
+    static JsonNode answer(JsonNode asked) throws Exception {
+        switch (asked.get("op").asText()) {
+            case "parse": return pair(Values.parseString(asked.get("text").asText()));
+            case "text": {
+                Schema schema = schema(asked.get("schema"));
+                return JSON.getNodeFactory().textNode(Values.convertToString(schema, value(asked.get("value"))));
+            }
+            case "from": {
+                Converter converter = converter(asked);
+                byte[] data = converter.fromConnectData("t", schema(asked.get("schema")), value(asked.get("value")));
+                return bytes(data);
+            }
+            case "to": return pair(converter(asked).toConnectData("t", data(asked.get("data"))));
+            case "header_from": {
+                HeaderConverter converter = (HeaderConverter) make(asked);
+                converter.configure(config(asked));
+                return bytes(converter.fromConnectHeader("t", "h", schema(asked.get("schema")), value(asked.get("value"))));
+            }
+            case "header_to": {
+                HeaderConverter converter = (HeaderConverter) make(asked);
+                converter.configure(config(asked));
+                return pair(converter.toConnectHeader("t", "h", data(asked.get("data"))));
+            }
+            case "transform": return transform(asked);
+            case "predicate": return predicate(asked);
+            case "validate": return validate(asked);
+            case "offsets_write": return offsetsWrite(asked);
+            case "offsets_read": return offsetsRead(asked);
+            default: throw new IllegalStateException(asked.get("op").asText());
+        }
+    }
+
+    static Object make(JsonNode asked) throws Exception {
+        return Class.forName(asked.get("class").asText()).getDeclaredConstructor().newInstance();
+    }
+
+    static Map<String, String> config(JsonNode asked) {
+        return JSON.convertValue(asked.get("config"), new TypeReference<LinkedHashMap<String, String>>() { });
+    }
+
+    static Converter converter(JsonNode asked) throws Exception {
+        Converter converter = (Converter) make(asked);
+        converter.configure(config(asked), asked.path("key").asBoolean());
+        return converter;
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    static JsonNode transform(JsonNode asked) throws Exception {
+        Transformation transformation = (Transformation) make(asked);
+        transformation.configure(config(asked));
+        return record(transformation.apply(record(asked.get("record"))));
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    static JsonNode predicate(JsonNode asked) throws Exception {
+        Predicate predicate = (Predicate) make(asked);
+        predicate.configure(config(asked));
+        return JSON.getNodeFactory().booleanNode(predicate.test(record(asked.get("record"))));
+    }
+
+    static JsonNode validate(JsonNode asked) throws Exception {
+        Object plugin = make(asked);
+        ConfigDef def = (ConfigDef) plugin.getClass().getMethod("config").invoke(plugin);
+        ConfigInfos infos = AbstractHerder.generateResult(
+            plugin.getClass().getName(), def.configKeys(), def.validate(config(asked)), def.groups());
+        return JSON.valueToTree(infos);
+    }
+
+    static JsonNode offsetsWrite(JsonNode asked) throws Exception {
+        File file = new File(asked.get("file").asText());
+        HashMap<byte[], byte[]> raw = new HashMap<>();
+        for (JsonNode entry : asked.get("entries"))
+            raw.put(data(entry.get(0)), data(entry.get(1)));
+        try (java.io.ObjectOutputStream os = new java.io.ObjectOutputStream(new java.io.FileOutputStream(file))) {
+            os.writeObject(raw);
+        }
+        return JSON.getNodeFactory().booleanNode(true);
+    }
+
+    static JsonNode offsetsRead(JsonNode asked) throws Exception {
+        org.apache.kafka.connect.storage.FileOffsetBackingStore store =
+            new org.apache.kafka.connect.storage.FileOffsetBackingStore(null);
+        Map<String, String> props = new HashMap<>();
+        props.put("bootstrap.servers", "localhost:9092");
+        props.put("key.converter", "org.apache.kafka.connect.json.JsonConverter");
+        props.put("value.converter", "org.apache.kafka.connect.json.JsonConverter");
+        props.put("offset.storage.file.filename", asked.get("file").asText());
+        store.configure(new org.apache.kafka.connect.runtime.standalone.StandaloneConfig(props));
+        store.start();
+        List<ByteBuffer> keys = new ArrayList<>();
+        for (JsonNode key : asked.get("keys"))
+            keys.add(key.isNull() ? null : ByteBuffer.wrap(data(key)));
+        Map<ByteBuffer, ByteBuffer> found = store.get(keys).get(5, TimeUnit.SECONDS);
+        ArrayNode answer = JSON.createArrayNode();
+        for (ByteBuffer key : keys)
+            answer.add(found.get(key) == null ? null : bytes(found.get(key).array()));
+        store.stop();
+        return answer;
+    }
+
+    static ConnectRecord<?> record(JsonNode r) {
+        ConnectHeaders headers = new ConnectHeaders();
+        for (JsonNode header : r.path("headers"))
+            headers.add(header.get("key").asText(), value(header.get("value")), schema(header.get("schema")));
+        String topic = r.path("topic").isNull() ? null : r.path("topic").asText();
+        Integer partition = r.path("partition").isNumber() ? r.get("partition").asInt() : null;
+        Long timestamp = r.path("timestamp").isNumber() ? r.get("timestamp").asLong() : null;
+        Schema keySchema = schema(r.get("key_schema"));
+        Schema valueSchema = schema(r.get("value_schema"));
+        if (r.path("offset").isNumber())
+            return new SinkRecord(topic, partition == null ? 0 : partition, keySchema, value(r.get("key")), valueSchema,
+                value(r.get("value")), r.get("offset").asLong(), timestamp, TimestampType.CREATE_TIME, headers);
+        return new SourceRecord(Map.of(), Map.of(), topic, partition, keySchema, value(r.get("key")), valueSchema,
+            value(r.get("value")), timestamp, headers);
+    }
+
+    static JsonNode record(ConnectRecord<?> r) {
+        if (r == null)
+            return null;
+        ObjectNode node = JSON.createObjectNode();
+        node.put("topic", r.topic());
+        node.put("partition", r.kafkaPartition());
+        node.put("timestamp", r.timestamp());
+        if (r instanceof SinkRecord)
+            node.put("offset", ((SinkRecord) r).kafkaOffset());
+        node.set("key_schema", schema(r.keySchema()));
+        node.set("key", value(r.key()));
+        node.set("value_schema", schema(r.valueSchema()));
+        node.set("value", value(r.value()));
+        ArrayNode headers = node.putArray("headers");
+        for (Header header : r.headers()) {
+            ObjectNode one = headers.addObject();
+            one.put("key", header.key());
+            one.set("schema", schema(header.schema()));
+            one.set("value", value(header.value()));
+        }
+        return node;
+    }
+
+    static JsonNode pair(SchemaAndValue found) {
+        ObjectNode node = JSON.createObjectNode();
+        node.set("schema", found == null ? null : schema(found.schema()));
+        node.set("value", found == null ? null : value(found.value()));
+        return node;
+    }
+
+    static JsonNode bytes(byte[] data) {
+        return data == null ? JSON.nullNode() : JSON.getNodeFactory().textNode(Base64.getEncoder().encodeToString(data));
+    }
+
+    static byte[] data(JsonNode node) {
+        return node == null || node.isNull() ? null : Base64.getDecoder().decode(node.asText());
+    }
+
+    static Schema schema(JsonNode s) {
+        if (s == null || s.isNull())
+            return null;
+        Schema.Type type = Schema.Type.valueOf(s.get("type").asText());
+        SchemaBuilder builder;
+        if (type == Schema.Type.ARRAY)
+            builder = SchemaBuilder.array(schema(s.get("value")));
+        else if (type == Schema.Type.MAP)
+            builder = SchemaBuilder.map(schema(s.get("key")), schema(s.get("value")));
+        else
+            builder = SchemaBuilder.type(type);
+        for (JsonNode field : s.path("fields"))
+            builder.field(field.get("name").asText(), schema(field.get("schema")));
+        if (s.path("optional").asBoolean())
+            builder.optional();
+        if (s.hasNonNull("name"))
+            builder.name(s.get("name").asText());
+        if (s.hasNonNull("version"))
+            builder.version(s.get("version").asInt());
+        if (s.hasNonNull("doc"))
+            builder.doc(s.get("doc").asText());
+        if (s.hasNonNull("parameters"))
+            for (Map.Entry<String, JsonNode> each : s.get("parameters").properties())
+                builder.parameter(each.getKey(), each.getValue().asText());
+        if (s.hasNonNull("default"))
+            builder.defaultValue(value(s.get("default")));
+        return builder.build();
+    }
+
+    static JsonNode schema(Schema s) {
+        if (s == null)
+            return null;
+        ObjectNode node = JSON.createObjectNode();
+        node.put("type", s.type().name());
+        if (s.isOptional())
+            node.put("optional", true);
+        if (s.name() != null)
+            node.put("name", s.name());
+        if (s.version() != null)
+            node.put("version", s.version());
+        if (s.doc() != null)
+            node.put("doc", s.doc());
+        if (s.parameters() != null)
+            node.set("parameters", JSON.valueToTree(new TreeMap<>(s.parameters())));
+        if (s.defaultValue() != null)
+            node.set("default", value(s.defaultValue()));
+        if (s.type() == Schema.Type.MAP)
+            node.set("key", schema(s.keySchema()));
+        if (s.type() == Schema.Type.MAP || s.type() == Schema.Type.ARRAY)
+            node.set("value", schema(s.valueSchema()));
+        if (s.type() == Schema.Type.STRUCT) {
+            ArrayNode fields = node.putArray("fields");
+            for (Field field : s.fields()) {
+                ObjectNode one = fields.addObject();
+                one.put("name", field.name());
+                one.set("schema", schema(field.schema()));
+            }
+        }
+        return node;
+    }
+
+    static Object value(JsonNode node) {
+        if (node == null || node.isNull())
+            return null;
+        JsonNode v = node.get("v");
+        switch (node.get("t").asText()) {
+            case "int8": return (byte) v.asInt();
+            case "int16": return (short) v.asInt();
+            case "int32": return v.asInt();
+            case "int64": return v.asLong();
+            case "float32": return Float.parseFloat(v.asText());
+            case "float64": return Double.parseDouble(v.asText());
+            case "boolean": return v.asBoolean();
+            case "string": return v.asText();
+            case "bytes": return Base64.getDecoder().decode(v.asText());
+            case "decimal": return new BigDecimal(v.asText());
+            case "date": return new Date(v.asLong());
+            case "list": {
+                List<Object> list = new ArrayList<>();
+                for (JsonNode each : v)
+                    list.add(value(each));
+                return list;
+            }
+            case "map": {
+                Map<Object, Object> map = new LinkedHashMap<>();
+                for (JsonNode each : v)
+                    map.put(value(each.get(0)), value(each.get(1)));
+                return map;
+            }
+            case "struct": {
+                Schema schema = schema(node.get("schema"));
+                Struct struct = new Struct(schema);
+                for (int i = 0; i < schema.fields().size(); i++)
+                    if (!v.get(i).isNull())
+                        struct.put(schema.fields().get(i), value(v.get(i)));
+                return struct;
+            }
+            default: throw new IllegalStateException(node.toString());
+        }
+    }
+
+    static JsonNode value(Object value) {
+        if (value == null)
+            return JSON.nullNode();
+        ObjectNode node = JSON.createObjectNode();
+        if (value instanceof Byte) node.put("t", "int8").put("v", (Byte) value);
+        else if (value instanceof Short) node.put("t", "int16").put("v", (Short) value);
+        else if (value instanceof Integer) node.put("t", "int32").put("v", (Integer) value);
+        else if (value instanceof Long) node.put("t", "int64").put("v", (Long) value);
+        else if (value instanceof Float) node.put("t", "float32").put("v", value.toString());
+        else if (value instanceof Double) node.put("t", "float64").put("v", value.toString());
+        else if (value instanceof Boolean) node.put("t", "boolean").put("v", (Boolean) value);
+        else if (value instanceof String) node.put("t", "string").put("v", (String) value);
+        else if (value instanceof byte[]) node.put("t", "bytes").put("v", Base64.getEncoder().encodeToString((byte[]) value));
+        else if (value instanceof BigDecimal) node.put("t", "decimal").put("v", value.toString());
+        else if (value instanceof Date) node.put("t", "date").put("v", ((Date) value).getTime());
+        else if (value instanceof List) {
+            ArrayNode list = node.put("t", "list").putArray("v");
+            for (Object each : (List<?>) value)
+                list.add(value(each));
+        } else if (value instanceof Map) {
+            ArrayNode map = node.put("t", "map").putArray("v");
+            for (Map.Entry<?, ?> each : ((Map<?, ?>) value).entrySet())
+                map.addArray().add(value(each.getKey())).add(value(each.getValue()));
+        } else if (value instanceof Struct) {
+            Struct struct = (Struct) value;
+            node.put("t", "struct").set("schema", schema(struct.schema()));
+            ArrayNode fields = node.putArray("v");
+            for (Field field : struct.schema().fields())
+                fields.add(value(struct.getWithoutDefault(field.name())));
+        } else node.put("t", value.getClass().getName());
+        return node;
+    }
+}
