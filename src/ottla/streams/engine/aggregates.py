@@ -10,7 +10,7 @@ from ottla.streams.engine.forwarding import Writer, table_writer
 from ottla.streams.engine.interface import Headers
 from ottla.streams.engine.stores import KeyValueStore
 from ottla.streams.engine.task import Node, Process, builds
-from ottla.streams.engine.values import is_fixed
+from ottla.streams.engine.values import Raw, is_fixed
 
 __all__: list[str] = []
 
@@ -57,7 +57,7 @@ def _coalesced_count(node: Node, store: KeyValueStore) -> Process:
 def _coalesced(node: Node, store: KeyValueStore, how: Accumulator) -> Process:
     """Any aggregate, updates forwarded at the end of the batch."""
     task, live, entry_of, turn, serialize = node.task, store.live, store.entry, store.turn, store.serialize_key
-    initial, add = how.initial, how.add
+    initial, add, deserialize = how.initial, how.add, store.deserialize
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if key is None or value is None:
@@ -68,6 +68,8 @@ def _coalesced(node: Node, store: KeyValueStore, how: Accumulator) -> Process:
         if entry is None:
             entry = entry_of(raw, key)
         aggregate = entry[0]
+        if aggregate.__class__ is Raw:
+            aggregate = deserialize(bytes(aggregate))
         if aggregate is None:
             aggregate = initial()
             entry[1] = timestamp

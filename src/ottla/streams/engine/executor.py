@@ -17,12 +17,14 @@ from typing import Any
 
 import ottla.streams.engine.aggregates
 import ottla.streams.engine.stateless
-import ottla.streams.engine.tables  # noqa: F401  (their builders register themselves)
+import ottla.streams.engine.tables
+import ottla.streams.engine.windowed  # noqa: F401  (their builders register themselves)
 from ottla.streams.engine.edges import sink, source_decoder
 from ottla.streams.engine.interface import EngineSettings, Output, Progress, Record, StateBackend, StoreChange
 from ottla.streams.engine.old_values import nodes_that_send_old_values
 from ottla.streams.engine.stores import AnyStore, KeyValueStore
 from ottla.streams.engine.task import BUILDERS, Node, Process, Task
+from ottla.streams.engine.window_stores import SessionStore, WindowStore
 from ottla.streams.topology import ProcessorNode, SinkNode, SourceNode, Topology
 
 __all__ = ["Executor", "ProcessingError"]
@@ -73,6 +75,11 @@ class Executor:
 
     def _make_store(self, name: str) -> AnyStore:
         spec = self._task.topology.stores[name]
+        memory = self._task.memory.setdefault(f"store {name}", {})
+        if spec.kind in ("window", "timestamped_window"):
+            return WindowStore(spec, self._backend, self._settings, memory)
+        if spec.kind == "session":
+            return SessionStore(spec, self._backend, self._settings, memory)
         return KeyValueStore(spec, self._backend, self._settings)
 
     def _build(self, topology: Topology, names: frozenset[str]) -> None:

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.streams.engine.interface import Change, Headers
+from ottla.streams.engine.rows import Rows
 from ottla.streams.engine.stores import KeyValueStore
 from ottla.streams.engine.task import Node
 
-__all__ = ["Writer", "table_writer"]
+__all__ = ["Writer", "flush_once", "table_writer"]
 
 Writer = Callable[[Any, Any, Any, int, Headers], None]
 
@@ -26,7 +27,7 @@ def table_writer(node: Node, store: KeyValueStore) -> Writer:
     node.provide_getter(store.get)
     put, forward, sends_old = store.put, node.forward, node.sends_old
     if node.caches and store.caches:
-        node.on_flush(lambda: _flush(node, store))
+        flush_once(node, store)
 
         def write(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
             put(key, new, timestamp, headers)
@@ -40,11 +41,23 @@ def table_writer(node: Node, store: KeyValueStore) -> Writer:
     return write_through
 
 
-def _flush(node: Node, store: KeyValueStore) -> None:
-    """Forward a batch's updates; CachingKeyValueStore.putAndMaybeForward."""
+def flush_once(node: Node, table: KeyValueStore | Rows, key_of: Callable[[list[Any]], Any] | None = None) -> None:
+    """Have a store's updates forwarded by this processor at the end of each batch (putAndMaybeForward).
+
+    Where several processors write a store (cogroup), one forwards: they have the same child. `key_of` makes the key that is
+    forwarded of an entry; without it that is the entry's own.
+    """
+    if table.flushed:
+        return
+    table.flushed = True
     forward, sends_old = node.forward, node.sends_old
-    for entry in store.updated():
-        if entry[0] is None and entry[2] is None:
-            continue
-        old = store.before(entry) if sends_old else None
-        forward(entry[4], Change(old, store.value_of(entry)), entry[1], entry[5])
+
+    def flush() -> None:
+        for entry in table.updated():
+            if entry[0] is None and entry[2] is None:
+                continue
+            old = table.before(entry) if sends_old else None
+            key = entry[4] if key_of is None else key_of(entry)
+            forward(key, Change(old, table.value_of(entry)), entry[1], entry[5])
+
+    node.on_flush(flush)

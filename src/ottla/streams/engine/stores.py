@@ -18,6 +18,7 @@ from typing import Any
 from ottla.streams.engine.blocks import Blocks
 from ottla.streams.engine.interface import EngineSettings, Headers, StateBackend, StoreChange
 from ottla.streams.engine.values import Raw, is_fixed
+from ottla.streams.engine.window_stores import SessionStore, WindowStore
 from ottla.streams.topology import StoreSpec
 
 __all__ = ["AnyStore", "Entry", "KeyValueStore"]
@@ -34,6 +35,8 @@ class KeyValueStore:
         self.caches = spec.caching
         self.live: dict[bytes, Entry] = {}
         """What this batch touched, by the key's bytes; cleared in place at its end."""
+        self.flushed = False
+        """Whether a processor forwards the updates of a batch."""
         self.turn: Callable[[], int] = count(1).__next__
         self.serialize_key = spec.key.serialize
         self.deserialize_key = spec.key.deserialize
@@ -135,4 +138,4 @@ class KeyValueStore:
             entries[change.key] = (change.value, change.timestamp)
 
 
-AnyStore = KeyValueStore
+AnyStore = KeyValueStore | WindowStore | SessionStore

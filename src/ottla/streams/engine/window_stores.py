@@ -1,0 +1,227 @@
+"""Window and session stores, with Kafka's changelog keys (WindowKeySchema, SessionKeySchema) and expiry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from struct import Struct
+from typing import Any
+
+from ottla.streams.engine.interface import EngineSettings, Headers, StateBackend, StoreChange
+from ottla.streams.engine.rows import Entry, Rows
+from ottla.streams.engine.time_index import TimeIndex
+from ottla.streams.topology import StoreSpec
+from ottla.streams.windows import Windowed
+
+__all__ = ["MAX_TIME", "SessionStore", "WindowStore"]
+
+MAX_TIME = (1 << 63) - 1
+"""Java's Long.MAX_VALUE: the end of windows that never end."""
+_WINDOW = Struct(">qi")
+_SESSION = Struct(">qq")
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+class _Observed:
+    """The latest time put into a store, from batch to batch: rows expire by it."""
+
+    def __init__(self, memory: dict[str, int], retention_ms: int) -> None:
+        self._memory = memory
+        self._retention_ms = retention_ms
+        self.time = memory.get("time", -1)
+
+    def note(self, time: int) -> None:
+        if time > self.time:
+            self.time = self._memory["time"] = time
+
+    @property
+    def earliest(self) -> int:
+        """The earliest time that has not expired."""
+        return self.time - self._retention_ms + 1 if self._retention_ms >= 0 else -MAX_TIME
+
+
+def _first(place: tuple[int, ...]) -> int:
+    return place[0]
+
+
+def _same(place: int) -> int:
+    return place
+
+
+class WindowStore:
+    """Kafka's window and timestamped_window stores: a place is a window's start, and a number with retain_duplicates."""
+
+    def __init__(
+        self, spec: StoreSpec, backend: StateBackend, settings: EngineSettings, memory: dict[str, int]
+    ) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.caches = spec.caching
+        self.duplicates = spec.retain_duplicates
+        self.rows = Rows(spec, backend, settings, _first if spec.retain_duplicates else _same)
+        self.observed = _Observed(memory, spec.retention_ms)
+        self._memory = memory
+        self._next = count(memory.get("sequence", 0) + 1).__next__
+        self._backend = backend
+        self._limit = settings.block_entries
+        self._times: TimeIndex | None = None
+
+    @property
+    def times(self) -> TimeIndex:
+        """Windows that are still to be told when they close: key bytes by start; made by who uses it."""
+        if self._times is None:
+            self._times = TimeIndex(self._backend, self.name, self._limit)
+        return self._times
+
+    def key_bytes(self, key: Any) -> bytes:
+        """Return a key's bytes."""
+        return self.rows.serialize_key(key)  # type: ignore[return-value]
+
+    def end_of(self, start: int) -> int:
+        """Return a window's end by its start."""
+        return min(start + self.spec.window_size_ms, MAX_TIME) if self.spec.window_size_ms >= 0 else MAX_TIME
+
+    def windowed(self, entry: Entry) -> Windowed:
+        """Return what an entry is keyed by."""
+        place = entry[6]
+        start = place[0] if self.duplicates else place
+        return Windowed(entry[4], start, self.end_of(start))
+
+    def put(self, key: Any, value: Any, start: int, *, timestamp: int, headers: Headers = ()) -> None:
+        """Set (with retain_duplicates: add) what a key has at a time; None deletes, and is no duplicate."""
+        self.observed.note(start)
+        if start < self.observed.earliest:
+            return
+        place: Any = start
+        if self.duplicates:
+            if value is None:
+                return
+            number = self._memory["sequence"] = self._next() & _SEQUENCE_MASK
+            place = (start, number)
+        entry = self.rows.entry(self.key_bytes(key), place, key)
+        self.rows.set(entry, value, timestamp, headers)
+
+    def fetch(self, key: Any, start: int) -> tuple[Any, int] | None:
+        """Return the value and timestamp of a key's window; not for stores that retain duplicates."""
+        entry = self.rows.entry(self.key_bytes(key), start, key)
+        return None if entry[0] is None or start < self.observed.earliest else (self.rows.value_of(entry), entry[1])
+
+    def fetch_range(self, key: Any, low: int, high: int) -> list[tuple[int, Any, int]]:
+        """Return (start, value, timestamp) of a key's rows with `low` <= start <= `high`, in their order."""
+        low = max(low, self.observed.earliest)
+        bounds: tuple[Any, Any] = ((low, -1), (high, _SEQUENCE_MASK + 1)) if self.duplicates else (low, high)
+        found = self.rows.range(self.key_bytes(key), *bounds, key)
+        value_of, pick = self.rows.value_of, _first if self.duplicates else _same
+        return [(pick(entry[6]), value_of(entry), entry[1]) for entry in found]
+
+    def fetch_all(self, low: int = -MAX_TIME, high: int = MAX_TIME) -> Iterator[tuple[Windowed, Any, int]]:
+        """Return (windowed key, value, timestamp) of all rows in a range of starts, by key bytes and start."""
+        low = max(low, self.observed.earliest)
+        for _, entry in self.rows.all():
+            windowed = self.windowed(entry)
+            if low <= windowed.start_ms <= high:
+                yield windowed, self.rows.value_of(entry), entry[1]
+
+    def get(self, windowed: Windowed) -> tuple[Any, int] | None:
+        """Look a windowed table up."""
+        return self.fetch(windowed.key, windowed.start_ms)
+
+    def _changelog_key(self, raw: bytes, place: Any) -> bytes:
+        start, number = place if self.duplicates else (place, 0)
+        return raw + _WINDOW.pack(start, number)
+
+    def finish(self, changes: list[StoreChange]) -> None:
+        """Write the batch's updates; what has expired goes, unless it is still to be told."""
+        before = self.observed.earliest
+        if self._times is not None:
+            before = min(before, self._times.first())
+            self._times.finish()
+        self.rows.finish(changes, self._changelog_key, before)
+
+    def restore(self, change: StoreChange) -> None:
+        """Take in a record of the changelog topic."""
+        start, number = _WINDOW.unpack(change.key[-12:])
+        self.observed.note(start)
+        if self.duplicates:
+            self._memory["sequence"] = max(number, self._memory.get("sequence", 0))
+            self._next = count(self._memory["sequence"] + 1).__next__
+        self.rows.restore(change.key[:-12], (start, number) if self.duplicates else start, change)
+
+
+class SessionStore:
+    """Kafka's session store: a place is (end, start)."""
+
+    def __init__(
+        self, spec: StoreSpec, backend: StateBackend, settings: EngineSettings, memory: dict[str, int]
+    ) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.caches = spec.caching
+        self.rows = Rows(spec, backend, settings, _first)
+        self.observed = _Observed(memory, spec.retention_ms)
+        self._backend = backend
+        self._limit = settings.block_entries
+        self._times: TimeIndex | None = None
+
+    @property
+    def times(self) -> TimeIndex:
+        """Sessions that are still to be told when they close: (start, key bytes) by end; made by who uses it."""
+        if self._times is None:
+            self._times = TimeIndex(self._backend, self.name, self._limit)
+        return self._times
+
+    def key_bytes(self, key: Any) -> bytes:
+        """Return a key's bytes."""
+        return self.rows.serialize_key(key)  # type: ignore[return-value]
+
+    def windowed(self, entry: Entry) -> Windowed:
+        """Return what an entry is keyed by."""
+        end, start = entry[6]
+        return Windowed(entry[4], start, end)
+
+    def put(self, session: Windowed, value: Any, *, timestamp: int, headers: Headers = ()) -> None:
+        """Set a session's value; None deletes it."""
+        self.observed.note(session.end_ms)
+        if session.end_ms < self.observed.earliest:
+            return
+        place = (session.end_ms, session.start_ms)
+        self.rows.set(self.rows.entry(self.key_bytes(session.key), place, session.key), value, timestamp, headers)
+
+    def fetch(self, key: Any, start: int, end: int) -> Any:
+        """Return the value of the session with exactly these bounds, or None."""
+        entry = self.rows.entry(self.key_bytes(key), (end, start), key)
+        return None if entry[0] is None or end < self.observed.earliest else self.rows.value_of(entry)
+
+    def find(self, key: Any, earliest_end: int, latest_start: int) -> list[tuple[Windowed, Any]]:
+        """Return a key's sessions that end at or after the one and start at or before the other, by end and start."""
+        low = max(earliest_end, self.observed.earliest)
+        found = self.rows.range(self.key_bytes(key), (low, -MAX_TIME), (MAX_TIME, MAX_TIME), key)
+        return [(self.windowed(each), self.rows.value_of(each)) for each in found if each[6][1] <= latest_start]
+
+    def fetch_all(self) -> Iterator[tuple[Windowed, Any]]:
+        """Return every session, by key bytes, end and start."""
+        for _, entry in self.rows.all():
+            if entry[6][0] >= self.observed.earliest:
+                yield self.windowed(entry), self.rows.value_of(entry)
+
+    def get(self, session: Windowed) -> tuple[Any, int] | None:
+        """Look a windowed table up: the value, and the session's end as its timestamp."""
+        value = self.fetch(session.key, session.start_ms, session.end_ms)
+        return None if value is None else (value, session.end_ms)
+
+    def _changelog_key(self, raw: bytes, place: tuple[int, int]) -> bytes:
+        return raw + _SESSION.pack(*place)
+
+    def finish(self, changes: list[StoreChange]) -> None:
+        """Write the batch's updates; what has expired goes, unless it is still to be told."""
+        before = self.observed.earliest
+        if self._times is not None:
+            before = min(before, self._times.first())
+            self._times.finish()
+        self.rows.finish(changes, self._changelog_key, before)
+
+    def restore(self, change: StoreChange) -> None:
+        """Take in a record of the changelog topic."""
+        end, start = _SESSION.unpack(change.key[-16:])
+        self.observed.note(end)
+        self.rows.restore(change.key[:-16], (end, start), change)
