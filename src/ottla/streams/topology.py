@@ -75,7 +75,7 @@ class StoreSpec:
     logged: bool = True
     """Whether it has a changelog topic `<application.id>-<name>-changelog`."""
     changelog_config: Mapping[str, str] = field(default_factory=dict)
-    caching: bool = True
+    cached: bool = True
     """Whether updates of a key may be coalesced (Materialized.withCachingDisabled); no matter for joins' stores."""
     queryable: bool = True
     """False for stores that Kafka makes for itself (their name is generated)."""

@@ -32,7 +32,7 @@ class KeyValueStore:
     def __init__(self, spec: StoreSpec, backend: StateBackend, settings: EngineSettings) -> None:
         self.spec = spec
         self.name = spec.name
-        self.caches = spec.caching
+        self.caches = spec.cached
         self.live: dict[bytes, Entry] = {}
         """What this batch touched, by the key's bytes; cleared in place at its end."""
         self.flushed = False

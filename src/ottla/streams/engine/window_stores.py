@@ -56,7 +56,7 @@ class WindowStore:
     ) -> None:
         self.spec = spec
         self.name = spec.name
-        self.caches = spec.caching
+        self.caches = spec.cached
         self.duplicates = spec.retain_duplicates
         self.rows = Rows(spec, backend, settings, _first if spec.retain_duplicates else _same)
         self.observed = _Observed(memory, spec.retention_ms)
@@ -156,7 +156,7 @@ class SessionStore:
     ) -> None:
         self.spec = spec
         self.name = spec.name
-        self.caches = spec.caching
+        self.caches = spec.cached
         self.rows = Rows(spec, backend, settings, _first)
         self.observed = _Observed(memory, spec.retention_ms)
         self._backend = backend
