@@ -4,6 +4,17 @@ The room is pure: it makes plans (`StreamsBuilder`, `Topology`), says what they 
 holds the operations in Python (`engine`) for whatever Spark cannot say natively. The `spark` room runs them.
 """
 
+from ottla.streams.engine import (
+    Change,
+    EngineSettings,
+    Executor,
+    Output,
+    ProcessingError,
+    Progress,
+    Record,
+    StateBackend,
+    StoreChange,
+)
 from ottla.streams.functions import Function, vectorised
 from ottla.streams.partitions import PartitionPlan, TopologyError, partition_plan, source_topics, subtopologies
 from ottla.streams.serdes import Serde
@@ -14,12 +25,19 @@ from ottla.streams.upgrades import StageFacts, UpgradeError, check_upgrade, fing
 from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windowed
 
 __all__ = [
+    "Change",
+    "EngineSettings",
     "Entry",
     "ExceptionPolicy",
+    "Executor",
     "Function",
     "JoinWindows",
+    "Output",
     "PartitionPlan",
+    "ProcessingError",
     "ProcessorNode",
+    "Progress",
+    "Record",
     "RepartitionTopic",
     "Serde",
     "SessionWindows",
@@ -29,6 +47,8 @@ __all__ = [
     "Stage",
     "StageFacts",
     "Stages",
+    "StateBackend",
+    "StoreChange",
     "StoreSpec",
     "StreamsSettings",
     "Tail",
