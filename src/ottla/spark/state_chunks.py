@@ -4,16 +4,16 @@ Spark's stateful operator for Python takes its input apart row by row (measured:
 two cores), so it sees one row per task and Arrow batch instead, whose value is the batch in Arrow's stream format. What is
 folded costs a few microseconds a chunk; the rows inside go from column to Python objects in one step.
 
-The order of a task's records is decided here, as Kafka's PartitionGroup decides it: each topic partition keeps its own order,
-and between them the one whose next record has the smaller timestamp goes first. That is a stable sort by the largest timestamp
-so far within the partition: a record behind a later one leaves right after that one.
+The order of a task's records is decided here, as Kafka's PartitionGroup decides it: each topic partition keeps its own
+order, and between them the one whose next record has the smaller timestamp goes first. That is a stable sort by the largest
+timestamp so far within the partition: a record behind a later one leaves right after that one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark.state_groups import group_of
@@ -60,7 +60,7 @@ def _by_task(batch: pyarrow.RecordBatch) -> Iterator[tuple[int, bytes]]:
         tasks = tasks[order]
         batch = batch.take(pyarrow.array(order))
     starts = [0, *(numpy.flatnonzero(tasks[1:] != tasks[:-1]) + 1).tolist(), len(tasks)]
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in pairwise(starts):
         yield group_of(int(tasks[start])), _bytes_of(batch.slice(start, end - start))
 
 
@@ -90,7 +90,7 @@ def runs_of(chunks: Sequence[bytes]) -> Iterator[Run]:
         records = _records(part)
         edges = part.column("edge").to_numpy()
         ends = [0, *(numpy.flatnonzero(edges[1:] != edges[:-1]) + 1).tolist(), len(edges)]
-        for first, last in zip(ends, ends[1:], strict=False):
+        for first, last in pairwise(ends):
             yield int(edges[first]), records[first:last]
 
 
@@ -108,7 +108,7 @@ def _kafka_order(table: pyarrow.Table) -> numpy.ndarray[Any, Any] | None:
         return order
     ranked, times = queues[order], table.column("timestamp").to_numpy()[order].copy()
     starts = [0, *(numpy.flatnonzero(ranked[1:] != ranked[:-1]) + 1).tolist(), len(ranked)]
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in pairwise(starts):
         numpy.maximum.accumulate(times[start:end], out=times[start:end])
     # stable: among equal times the queues' own order, by edge, topic and partition
     return order[numpy.argsort(times, kind="stable")]
@@ -123,7 +123,8 @@ def _queues(table: pyarrow.Table) -> numpy.ndarray[Any, Any]:
     rank = {name: place for place, name in enumerate(sorted(names, key=lambda each: each or ""))}
     ranks = numpy.array([rank[name] for name in names], dtype=numpy.int64)[codes.indices.fill_null(0).to_numpy()]
     edges, partitions = (table.column(name).to_numpy().astype(numpy.int64) for name in ("edge", "partition"))
-    return (edges << 48) + (ranks << 32) + partitions
+    queues: numpy.ndarray[Any, Any] = (edges << 48) + (ranks << 32) + partitions
+    return queues
 
 
 def _records(table: pyarrow.Table) -> list[Record]:

@@ -1,8 +1,8 @@
 """Grouping keys by which Spark's shuffle puts task i into partition i mod n, whatever n is.
 
 Spark places a grouping key by Murmur3 of its value (seed 42), modulo the number of shuffle partitions. Small integers fall
-where they like: of four tasks, three may meet in one partition. The hash of a 32-bit integer can be turned round, so a task's
-key is the integer whose hash is the task's number; it stays the same when the number of partitions changes.
+where they like: of four tasks, three may meet in one partition. The hash of a 32-bit integer can be turned round, so a
+task's key is the integer whose hash is the task's number; it stays the same when the number of partitions changes.
 """
 
 from __future__ import annotations

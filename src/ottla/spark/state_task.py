@@ -6,8 +6,8 @@ finds the token that it wrote finds its own blobs: only then is an executor of a
 holds in memory, and nothing but the token is read. Which worker a task gets is Spark's choice, so this saves work where it
 can and is never relied on.
 
-A batch that is done again (a failed task, a killed query) begins from the same state with the same records in the same order,
-and so leaves the same results.
+A batch that is done again (a failed task, a killed query) begins from the same state with the same records in the same
+order, and so leaves the same results.
 """
 
 from __future__ import annotations
@@ -137,17 +137,17 @@ class TaskProcessor(StatefulProcessor):
         self._state = handle.getMapState("blobs", _NAME, _DATA)
         self._done: set[int] = set()
 
-    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         """Take in a blob that was rebuilt from changelogs."""
         self._state.updateValue((initialState.name,), (bytes(initialState.data),))
 
-    def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Row]:
         """Process what came for a task."""
         self._done.add(key[0])
         chunks = [row.chunk for row in rows if row.chunk is not None]
         yield from self._work(key[0], chunks, timerValues)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Let time pass for a task for which nothing came."""
         if key[0] not in self._done:
             yield from self._work(key[0], [], timerValues)
@@ -227,9 +227,9 @@ def check_keeper(data: bytes | None, plan: TaskPlan, task: int) -> bytes | None:
         raise StateMismatch(f"the state of {plan.stage} has format {written}, and this version reads {FORMAT}")
     if tasks != plan.tasks:
         raise StateMismatch(
-            f"the state of {plan.stage} was kept for {tasks} tasks (partitions of its input) and there are {plan.tasks} now: "
-            "keys would be looked for in the wrong task. Give the topics their old number of partitions, or drop the state "
-            "with `ottla streams reset`"
+            f"the state of {plan.stage} was kept for {tasks} tasks (partitions of its input) and there are {plan.tasks} "
+            "now: keys would be looked for in the wrong task. Give the topics their old number of partitions, or drop the "
+            "state with `ottla streams reset`"
         )
     found: bytes = token
     return found

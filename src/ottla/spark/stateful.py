@@ -65,14 +65,16 @@ def task_plan(stage: Stage, *, application_id: str, tasks: int, settings: Engine
 
 def uses_wall_clock(stage: Stage) -> bool:
     """True where a step may act on the wall clock without a record: batches are run for it even where nothing came."""
-    return any(isinstance(getattr(each, "operation", None), operations.Process) for each in stage.topology.nodes.values())
+    return any(
+        isinstance(getattr(each, "operation", None), operations.Process) for each in stage.topology.nodes.values()
+    )
 
 
 def stateful(rows: DataFrame, plan: TaskPlan, *, initial: DataFrame | None = None) -> DataFrame:
     """Return the OUT rows of a stage whose tasks get `rows`: ENTRY rows, or what `fold_entries` has made of them.
 
-    `initial` is state for the first batch of a new checkpoint (`state_rebuild.rebuild_state`). Each result of a batch must be
-    used by one action only. Batches fail with StateMismatch (its text) where the checkpoint holds another plan's state.
+    `initial` is state for the first batch of a new checkpoint (`state_rebuild.rebuild_state`). Each result of a batch must
+    be used by one action only. Batches fail with StateMismatch (its text) where the checkpoint holds another plan's state.
     """
     from pyspark import cloudpickle
     from pyspark.sql import functions as f
@@ -81,7 +83,11 @@ def stateful(rows: DataFrame, plan: TaskPlan, *, initial: DataFrame | None = Non
 
     if "chunk" not in rows.columns:
         rows = rows.mapInArrow(fold_entries, CHUNKS)
-    processor = TaskProcessor(uuid.uuid4().hex, cloudpickle.dumps(plan))
+    try:
+        pickled = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise TypeError(f"{plan.stage}: a function or serde cannot be sent to Spark's workers: {error}") from error
+    processor = TaskProcessor(uuid.uuid4().hex, pickled)
     results = rows.groupBy("group").transformWithState(
         statefulProcessor=processor,
         outputStructType=RESULTS,

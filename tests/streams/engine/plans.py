@@ -35,7 +35,7 @@ class Codec:
 
 
 STRING = Codec("string", str.encode, bytes.decode)
-LONG = Codec("long", struct.Struct(">q").pack, lambda data: struct.unpack(">q", data)[0])
+LONG = Codec("long", lambda value: struct.pack(">q", value), lambda data: struct.unpack(">q", data)[0])
 JSON = Codec("json", lambda value: json.dumps(value).encode(), json.loads)
 
 
