@@ -13,14 +13,22 @@ from ottla.spark.java import JAVA_VERSION_MIN, Java, find_java, java_missing
 
 if TYPE_CHECKING:
     from ottla.spark.datasource import OttlaDataSource
+    from ottla.spark.restarts import Failure
+    from ottla.spark.run import StreamsApplication
     from ottla.spark.sessions import register, session
+    from ottla.spark.states import State
+    from ottla.spark.supervisor import OnError
     from ottla.spark.wordcount import Progress, WordCount, follow, update_writer
 
 __all__ = [
     "JAVA_VERSION_MIN",
+    "Failure",
     "Java",
+    "OnError",
     "OttlaDataSource",
     "Progress",
+    "State",
+    "StreamsApplication",
     "WordCount",
     "find_java",
     "follow",
@@ -31,6 +39,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "StreamsApplication": "ottla.spark.run",
+    "State": "ottla.spark.states",
+    "OnError": "ottla.spark.supervisor",
+    "Failure": "ottla.spark.restarts",
     "OttlaDataSource": "ottla.spark.datasource",
     "Progress": "ottla.spark.wordcount",
     "WordCount": "ottla.spark.wordcount",
