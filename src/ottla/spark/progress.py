@@ -54,7 +54,11 @@ class BatchProgress:
     latest: Mapping[TopicPartition, Offset]
     """The partitions' ends as they were then."""
     late: int = 0
-    """Rows dropped since Spark's watermark had passed them."""
+    """Records dropped since their window had closed."""
+    dropped: int = 0
+    """Records dropped for their null key."""
+    skipped: int = 0
+    """Records that could not be read or processed."""
 
 
 def read_progress(reported: str | Mapping[str, Any]) -> BatchProgress:
@@ -66,8 +70,17 @@ def read_progress(reported: str | Mapping[str, Any]) -> BatchProgress:
         offsets.update(_offsets(source.get("endOffset")))
         latest.update(_offsets(source.get("latestOffset")))
     late = sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in facts.get("stateOperators") or ())
+    counted = [each for each in (facts.get("observedMetrics") or {}).values() if isinstance(each, Mapping)]
+    late += _sum(counted, "late")
     seconds = (facts.get("durationMs") or {}).get("triggerExecution", 0) / 1000
-    return BatchProgress(int(facts["batchId"]), int(facts["numInputRows"]), seconds, offsets, latest, late)
+    dropped, skipped = _sum(counted, "null_keys"), _sum(counted, "poison")
+    rows = int(facts["numInputRows"])
+    return BatchProgress(int(facts["batchId"]), rows, seconds, offsets, latest, late, dropped, skipped)
+
+
+def _sum(counted: Iterable[Mapping[str, Any]], name: str) -> int:
+    """Add up what tasks counted under a name (`Dataset.observe`); null where they saw nothing."""
+    return sum(int(each.get(name) or 0) for each in counted)
 
 
 def _offsets(text: Any) -> Offsets:
@@ -99,14 +112,14 @@ class QueryMetrics:
         """Take a report in; false where it is of a batch that was taken in before."""
         self.latest.update(progress.latest)
         self.offsets.update(progress.offsets)
-        if progress.batch <= self.last_batch and not progress.rows:
-            return False
         if progress.batch <= self.last_batch:
             return False
         self.last_batch = progress.batch
         self.batches += 1
         self.rows += progress.rows
         self.late += progress.late
+        self.dropped += progress.dropped
+        self.skipped += progress.skipped
         self.seconds += progress.seconds
         self.last_batch_s = progress.seconds
         self._recent.append((now_s, progress.rows))

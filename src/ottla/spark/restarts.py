@@ -11,9 +11,9 @@ FATAL = (
     "AnalysisException",
     "ConfigError",
     "DeserializationError",
-    "ProcessingError",
+    "ProcessingFailed",
     "SerializationError",
-    "StreamsError",
+    "StateMismatch",
     "TopologyError",
     "UnsupportedPlan",
     "UpgradeError",
@@ -21,7 +21,9 @@ FATAL = (
 )
 """Errors that come again with the same record or the same plan: by the class's name, as Spark reports it from a worker."""
 REASON_LETTERS_MAX = 500
-_RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Plan))(?::|$)\s*(.*)$", re.MULTILINE)
+_RAISED = re.compile(
+    r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Failed|Mismatch|Plan))(?::|$)\s*(.*)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,6 @@ MASTER_DEFAULT = "local[*]"
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     # Rows per Arrow batch from Spark to the sink: large enough that a batch's overhead is lost in it.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
@@ -29,6 +27,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 """What a session of ours sets unless told otherwise."""
+LOCAL_SETTINGS: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""What is added for a local master, whose driver nobody else has to reach."""
 
 
 def session(
@@ -49,10 +49,17 @@ def session(
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    is_local = master.startswith("local")
+    if is_local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
-    chosen = {**SETTINGS, "spark.sql.shuffle.partitions": str(_slots(master)), **(settings or {})}
+    chosen = {
+        **SETTINGS,
+        **(LOCAL_SETTINGS if is_local else {}),
+        "spark.sql.shuffle.partitions": str(_slots(master)),
+        **(settings or {}),
+    }
     # The wheel logs to the console before the level below can be set; log4j takes this one from the start.
     chosen.setdefault("spark.log.level", log_level)
     builder = SparkSession.builder.appName(name).master(master)

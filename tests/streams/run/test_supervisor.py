@@ -178,11 +178,13 @@ def test_metrics_count_each_batch_once() -> None:
 
 def test_progress_of_spark_is_read_with_our_sources_offsets() -> None:
     report = """{"batchId": 7, "numInputRows": 12, "durationMs": {"triggerExecution": 250},
+      "observedMetrics": {"ottla-state": {"late": 3, "null_keys": 1, "poison": null}},
       "stateOperators": [{"numRowsDroppedByWatermark": 2}],
       "sources": [{"endOffset": {"in": {"0": 40}}, "latestOffset": {"in": {"0": 42}}},
                   {"endOffset": "{\\"other\\": {\\"1\\": 3}}", "latestOffset": null}, {"endOffset": 5}]}"""
     found = read_progress(report)
-    assert (found.batch, found.rows, found.seconds, found.late) == (7, 12, 0.25, 2)
+    assert (found.batch, found.rows, found.seconds, found.late) == (7, 12, 0.25, 5)
+    assert (found.dropped, found.skipped) == (1, 0)
     assert found.offsets == {IN: 40, TopicPartition("other", 1): 3} and found.latest == {IN: 42}
 
 

@@ -1,0 +1,134 @@
+"""A stage becomes a streaming query of Spark's: session, plan, delivery, checkpoint and trigger put together."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.preparation import Prepared
+from ottla.spark.progress import BatchProgress, read_progress
+from ottla.streams import Stage, StreamsSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["SparkLauncher", "SparkQuery", "application_session"]
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 0.02
+LOCAL = "local"
+CONNECT = "sc://"
+
+
+def application_session(settings: StreamsSettings) -> SparkSession:
+    """Return the session for an application: `spark.master`, or Spark Connect for `sc://…`, with its `spark.…` settings.
+
+    Raises RuntimeError where there is no Java, unless the session is a remote one.
+    """
+    from ottla.spark.sessions import register, session
+
+    master = settings["spark.master"]
+    given = {**_state_settings(), **settings.spark}
+    if not master.startswith(CONNECT):
+        return session(settings.application_id, master=master, settings=given)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(master).appName(settings.application_id)
+    spark = builder.getOrCreate()
+    for key, value in given.items():
+        if key.startswith("spark.sql."):
+            spark.conf.set(key, value)
+    register(spark)
+    return spark
+
+
+def _state_settings() -> Mapping[str, str]:
+    from ottla.spark.stateful import STATE_SETTINGS
+
+    return STATE_SETTINGS
+
+
+class SparkLauncher:
+    """Starts stages as queries of one session; its own session it stops in the end."""
+
+    def __init__(self, prepared: Prepared, settings: StreamsSettings, spark: SparkSession | None) -> None:
+        self._prepared = prepared
+        self._settings = settings
+        self._own = spark is None
+        self._spark = spark if spark is not None else application_session(settings)
+
+    def start(self, stage: Stage) -> SparkQuery:
+        """Start a stage's query; it goes on from its checkpoint where it has one."""
+        from ottla.spark.delivery import Delivery, delivery_writer
+        from ottla.spark.lower import plan_query
+
+        settings = self._settings
+        query = plan_query(self._spark, stage, self._prepared, settings)
+        delivery = Delivery(
+            settings.application_id,
+            stage.name,
+            self._write_options(),
+            "exactly_once" if settings.exactly_once else "at_least_once",
+        )
+        writer = (
+            delivery_writer(query.rows, delivery, mode=query.mode)
+            .queryName(f"{settings.application_id}/{stage.name}")
+            .option("checkpointLocation", self._prepared.checkpoint.of_stage(stage.name))
+            .trigger(processingTime=f"{settings.commit_interval_ms} milliseconds")
+        )
+        return SparkQuery(writer.start())
+
+    def close(self) -> None:
+        """Stop the session, if it is this launcher's own."""
+        if self._own:
+            self._spark.stop()
+
+    def _write_options(self) -> dict[str, str]:
+        """Return the sink's options: where the brokers are, and what the producer's settings say."""
+        given = {**self._settings.clients.get("", {}), **self._settings.clients.get("producer", {})}
+        names = ("acks", "compression.type", "batch.size")
+        options = {f"kafka.{name}": given[name] for name in names if name in given}
+        return {"kafka.bootstrap.servers": self._settings.bootstrap_servers, **options}
+
+
+class SparkQuery:
+    """A streaming query that runs, as the supervisor sees it."""
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+        self._last = -1
+
+    def poll(self) -> Sequence[BatchProgress]:
+        """Return the batches that were finished since the last call."""
+        latest = self._query.lastProgress
+        if latest is None:
+            return []
+        newest = read_progress(_facts(latest))
+        if newest.batch <= self._last + 1:
+            found = [newest]
+        else:
+            found = [read_progress(_facts(each)) for each in self._query.recentProgress]
+        self._last = max(self._last, newest.batch)
+        return found
+
+    def failure(self) -> str | None:
+        """Return None while the query is active, and then what Spark says of its end."""
+        if self._query.isActive:
+            return None
+        error = self._query.exception()
+        return str(error) if error is not None else "the query was stopped from outside"
+
+    def stop(self, patience_s: float) -> None:
+        """Stop between two batches; in the middle of one where it takes longer than the patience lasts."""
+        until = time.monotonic() + patience_s
+        while self._query.isActive and self._query.status["isTriggerActive"] and time.monotonic() < until:
+            time.sleep(LOOK_SECONDS)
+        self._query.stop()
+
+
+def _facts(progress: Any) -> str | Mapping[str, Any]:
+    """Return a report as JSON text: classes and dictionaries, by version of PySpark."""
+    return progress.json if hasattr(progress, "json") else progress
