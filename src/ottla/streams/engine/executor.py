@@ -17,8 +17,10 @@ from typing import Any
 
 import ottla.streams.engine.aggregates
 import ottla.streams.engine.stateless
+import ottla.streams.engine.suppress
 import ottla.streams.engine.tables
 import ottla.streams.engine.windowed  # noqa: F401  (their builders register themselves)
+from ottla.streams.engine.buffers import SuppressBuffer
 from ottla.streams.engine.edges import sink, source_decoder
 from ottla.streams.engine.interface import EngineSettings, Output, Progress, Record, StateBackend, StoreChange
 from ottla.streams.engine.old_values import nodes_that_send_old_values
@@ -80,6 +82,8 @@ class Executor:
             return WindowStore(spec, self._backend, self._settings, memory)
         if spec.kind == "session":
             return SessionStore(spec, self._backend, self._settings, memory)
+        if spec.kind == "suppress_buffer":
+            return SuppressBuffer(spec, self._backend, self._settings, memory)
         return KeyValueStore(spec, self._backend, self._settings)
 
     def _build(self, topology: Topology, names: frozenset[str]) -> None:
@@ -95,7 +99,7 @@ class Executor:
             found = topology.nodes[name]
             below = {child: self._processes[child] for child in children[name]}
             node = Node(self._task, name, getattr(found, "operation", None), index, below)
-            node.sends_old = name in sends_old
+            node.sends_old = getattr(node.operation, "send_old", False) or name in sends_old
             self._processes[name] = self._process_of(found, node)
         self._task.flushes.sort(key=lambda each: each[0])
         self._task.finishes.sort(key=lambda each: each[0])

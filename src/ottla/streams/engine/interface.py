@@ -54,6 +54,7 @@ class StoreChange(NamedTuple):
     key: bytes
     value: bytes | None
     timestamp: int
+    """Milliseconds; -1 where the producer says when."""
     headers: Headers = ()
 
 

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any
 
 from ottla.streams.engine.blocks import Blocks
+from ottla.streams.engine.buffers import SuppressBuffer
 from ottla.streams.engine.interface import EngineSettings, Headers, StateBackend, StoreChange
 from ottla.streams.engine.values import Raw, is_fixed
 from ottla.streams.engine.window_stores import SessionStore, WindowStore
@@ -138,4 +139,4 @@ class KeyValueStore:
             entries[change.key] = (change.value, change.timestamp)
 
 
-AnyStore = KeyValueStore | WindowStore | SessionStore
+AnyStore = KeyValueStore | WindowStore | SessionStore | SuppressBuffer
