@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.base import TopicPartition
-from ottla.spark.batches import Rows, TopicRows, encode_rows, groups_by_topic
-from ottla.wire import hash_keys, iter_records, pack_batch
+from ottla.spark.batches import Rows, TopicRows, encode_rows, groups_by_topic, milliseconds
+from ottla.wire import hash_keys, iter_records, pack_batch, read_batch_header
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 blobs = st.none() | st.binary(max_size=40) | st.binary(min_size=100, max_size=200)
 headers = st.none() | st.lists(st.tuples(st.text(max_size=4), st.none() | st.binary(max_size=5)), max_size=3)
-rows = st.tuples(blobs, blobs, headers, st.none() | st.integers(0, 2))
+rows = st.tuples(blobs, blobs, headers, st.none() | st.integers(0, 2), st.integers(0, 1 << 45))
 
 
 def partition_of(key: bytes | None, asked: int | None, target: TopicRows) -> int:
@@ -29,17 +29,17 @@ def partition_of(key: bytes | None, asked: int | None, target: TopicRows) -> int
 
 @given(
     given_rows=st.lists(rows, min_size=1, max_size=30),
-    columns=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    columns=st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans()),
     batch_bytes=st.sampled_from([100, 500, 100_000]),
 )
 @settings(max_examples=60, deadline=None)
 def test_every_row_lands_once_in_its_partition_and_order(
-    given_rows: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int | None]],
-    columns: tuple[bool, bool, bool],
+    given_rows: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int | None, int]],
+    columns: tuple[bool, bool, bool, bool],
     batch_bytes: int,
 ) -> None:
-    keyed, headed, placed = columns
-    keys, values, header_lists, partitions = zip(*given_rows, strict=True)
+    keyed, headed, placed, timed = columns
+    keys, values, header_lists, partitions, times = zip(*given_rows, strict=True)
     lists = [None if each is None else [{"key": k, "value": v} for k, v in each] for each in header_lists]
     target = TopicRows("t", 3, 1)
     table = Rows(
@@ -47,16 +47,22 @@ def test_every_row_lands_once_in_its_partition_and_order(
         pa.array(keys, pa.binary()) if keyed else None,
         pa.array(lists, HEADERS) if headed else None,
         pa.array(partitions, pa.int32()) if placed else None,
+        pa.array(times, pa.int64()) if timed else None,
     )
     found: dict[int, list[object]] = {0: [], 1: [], 2: []}
     for encoded in encode_rows(table, target, batch_bytes=batch_bytes):
-        batch = pack_batch(encoded.records, count=encoded.count, timestamp_ms=9)
-        found[encoded.partition.partition] += [(r.key, r.value, r.headers) for r in iter_records(batch)]
+        base = encoded.timestamp_ms if encoded.timestamp_ms is not None else 9
+        batch = pack_batch(
+            encoded.records, count=encoded.count, timestamp_ms=base, max_timestamp_ms=encoded.max_timestamp_ms
+        )
+        records = list(iter_records(batch))
+        found[encoded.partition.partition] += [(r.key, r.value, r.headers, r.timestamp) for r in records]
+        assert read_batch_header(batch).max_timestamp == max(record.timestamp for record in records)
     expected: dict[int, list[object]] = {0: [], 1: [], 2: []}
-    for key, value, header_list, asked in given_rows:
+    for key, value, header_list, asked, time in given_rows:
         used_key = key if keyed else None
         place = partition_of(used_key, asked if placed else None, target)
-        expected[place].append((used_key, value, tuple(header_list or ()) if headed else ()))
+        expected[place].append((used_key, value, tuple(header_list or ()) if headed else (), time if timed else 9))
     assert found == expected
 
 
@@ -95,3 +101,11 @@ def test_rows_are_grouped_by_their_topic_column() -> None:
 def test_topic_partition_names_the_batch() -> None:
     [encoded] = encode_rows(Rows(pa.array([b"a"])), TopicRows("t", 3, 2), batch_bytes=1000)
     assert encoded.partition == TopicPartition("t", 2)
+
+
+def test_times_become_milliseconds_and_null_is_now() -> None:
+    micros = pa.array([1_700_000_000_123_999, None], pa.timestamp("us", "UTC"))
+    assert milliseconds(micros, 7).to_pylist() == [1_700_000_000_123, 7]
+    assert milliseconds(pa.array([5, None], pa.int64()), 7).to_pylist() == [5, 7]
+    with pytest.raises(ValueError, match="column timestamp says -1 ms"):
+        milliseconds(pa.array([-1], pa.int64()), 7)

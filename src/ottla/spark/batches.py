@@ -17,35 +17,41 @@ from ottla.wire import BytesColumn, frame_records, hash_keys, varint_column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EncodedBatch", "Rows", "TopicRows", "encode_rows"]
+__all__ = ["EncodedBatch", "Rows", "TopicRows", "binary", "encode_rows", "groups_by_topic", "milliseconds"]
 
-RECORD_OVERHEAD_MAX = 30
+RECORD_OVERHEAD_MAX = 36
 """At most so many bytes of a record are neither key, value nor headers."""
 NO_HEADERS = b"\x00"
+MICROS_PER_MILLI = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Columns as a topic takes them; key and headers are None where the query has no such column."""
+    """Columns as a topic takes them; those that the query does not have are None."""
 
     value: pa.Array
     key: pa.Array | None = None
     headers: pa.Array | None = None
     partition: pa.Array | None = None
+    timestamp: pa.Array | None = None
+    """Milliseconds, none of them null."""
 
     def take(self, indices: pa.Array) -> Rows:
         """Return some rows, in another order."""
-        columns = (self.value, self.key, self.headers, self.partition)
+        columns = (self.value, self.key, self.headers, self.partition, self.timestamp)
         return Rows(*(column if column is None else column.take(indices) for column in columns))
 
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """A batch's records, encoded, and how many they are."""
+    """A batch's records, encoded, and how many they are; times are None where the records have none of their own."""
 
     partition: TopicPartition
     records: memoryview
     count: int
+    timestamp_ms: int | None = None
+    """The first record's, from which the others' deltas count."""
+    max_timestamp_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,10 +78,16 @@ def encode_rows(rows: Rows, target: TopicRows, *, batch_bytes: int) -> Iterator[
     records = encoded.join(pieces)
     offsets = np.frombuffer(records.buffers()[1], np.int32, len(records) + 1, 4 * records.offset)
     data = memoryview(records.buffers()[2])
-    for first, last in pairwise(pieces):
+    times = encoded.timestamps
+    latest = np.maximum.reduceat(times, pieces[:-1]) if times is not None and len(times) else None
+    for index, (first, last) in enumerate(pairwise(pieces)):
         partition = target.keyless_partition if partitions is None else int(partitions[first])
         view = data[int(offsets[first]) : int(offsets[last])]
-        yield EncodedBatch(TopicPartition(target.topic, partition), view, int(last - first))
+        key = TopicPartition(target.topic, partition)
+        if times is None or latest is None:
+            yield EncodedBatch(key, view, int(last - first))
+        else:
+            yield EncodedBatch(key, view, int(last - first), int(times[first]), int(latest[index]))
 
 
 def _partitions(rows: Rows, target: TopicRows) -> NDArray[np.int32] | None:
@@ -145,18 +157,21 @@ class _Encoder:
         self._header_lengths = _lengths(self._headers) if self._headers is not None else None
         self.sizes = np.maximum(self._value_lengths, 0) + RECORD_OVERHEAD_MAX
         """An upper bound of each record's bytes."""
+        self.timestamps = rows.timestamp.to_numpy(zero_copy_only=False) if rows.timestamp is not None else None
         for lengths in (self._key_lengths, self._header_lengths):
             if lengths is not None:
                 self.sizes += np.maximum(lengths, 0)
 
     def join(self, pieces: NDArray[np.int64]) -> pa.Array:
-        """Return every record, encoded; offset deltas count from the batch's first."""
+        """Return every record, encoded; offset and timestamp deltas count from the batch's first."""
         deltas = np.arange(len(self._value)) - np.repeat(pieces[:-1], np.diff(pieces))
+        times = self.timestamps
         prefix, middle = frame_records(
             key_lengths=self._key_lengths,
             value_lengths=self._value_lengths,
             offset_deltas=deltas,
             header_lengths=self._header_lengths,
+            timestamp_deltas=None if times is None else times - np.repeat(times[pieces[:-1]], np.diff(pieces)),
         )
         tail = self._headers if self._headers is not None else pa.scalar(NO_HEADERS, pa.binary())
         parts = [_arrow(prefix), self._value, tail]
@@ -204,6 +219,21 @@ def _header_blobs(headers: pa.Array) -> pa.Array:
 def binary(column: pa.Array) -> pa.Array:
     """Return a string or binary column as binary; its bytes stay where they are."""
     return column if column.type == pa.binary() else column.cast(pa.binary())
+
+
+def milliseconds(column: pa.Array, now_ms: int) -> pa.Array:
+    """Return a column of timestamps, or of milliseconds, as milliseconds, with `now_ms` where it is null.
+
+    Raises ValueError for a time before 1970, which Kafka's producers refuse as well.
+    """
+    if pa.types.is_timestamp(column.type):
+        micros = column.cast(pa.timestamp("us", column.type.tz)).view(pa.int64())
+        found = pc.fill_null(micros, now_ms * MICROS_PER_MILLI).to_numpy(zero_copy_only=False) // MICROS_PER_MILLI
+    else:
+        found = pc.fill_null(column, now_ms).to_numpy(zero_copy_only=False)
+    if found.min(initial=0) < 0:
+        raise ValueError(f"column timestamp says {int(found.min())} ms; a record's time is not before 1970")
+    return pa.array(found)
 
 
 def groups_by_topic(topics: pa.Array) -> Sequence[tuple[str, pa.Array]]:

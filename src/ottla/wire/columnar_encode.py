@@ -22,6 +22,7 @@ from ottla.wire.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    Attributes,
     Buffer,
 )
 from ottla.wire.checksum import crc32c
@@ -52,17 +53,24 @@ def pack_batch(
     *,
     count: int,
     timestamp_ms: int,
+    max_timestamp_ms: int | None = None,
     codec: Codec = Codec.NONE,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
 ) -> bytearray:
-    """Return a batch around `count` encoded records, all of one timestamp, compressed if a codec is named."""
+    """Return a batch around `count` encoded records, compressed if a codec is named.
+
+    `timestamp_ms` is what the records' timestamp deltas count from; without a maximum it is the timestamp of all.
+    """
+    latest_ms = timestamp_ms if max_timestamp_ms is None else max_timestamp_ms
+    attributes = int(codec) | (Attributes.TRANSACTIONAL if transactional else 0)
     payload = records if codec is Codec.NONE else compress(codec, records)
     batch = bytearray(BATCH_OVERHEAD + len(payload))
     HEADER.pack_into(
-        *(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, int(codec), count - 1),
-        *(timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, count),
+        *(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, attributes, count - 1),
+        *(timestamp_ms, latest_ms, producer_id, producer_epoch, base_sequence, count),
     )
     batch[BATCH_OVERHEAD:] = payload
     with memoryview(batch) as view:
@@ -71,23 +79,32 @@ def pack_batch(
 
 
 def frame_records(
-    *, key_lengths: Lengths | None, value_lengths: Lengths, offset_deltas: Lengths, header_lengths: Lengths | None
+    *,
+    key_lengths: Lengths | None,
+    value_lengths: Lengths,
+    offset_deltas: Lengths,
+    header_lengths: Lengths | None,
+    timestamp_deltas: Lengths | None = None,
 ) -> tuple[BytesColumn, BytesColumn | None]:
-    """Return every record's prefix and middle; lengths are -1 for null, timestamps all the batch's own.
+    """Return every record's prefix and middle; lengths are -1 for null. Without deltas all timestamps are the batch's own.
 
     Without keys the prefix holds the middle too, and the second is None. `header_lengths` count the header count's varint;
     None means that every record ends with a header count of zero.
     """
-    zero = np.zeros((len(value_lengths), 2), np.uint8)  # attributes, timestamp delta
+    times: list[_Varints | NDArray[np.uint8]] = [np.zeros((len(value_lengths), 1 if timestamp_deltas is not None else 2), np.uint8)]  # attributes first
     deltas = _varints(offset_deltas)
     keys = _varints(np.full_like(value_lengths, NULL) if key_lengths is None else key_lengths)
     values = _varints(value_lengths)
     body = 2 + deltas.sizes + keys.sizes + values.sizes + np.maximum(value_lengths, 0)
+    if timestamp_deltas is not None:
+        stamps = _varints(timestamp_deltas)
+        times.append(stamps)
+        body += stamps.sizes - 1
     body += 1 if header_lengths is None else header_lengths
     if key_lengths is None:
-        return _join(_varints(body), zero, deltas, keys, values), None
+        return _join(_varints(body), *times, deltas, keys, values), None
     body += np.maximum(key_lengths, 0)
-    return _join(_varints(body), zero, deltas, keys), _join(values)
+    return _join(_varints(body), *times, deltas, keys), _join(values)
 
 
 def varint_column(values: Lengths) -> BytesColumn:
