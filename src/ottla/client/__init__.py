@@ -14,6 +14,7 @@ from ottla.client.cluster import Cluster, Node, Partition, Topic
 from ottla.client.connection import Answering, Connection
 from ottla.client.coordinators import Coordinated, CoordinatorKind
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
+from ottla.client.transactions import TransactionalProducer
 
 __all__ = [
     "EARLIEST",
@@ -37,5 +38,6 @@ __all__ = [
     "Partition",
     "Pending",
     "Topic",
+    "TransactionalProducer",
     "parse_bootstrap",
 ]

@@ -164,6 +164,14 @@ class Client:
 
         return await self._retrying(attempt)
 
+    async def features(self) -> dict[str, int]:
+        """Return the levels that the cluster's features are finalised at, as whoever answers knows them."""
+
+        async def attempt() -> dict[str, int]:
+            return (await self._connect_any()).features
+
+        return await self._retrying(attempt)
+
     async def metadata(
         self, topics: Iterable[str] | None = None, *, allow_auto_topic_creation: bool = False
     ) -> Cluster:
@@ -227,8 +235,11 @@ class Client:
         acks: int = -1,
         timeout_ms: int = 30_000,
         transactional_id: str | None = None,
+        highest: int | None = None,
     ) -> list[Appended]:
         """Append whole batches to several partitions' leaders at once; several calls may be in flight.
+
+        `highest` keeps the request's version below one that would mean more, as version 12 does in transactions.
 
         Raises the first error as a KafkaError that names its partition. Batches without a producer id may be appended
         twice when an answer is lost; calls in flight together keep their order only while nothing fails.
@@ -243,7 +254,8 @@ class Client:
                 timeout_ms=timeout_ms,
                 transactional_id=transactional_id,
             )
-            version = connection.version_for(message.API_KEY, highest=_highest(partitions, cluster))
+            bounds = [each for each in (highest, _highest(partitions, cluster)) if each is not None]
+            version = connection.version_for(message.API_KEY, highest=min(bounds, default=None))
             if acks == 0:
                 await connection.send(message, version)
                 return {partition: Appended(partition) for partition in partitions}

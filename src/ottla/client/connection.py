@@ -61,6 +61,7 @@ class Connection:
         self._client_id = client_id
         self._software_version = software_version
         self._versions: dict[int, tuple[int, int]] = {}
+        self._features: dict[str, int] = {}
         self._frames: FrameProtocol | None = None
         self._waiting: deque[tuple[int, Answering]] = deque()
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
@@ -114,6 +115,11 @@ class Connection:
     def versions(self) -> dict[int, tuple[int, int]]:
         """What the broker offers: lowest and highest version by API key."""
         return dict(self._versions)
+
+    @property
+    def features(self) -> dict[str, int]:
+        """The levels that the cluster's features are finalised at (KIP-584)."""
+        return dict(self._features)
 
     def version_for(self, api_key: int, *, lowest: int = 0, highest: int | None = None) -> int:
         """Return the highest version that both sides speak, within bounds; raises UNSUPPORTED_VERSION."""
@@ -206,6 +212,7 @@ class Connection:
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code), f"{self.address} refused ApiVersions")
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        self._features = {each.name: each.max_version_level for each in response.finalized_features}
 
     def close(self) -> None:
         """Close at once; what waits for an answer fails."""

@@ -13,6 +13,7 @@ from ottla.spark.java import JAVA_VERSION_MIN, Java, find_java, java_missing
 
 if TYPE_CHECKING:
     from ottla.spark.datasource import OttlaDataSource
+    from ottla.spark.delivery import Delivered, Delivery, deliver, delivery_writer
     from ottla.spark.restarts import Failure
     from ottla.spark.run import StreamsApplication
     from ottla.spark.sessions import register, session
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JAVA_VERSION_MIN",
+    "Delivered",
+    "Delivery",
     "Failure",
     "Java",
     "OnError",
@@ -30,6 +33,8 @@ __all__ = [
     "State",
     "StreamsApplication",
     "WordCount",
+    "deliver",
+    "delivery_writer",
     "find_java",
     "follow",
     "java_missing",
@@ -43,6 +48,10 @@ _HOMES = {
     "State": "ottla.spark.states",
     "OnError": "ottla.spark.supervisor",
     "Failure": "ottla.spark.restarts",
+    "Delivered": "ottla.spark.delivery",
+    "Delivery": "ottla.spark.delivery",
+    "deliver": "ottla.spark.delivery",
+    "delivery_writer": "ottla.spark.delivery",
     "OttlaDataSource": "ottla.spark.datasource",
     "Progress": "ottla.spark.wordcount",
     "WordCount": "ottla.spark.wordcount",

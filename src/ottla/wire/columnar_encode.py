@@ -91,20 +91,19 @@ def frame_records(
     Without keys the prefix holds the middle too, and the second is None. `header_lengths` count the header count's varint;
     None means that every record ends with a header count of zero.
     """
-    times: list[_Varints | NDArray[np.uint8]] = [np.zeros((len(value_lengths), 1 if timestamp_deltas is not None else 2), np.uint8)]  # attributes first
+    attributes = np.zeros((len(value_lengths), 1), np.uint8)
+    stamps = attributes if timestamp_deltas is None else _varints(timestamp_deltas)
     deltas = _varints(offset_deltas)
     keys = _varints(np.full_like(value_lengths, NULL) if key_lengths is None else key_lengths)
     values = _varints(value_lengths)
     body = 2 + deltas.sizes + keys.sizes + values.sizes + np.maximum(value_lengths, 0)
-    if timestamp_deltas is not None:
-        stamps = _varints(timestamp_deltas)
-        times.append(stamps)
+    if isinstance(stamps, _Varints):
         body += stamps.sizes - 1
     body += 1 if header_lengths is None else header_lengths
     if key_lengths is None:
-        return _join(_varints(body), *times, deltas, keys, values), None
+        return _join(_varints(body), attributes, stamps, deltas, keys, values), None
     body += np.maximum(key_lengths, 0)
-    return _join(_varints(body), *times, deltas, keys), _join(values)
+    return _join(_varints(body), attributes, stamps, deltas, keys), _join(values)
 
 
 def varint_column(values: Lengths) -> BytesColumn:

@@ -1,0 +1,342 @@
+"""From a micro-batch of OUT rows into topics: what every Streams query does in `foreachBatch`, with one action.
+
+At least once, each task sends its rows with an idempotent producer. Exactly once, each task writes one transaction:
+
+1. it takes the transactional id `<application>-<query>-<task>` over, which fences whoever had it;
+2. it reads which batch this task has delivered last, from the query's commits topic;
+3. if that is this batch it sends nothing, though it still reads its rows, since the state behind them is saved by that;
+4. else it sends the rows and the batch's number, and commits both together.
+
+Spark repeats a batch with the offsets that its checkpoint holds, so a task's rows are the same ones as long as there are as
+many tasks; another number of them is refused for a batch that may be half delivered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
+
+from ottla.base import ConfigError, KafkaError, Offset
+from ottla.client import BlockingClient, TransactionalProducer
+from ottla.spark.commits import (
+    TASKS_KEY,
+    Commit,
+    commits_topic,
+    ensure_commits_topic,
+    read_commits,
+    transactional_id,
+)
+from ottla.spark.failpoints import failpoint
+from ottla.spark.links import Link, linked
+from ottla.spark.options import WriteOptions, write_options
+from ottla.spark.sender import Sender
+from ottla.spark.sink import check_schema
+from ottla.wire import build_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+__all__ = ["Delivered", "Delivery", "deliver", "delivery_writer"]
+
+log = logging.getLogger(__name__)
+Guarantee = Literal["at_least_once", "exactly_once"]
+TRANSACTION_TIMEOUT_MS_DEFAULT = 300_000
+"""As long as a task may take to send its rows; and as long as an application that is not started again holds readers up."""
+RESULT = "task int, rows bigint, skipped boolean"
+ABORT_SECONDS_MAX = 5.0
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How a query's rows are delivered; a value that travels to the tasks.
+
+    `application` is the application id and `query` the name of the query in it; together they name the commits topic and
+    the transactional ids. `options` are those of `format("ottla")` for writing. `task_partitions`, where it is given, is the
+    number of tasks that every batch must have.
+    """
+
+    application: str
+    query: str
+    options: Mapping[str, str]
+    guarantee: Guarantee = "at_least_once"
+    task_partitions: int | None = None
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS_DEFAULT
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant; raises ConfigError."""
+        if self.guarantee not in ("at_least_once", "exactly_once"):
+            raise ConfigError("guarantee", self.guarantee, "at_least_once or exactly_once is expected")
+        written = write_options(self.options)
+        if self.guarantee == "exactly_once" and not written.idempotent:
+            raise ConfigError("kafka.enable.idempotence", "false", "must be true where rows are delivered exactly once")
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What became of a batch: rows that were sent, and tasks that had delivered it before."""
+
+    rows: int
+    tasks: int
+    skipped: int
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a task has to know of its batch."""
+
+    delivery: Delivery
+    options: WriteOptions
+    commit: Commit | None
+    """What an exactly-once task writes down; None at least once."""
+    is_new: bool = True
+    """Whether no attempt was made at the batch before this one."""
+
+
+def deliver(batch: DataFrame, batch_id: int, delivery: Delivery) -> Delivered:
+    """Write a micro-batch of OUT rows (columns as of `format("ottla")`); returns when all of it is in its topics.
+
+    Raises ConfigError for a session or a number of tasks that exactly-once delivery does not go with, and what Spark raises
+    where a task fails.
+    """
+    options = write_options(delivery.options)
+    check_schema(batch.schema, options)
+    if delivery.guarantee == "at_least_once":
+        return _run(batch, _Work(delivery, options, None))
+    _check_session(batch)
+    commit = Commit(_query_id(batch), batch_id, _task_count(batch))
+    if delivery.task_partitions not in (None, commit.tasks):
+        raise ConfigError("task partitions", commit.tasks, f"query {delivery.query} has {delivery.task_partitions}")
+    history = _history_of(delivery, commit.query_id)
+    is_new = history.begin(delivery, options, commit)
+    done = _run(batch, _Work(delivery, options, commit, is_new))
+    history.delivered = batch_id
+    failpoint("before Spark's own commit")
+    return done
+
+
+def delivery_writer(rows: DataFrame, delivery: Delivery, *, mode: str = "append") -> DataStreamWriter:
+    """Return a stream writer whose every micro-batch is delivered; the checkpoint and the trigger are the caller's."""
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        deliver(batch, batch_id, delivery)
+
+    return rows.writeStream.outputMode(mode).foreachBatch(write)
+
+
+# -- the driver's half
+
+
+def _run(batch: DataFrame, work: _Work) -> Delivered:
+    """Let every task write its rows: the one action."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _result(*_write(batches, work))
+
+    found = batch.mapInArrow(write, RESULT).collect()
+    return Delivered(sum(row.rows for row in found), len(found), sum(row.skipped for row in found))
+
+
+def _check_session(batch: DataFrame) -> None:
+    """Refuse what would run a task twice at once or change the number of tasks; raises ConfigError."""
+    session = batch.sparkSession
+    if (text := session.sparkContext.getConf().get("spark.speculation", "false")) != "false":
+        raise ConfigError("spark.speculation", text, "must be false where rows are delivered exactly once")
+    if (text := str(session.conf.get("spark.sql.adaptive.enabled"))) != "false":
+        raise ConfigError("spark.sql.adaptive.enabled", text, "must be false where rows are delivered exactly once")
+
+
+def _query_id(batch: DataFrame) -> str:
+    found = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
+    if not found:
+        raise ConfigError("guarantee", "exactly_once", "deliver is to be called by foreachBatch of a streaming query")
+    return found
+
+
+def _task_count(batch: DataFrame) -> int:
+    """Return how many tasks will write the batch; the plan is made, and kept for the action, but nothing runs."""
+    return int(batch._jdf.queryExecution().toRdd().getNumPartitions())
+
+
+@dataclass
+class _History:
+    """What this process knows of a query's deliveries."""
+
+    delivered: int | None = None
+    """The batch that was delivered last; None where an attempt may have been left halfway."""
+    tasks: int | None = None
+    """By how many tasks, as the commits topic says."""
+
+    def begin(self, delivery: Delivery, options: WriteOptions, commit: Commit) -> bool:
+        """Note how many tasks deliver the batch, before any does; returns whether no attempt was made at it before.
+
+        Raises ConfigError where an earlier attempt by another number of tasks may have delivered a part.
+        """
+        is_new = self.delivered is not None and commit.batch == self.delivered + 1
+        self.delivered = None
+        if is_new and commit.tasks == self.tasks:
+            return True
+        with linked(options.connecting) as link:
+            if not is_new:
+                self.tasks = _resume(link.client, delivery, commit)
+            if commit.tasks != self.tasks:
+                topic = commits_topic(delivery.application, delivery.query)
+                record = commit.record(None, time.time_ns() // 1_000_000)
+                link.client.produce({topic: bytes(build_batch([record]))})
+                self.tasks = commit.tasks
+        return is_new
+
+
+_histories: dict[tuple[object, ...], _History] = {}
+_histories_lock = threading.Lock()
+
+
+def _history_of(delivery: Delivery, query_id: str) -> _History:
+    servers = write_options(delivery.options).connecting.bootstrap
+    with _histories_lock:
+        return _histories.setdefault((servers, delivery.application, delivery.query, query_id), _History())
+
+
+def _resume(client: BlockingClient, delivery: Delivery, commit: Commit) -> int | None:
+    """Return the number of tasks that the commits topic knows; raises ConfigError where the batch cannot be repeated."""
+    topic = commits_topic(delivery.application, delivery.query)
+    ensure_commits_topic(client, topic.topic)
+    found, _ = read_commits(client, topic)
+    planned = found[TASKS_KEY].commit if TASKS_KEY in found else None
+    if planned is None:
+        return None
+    if (planned.query_id, planned.tasks) != (commit.query_id, commit.tasks):
+        for task in range(planned.tasks):  # what is still on its way from them can commit nothing any more
+            client.run(_producer(client, delivery, task).begin())
+        found, _ = read_commits(client, topic)
+    for key, each in found.items():
+        if key != TASKS_KEY:
+            _check_repeatable(each.commit, commit, topic.topic)
+    return planned.tasks if planned.query_id == commit.query_id else None
+
+
+def _check_repeatable(found: Commit, wanted: Commit, topic: str) -> None:
+    """Refuse a batch that other tasks have delivered a part of, or that was followed by others; raises ConfigError."""
+    if found.query_id != wanted.query_id or found.batch < wanted.batch:
+        return
+    if found.batch > wanted.batch:
+        raise ConfigError(
+            "checkpoint",
+            f"batch {wanted.batch}",
+            f"{topic} says that batch {found.batch} was delivered: the checkpoint is an older copy",
+        )
+    if found.tasks != wanted.tasks:
+        raise ConfigError(
+            "task partitions",
+            wanted.tasks,
+            f"batch {wanted.batch} is delivered in part by {found.tasks} tasks, and must be ended by as many ({topic})",
+        )
+
+
+# -- a task's half
+
+
+def _write(batches: Iterable[pa.RecordBatch], work: _Work) -> tuple[int, int, bool]:
+    """Deliver one task's rows; returns (task, rows sent, whether they had been delivered before). Raises KafkaError."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "deliver's function runs in Spark's tasks"
+    task = context.partitionId()
+    found = (batch for batch in batches if batch.num_rows)
+    first = next(found, None)
+    rows = found if first is None else chain([first], found)
+    if first is None and (work.commit is None or (work.is_new and not context.attemptNumber())):
+        return task, 0, False
+    with linked(work.options.connecting) as link:
+        if work.commit is None:
+            return task, _send(Sender(link, work.options), rows), False
+        sent = _write_once(link, rows, work, work.commit, task)
+    return task, sent or 0, sent is None
+
+
+def _send(sender: Sender, rows: Iterable[pa.RecordBatch]) -> int:
+    count = 0
+    for batch in rows:
+        sender.send(batch)
+        count += batch.num_rows
+    sender.drain(0)
+    return count
+
+
+def _write_once(link: Link, rows: Iterable[pa.RecordBatch], work: _Work, commit: Commit, task: int) -> int | None:
+    """Write one transaction with the rows and the batch's number; returns None where it was written before."""
+    producer = _producer(link.client, work.delivery, task)
+    link.client.run(producer.begin())
+    failpoint("during init")
+    is_delivered, end = _look_up(link, work.delivery, commit, task)
+    if is_delivered:
+        for _ in rows:  # the state behind them is saved by their being read
+            pass
+        return None
+    sender = Sender(link, work.options, producer)
+    try:
+        count = _send(sender, rows)
+        if count:
+            topic = commits_topic(work.delivery.application, work.delivery.query)
+            sender.send_record(topic, commit.record(task, time.time_ns() // 1_000_000))
+            sender.drain(0)
+            failpoint("before EndTxn")
+            link.client.run(producer.end(commit=True))
+            failpoint("after EndTxn")
+            link.hints[producer.transactional_id] = end
+    except BaseException:
+        sender.give_up()
+        _abort(link.client, producer)
+        raise
+    return count
+
+
+def _look_up(link: Link, delivery: Delivery, commit: Commit, task: int) -> tuple[bool, Offset]:
+    """Return whether the task has delivered this batch, and an offset that its next record is not before.
+
+    Raises ConfigError where it cannot go on from what it has delivered.
+    """
+    topic = commits_topic(delivery.application, delivery.query)
+    name = transactional_id(delivery.application, delivery.query, task)
+    hint = link.hints.pop(name, None)
+    commits, end = read_commits(link.client, topic, hint)
+    if hint is not None and str(task) not in commits:
+        commits, end = read_commits(link.client, topic)
+    found = commits.get(str(task))
+    if found is None:
+        return False, end
+    link.hints[name] = found.offset
+    _check_repeatable(found.commit, commit, topic.topic)
+    return (found.commit.query_id, found.commit.batch) == (commit.query_id, commit.batch), end
+
+
+def _producer(client: BlockingClient, delivery: Delivery, task: int) -> TransactionalProducer:
+    name = transactional_id(delivery.application, delivery.query, task)
+    return TransactionalProducer(client.client, name, timeout_ms=delivery.transaction_timeout_ms)
+
+
+def _abort(client: BlockingClient, producer: TransactionalProducer) -> None:
+    """Abort what is open, so that readers need not wait; whoever takes the id over next would do it as well."""
+    if not producer.is_open:
+        return
+    try:
+        client.run(asyncio.wait_for(producer.end(commit=False), ABORT_SECONDS_MAX))
+    except (KafkaError, TimeoutError) as error:
+        log.warning("%s is not aborted now but by the next attempt: %s", producer.transactional_id, error)
+
+
+def _result(task: int, rows: int, skipped: bool) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [pa.array([task], pa.int32()), pa.array([rows], pa.int64()), pa.array([skipped])], ["task", "rows", "skipped"]
+    )
