@@ -258,7 +258,10 @@ def _write(batches: Iterable[pa.RecordBatch], work: _Work) -> tuple[int, int, bo
         return task, 0, False
     with linked(work.options.connecting) as link:
         if work.commit is None:
-            return task, _send(Sender(link, work.options), rows), False
+            sender = Sender(link, work.options)
+            count = _send(sender, rows)
+            sender.finish()
+            return task, count, False
         sent = _write_once(link, rows, work, work.commit, task)
     return task, sent or 0, sent is None
 
@@ -268,7 +271,6 @@ def _send(sender: Sender, rows: Iterable[pa.RecordBatch]) -> int:
     for batch in rows:
         sender.send(batch)
         count += batch.num_rows
-    sender.drain(0)
     return count
 
 
@@ -288,7 +290,7 @@ def _write_once(link: Link, rows: Iterable[pa.RecordBatch], work: _Work, commit:
         if count:
             topic = commits_topic(work.delivery.application, work.delivery.query)
             sender.send_record(topic, commit.record(task, time.time_ns() // 1_000_000))
-            sender.drain(0)
+            sender.finish()
             failpoint("before EndTxn")
             link.client.run(producer.end(commit=True))
             failpoint("after EndTxn")

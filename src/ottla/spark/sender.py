@@ -23,6 +23,8 @@ __all__ = ["Sender"]
 IN_FLIGHT_MAX = 5
 """Requests without their answers: what a broker remembers of a producer's sequences (KIP-98)."""
 PRODUCE_TIMEOUT_MS = 30_000
+REQUEST_BYTES = 1 << 20
+"""Bytes of batches in one request; a batch alone may be more."""
 SEQUENCES = 1 << 31
 """A sequence wraps to 0 behind 2^31 - 1."""
 
@@ -36,7 +38,9 @@ class Sender:
         self._options = options
         self._transaction = transaction
         self._turn = time.monotonic_ns() >> 10
-        self._in_flight: deque[tuple[TopicPartition, bytearray, Pending[list[Appended]]]] = deque()
+        self._gathered: dict[TopicPartition, bytearray] = {}
+        self._gathered_bytes = 0
+        self._in_flight: deque[tuple[dict[TopicPartition, bytearray], Pending[list[Appended]]]] = deque()
         self._sequences: dict[TopicPartition, int] = {}
         self._producer_id, self._producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         if transaction is not None:
@@ -78,7 +82,7 @@ class Sender:
             base_sequence=self._sequence(partition, 1),
             transactional=self._transaction is not None,
         )
-        self._begin(partition, batch)
+        self._gather(partition, batch)
 
     def _by_topic(self, rows: Rows, topics: pa.Array | None) -> Sequence[tuple[str, Rows]]:
         if self._options.topic is not None:
@@ -101,7 +105,7 @@ class Sender:
             base_sequence=self._sequence(encoded.partition, encoded.count),
             transactional=self._transaction is not None,
         )
-        self._begin(encoded.partition, batch)
+        self._gather(encoded.partition, batch)
 
     def _sequence(self, partition: TopicPartition, count: int) -> int:
         """Return the first sequence of so many records."""
@@ -111,30 +115,55 @@ class Sender:
         self._sequences[partition] = (sequence + count) % SEQUENCES
         return sequence
 
-    def _begin(self, partition: TopicPartition, batch: bytearray) -> None:
-        self.drain(IN_FLIGHT_MAX - 1)
-        self._in_flight.append((partition, batch, self._client.begin(self._produce(partition, batch))))
+    def _gather(self, partition: TopicPartition, batch: bytearray) -> None:
+        """Put a batch into the next request: one for each partition, since a transaction pays for each request."""
+        if partition in self._gathered or self._gathered_bytes + len(batch) > REQUEST_BYTES:
+            self._flush()
+        self._gathered[partition] = batch
+        self._gathered_bytes += len(batch)
 
-    def _produce(self, partition: TopicPartition, batch: bytearray) -> Any:
+    def _flush(self) -> None:
+        if not self._gathered:
+            return
+        batches, self._gathered, self._gathered_bytes = self._gathered, {}, 0
+        self._await(IN_FLIGHT_MAX - 1)
+        self._in_flight.append((batches, self._client.begin(self._produce(batches))))
+
+    def _produce(self, batches: dict[TopicPartition, bytearray]) -> Any:
         if self._transaction is not None:
-            return self._transaction.produce({partition: batch}, timeout_ms=PRODUCE_TIMEOUT_MS)
-        return self._client.client.produce({partition: batch}, acks=self._options.acks, timeout_ms=PRODUCE_TIMEOUT_MS)
+            return self._transaction.produce(batches, timeout_ms=PRODUCE_TIMEOUT_MS)
+        return self._client.client.produce(batches, acks=self._options.acks, timeout_ms=PRODUCE_TIMEOUT_MS)
 
-    def drain(self, left: int) -> None:
+    def finish(self) -> None:
+        """Send what is gathered, and wait for every acknowledgement; raises KafkaError."""
+        self._flush()
+        self._await(0)
+
+    def _await(self, left: int) -> None:
         """Wait until at most `left` requests are without their answers; raises KafkaError."""
         while len(self._in_flight) > left:
-            partition, batch, pending = self._in_flight.popleft()
+            batches, pending = self._in_flight.popleft()
             try:
                 pending.result()
             except KafkaError as error:
-                if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                    continue  # sent twice, and stored
-                if error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                if error.code not in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     raise
-                # it overtook an earlier batch that was sent again; that one is acknowledged by now
-                self._client.run(self._produce(partition, batch))
+                self._send_again(batches)
+
+    def _send_again(self, batches: dict[TopicPartition, bytearray]) -> None:
+        """Repeat a request, one partition after the other: it overtook an earlier one, which is acknowledged by now.
+
+        What it has stored already is recognised by its sequences.
+        """
+        for partition, batch in batches.items():
+            try:
+                self._client.run(self._produce({partition: batch}))
+            except KafkaError as error:
+                if error.code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                    raise
 
     def give_up(self) -> None:
         """Leave what is under way to itself."""
+        self._gathered.clear()
         while self._in_flight:
-            self._in_flight.popleft()[2].cancel()
+            self._in_flight.popleft()[1].cancel()

@@ -104,5 +104,5 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Rows
         for batch in chain([first], found):
             sender.send(batch)
             rows += batch.num_rows
-        sender.drain(0)
+        sender.finish()
     return RowsWritten(rows)
