@@ -43,6 +43,7 @@ def test_rows_land_with_key_headers_and_partition(
         "concat('key-', id) as key",
         "cast(id as string) as value",
         "if(id < 3, cast(id as int), null) as partition",
+        "if(id < 290, timestamp_millis(1000 * unix_seconds(now()) + id), null) as timestamp",
         "if(id % 2 = 0, array(struct('h' as key, cast('x' as binary) as value)), null) as headers",
         "id as ignored",
     )
@@ -52,6 +53,9 @@ def test_rows_land_with_key_headers_and_partition(
     rows = {int(record.value or b""): (partition, record) for partition, each in found.items() for record in each}
     assert sorted(rows) == list(range(300))
     assert [rows[n][0] for n in range(3)] == [0, 1, 2]
+    times = [rows[n][1].timestamp for n in range(290)]
+    assert [time - times[0] for time in times] == list(range(290))
+    assert {rows[n][1].timestamp - times[0] for n in range(290, 300)} < set(range(60_000))
     assert all(record.key == b"key-%d" % n for n, (_, record) in rows.items())
     assert all(record.headers == ((("h", b"x"),) if n % 2 == 0 else ()) for n, (_, record) in rows.items())
 
@@ -89,13 +93,15 @@ def test_a_topic_column_spreads_rows_over_topics(spark: SparkSession, broker: st
         ("1 as value", {"topic": "t"}, "column value"),
         ("'a' as value", {}, "the option topic or a column topic is needed"),
         ("'a' as value", {"topic": "t", "kafka.acks": "7"}, r"kafka\.acks"),
+        ("'a' as value, '1' as timestamp", {"topic": "t"}, "column timestamp"),
+        ("'a' as value, -5L as timestamp", {"topic": "refusing"}, "column timestamp says -5 ms"),
         ("'a' as value, 9 as partition", {"topic": "refusing"}, "topic refusing has partitions 0 to 0"),
     ],
 )
 def test_what_a_topic_cannot_take_is_refused_by_name(
     spark: SparkSession, broker: str, client: BlockingClient, columns: str, options: dict[str, str], message: str
 ) -> None:
-    if options.get("topic") == "refusing":
+    if options.get("topic") == "refusing" and "refusing" not in client.metadata().topics:
         create_topic(client, "refusing", 1)
     writer = spark.sql(f"select {columns}").write.format("ottla").option("kafka.bootstrap.servers", broker)
     with pytest.raises(Exception, match=message):

@@ -1,4 +1,4 @@
-"""One Spark session for every test of a stage."""
+"""One Spark session, and one broker, for every test of Streams on Spark."""
 
 from __future__ import annotations
 
@@ -9,10 +9,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.client import BlockingClient
+from tests.server import running_server
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("ottla")) as server:
+        yield server.bootstrap
+
+
+@pytest.fixture(scope="session")
+def client(broker: str) -> Iterator[BlockingClient]:
+    with BlockingClient(broker) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
