@@ -14,15 +14,20 @@ from ottla.spark.java import JAVA_VERSION_MIN, Java, find_java, java_missing
 if TYPE_CHECKING:
     from ottla.spark.datasource import OttlaDataSource
     from ottla.spark.delivery import Delivered, Delivery, deliver, delivery_writer
+    from ottla.spark.preparation import Checkpoint
     from ottla.spark.restarts import Failure
     from ottla.spark.run import StreamsApplication
     from ottla.spark.sessions import register, session
+    from ottla.spark.shipping import ship_module
     from ottla.spark.states import State
     from ottla.spark.supervisor import OnError
+    from ottla.spark.web import ApplicationServer, lookup
     from ottla.spark.wordcount import Progress, WordCount, follow, update_writer
 
 __all__ = [
     "JAVA_VERSION_MIN",
+    "ApplicationServer",
+    "Checkpoint",
     "Delivered",
     "Delivery",
     "Failure",
@@ -38,12 +43,18 @@ __all__ = [
     "find_java",
     "follow",
     "java_missing",
+    "lookup",
     "register",
     "session",
+    "ship_module",
     "update_writer",
 ]
 
 _HOMES = {
+    "ship_module": "ottla.spark.shipping",
+    "lookup": "ottla.spark.web",
+    "Checkpoint": "ottla.spark.preparation",
+    "ApplicationServer": "ottla.spark.web",
     "StreamsApplication": "ottla.spark.run",
     "State": "ottla.spark.states",
     "OnError": "ottla.spark.supervisor",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.spark.preparation import Prepared
 from ottla.spark.progress import BatchProgress, read_progress
+from ottla.spark.shipping import ship_files
 from ottla.streams import Stage, StreamsSettings
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ class SparkLauncher:
         self._settings = settings
         self._own = spark is None
         self._spark = spark if spark is not None else application_session(settings)
+        is_local = settings["spark.master"].startswith(LOCAL)
+        if self._own:
+            ship_files(self._spark, with_ottla=not is_local)
 
     def start(self, stage: Stage) -> SparkQuery:
         """Start a stage's query; it goes on from its checkpoint where it has one."""
@@ -131,4 +135,5 @@ class SparkQuery:
 
 def _facts(progress: Any) -> str | Mapping[str, Any]:
     """Return a report as JSON text: classes and dictionaries, by version of PySpark."""
-    return progress.json if hasattr(progress, "json") else progress
+    found: str | Mapping[str, Any] = progress.json if hasattr(progress, "json") else progress
+    return found

@@ -80,12 +80,18 @@ class Checkpoint:
         offsets = Path(self.of_stage(stage)) / "offsets"
         return not self.is_local or (offsets.is_dir() and any(offsets.iterdir()))
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything, as far as that can be seen from here."""
+        return self.is_local and Path(self.root).exists()
+
     def remove(self) -> bool:
         """Remove everything; returns whether there was something. Raises ConfigError where it is elsewhere."""
         if not self.is_local:
             raise ConfigError("state.dir", self.root, "remove it with the tools of that file system")
-        there = Path(self.root).exists()
-        shutil.rmtree(self.root, ignore_errors=False) if there else None
+        there = self.exists
+        if there:
+            shutil.rmtree(self.root)
         return there
 
 

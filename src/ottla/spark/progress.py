@@ -138,9 +138,7 @@ class QueryMetrics:
 
 def committed_offsets(client: BlockingClient, group: str) -> Offsets:
     """Return what a group has committed; nothing where there is no such group."""
-    request = OffsetFetchRequest(
-        group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
-    )
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     answer = client.request(request, coordinator_of=Coordinated(group), lowest=GROUPS_FROM, highest=TOPIC_NAMES_UNTIL)
     (found,) = answer.groups
     code = ErrorCode(found.error_code)

@@ -1,0 +1,299 @@
+"""Resetting a Streams application as Kafka's StreamsResetter does, with its flags and words; the checkpoint goes too.
+
+Reached as `ottla streams reset` and as `ottla streams-application-reset`, which Kafka's script runs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
+from ottla.cli.group_reset import ends, parse_datetime, parse_duration
+from ottla.cli.options import Options, UsageError, check_invalid, open_client, properties_file, warn, whole_number
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from ottla.client import BlockingClient
+
+__all__ = ["is_internal", "reset", "reset_options"]
+
+POSITIONS = ("to-offset", "to-earliest", "to-latest", "shift-by", "to-datetime", "by-duration", "from-file")
+INTERNAL = re.compile(
+    r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic|"
+    r".-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic|-commits)"
+)
+"""Kafka's own pattern, and `-commits`: where queries note which batch they have delivered."""
+Plan = dict[TopicPartition, Offset]
+
+
+def reset_options(noun: str = "streams-application-reset") -> Options:
+    """Return the parser."""
+    parser = Options(noun, "Have a Streams application process its input anew: offsets, internal topics, checkpoint.")
+    parser.connection("--config-file")
+    add = parser.add_argument
+    add("--application-id", metavar="ID", help="the application (application.id); required")
+    add("--input-topics", action="append", metavar="TOPIC,…", help="topics whose offsets are reset, to the earliest")
+    add("--intermediate-topics", action="append", metavar="TOPIC,…", help="topics to go on with at their ends")
+    add("--internal-topics", action="append", metavar="TOPIC,…", help="those to delete, in the place of all of them")
+    add("--to-offset", type=whole_number, metavar="N", help="begin at an offset")
+    add("--to-datetime", metavar="TIME", help="begin at a time: YYYY-MM-DDThh:mm:ss.sss")
+    add("--by-duration", metavar="DURATION", help="begin so long ago: PnDTnHnMnS")
+    add("--to-earliest", action="store_true", help="begin with the first record")
+    add("--to-latest", action="store_true", help="begin behind the last record")
+    add("--from-file", metavar="FILE", help="offsets from a CSV file: topic,partition,offset")
+    add("--shift-by", type=whole_number, metavar="N", help="begin so many offsets further on, or back")
+    add("--force", action="store_true", help="remove members that are left over in the group")
+    add("--dry-run", action="store_true", help="print what would be done")
+    add("--state-dir", metavar="FOLDER", help="the application's state.dir, whose checkpoint is removed")
+    return parser
+
+
+def reset(args: Namespace) -> int:
+    """Reset an application; returns the exit code."""
+    if args.application_id is None:
+        raise UsageError("Missing required option(s) [application-id]")
+    for name in POSITIONS:
+        check_invalid(args, name, [each for each in POSITIONS if each != name])
+    with open_client(args.bootstrap_server, properties_file(args.command_config)) as client:
+        try:
+            check_members(client, args.application_id, force=args.force)
+        except KafkaError as error:
+            warn(f"ERROR: {error.message}")
+            return 1
+        topics = set(client.metadata().topics)
+        if args.dry_run:
+            print("----Dry run displays the actions which will be performed when running Streams Reset Tool----")
+        code = reset_positions(client, args, topics)
+        code |= delete_internal(client, args, topics)
+        remove_checkpoint(client, args)
+    return code
+
+
+def check_members(client: BlockingClient, group: str, *, force: bool) -> None:
+    """Raise KafkaError where somebody is in the group; with `force` throw classic members out."""
+    from ottla.cli.group_queries import describe_group
+
+    try:
+        view = describe_group(client, group)
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return
+        raise
+    if not view.members:
+        return
+    names = ", ".join(each.member_id for each in view.members)
+    if not force:
+        raise KafkaError(
+            ErrorCode.NON_EMPTY_GROUP,
+            f"Consumer group '{group}' is still active and has following members: [{names}]. Make sure to stop all "
+            "running application instances before running the reset tool. You can use option '--force' to remove "
+            "active members from the group.",
+        )
+    print(f"Force deleting all active members in the group: {group}")
+    throw_out(client, group, view.members)
+
+
+def throw_out(client: BlockingClient, group: str, members: list[Any]) -> None:
+    """Make members leave, as an administrator may (KIP-345)."""
+    from ottla.cli.kafka_errors import raise_code
+    from ottla.client import Coordinated
+    from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+
+    identities = [
+        MemberIdentity(member_id=each.member_id, group_instance_id=each.instance_id, reason="reset by force")
+        for each in members
+    ]
+    answer = client.request(
+        LeaveGroupRequest(group_id=group, members=identities), coordinator_of=Coordinated(group), lowest=3
+    )
+    raise_code(answer.error_code)
+
+
+# -- offsets
+
+
+def names_of(given: list[str] | None) -> list[str]:
+    """Return the names in repeated, comma-separated options."""
+    return [name for text in given or () for name in text.split(",") if name]
+
+
+def reset_positions(client: BlockingClient, args: Namespace, topics: set[str]) -> int:
+    """Set the group's offsets of input and intermediate topics; returns 1 where a topic is not there."""
+    inputs, between = names_of(args.input_topics), names_of(args.intermediate_topics)
+    if not inputs and not between:
+        print("No input or intermediate topics specified. Skipping seek.")
+        return 0
+    if between:
+        print("WARN: `--intermediate-topics` is deprecated and will be removed in a future release")
+    if inputs:
+        print(f"Reset-offsets for input topics {java_list(inputs)}")
+    if between:
+        print(f"Seek-to-end for intermediate topics {java_list(between)}")
+    code = 0
+    for kind, names, head in (("input", inputs, "Topic: "), ("intermediate", between, "Topic:")):
+        if missing := [name for name in names if name not in topics]:
+            print(f"Following {kind} topics are not found, skipping them")
+            for name in missing:
+                print(f"{head}{name}")
+            code = 1
+    plan = input_plan(client, args, [name for name in inputs if name in topics])
+    plan |= end_plan(client, args, [name for name in between if name in topics])
+    if not args.dry_run and plan:
+        from ottla.cli.group_queries import commit
+
+        commit(client, args.application_id, plan)
+    print("Done.")
+    return code
+
+
+def partitions_of(client: BlockingClient, names: list[str]) -> list[TopicPartition]:
+    """Return every partition of some topics."""
+    cluster = client.metadata(names) if names else None
+    return [each for name in names for each in cluster.partitions_of(name)] if cluster else []
+
+
+def end_plan(client: BlockingClient, args: Namespace, names: list[str]) -> Plan:
+    """Return the ends of intermediate topics, and say so."""
+    if not names:
+        return {}
+    print(f"Following intermediate topics offsets will be reset to end (for consumer group {args.application_id})")
+    for name in names:
+        print(f"Topic: {name}")
+    return ends(client, partitions_of(client, names), earliest=False)
+
+
+def input_plan(client: BlockingClient, args: Namespace, names: list[str]) -> Plan:
+    """Return where input topics begin again, and print it."""
+    if not names:
+        return {}
+    print(f"Following input topics offsets will be reset to (for consumer group {args.application_id})")
+    partitions = partitions_of(client, names)
+    plan = wanted_offsets(client, args, partitions)
+    for each, offset in sorted(plan.items()):
+        print(f"Topic: {each.topic} Partition: {each.partition} Offset: {offset}")
+    return plan
+
+
+def wanted_offsets(client: BlockingClient, args: Namespace, partitions: list[TopicPartition]) -> Plan:
+    """Return the offsets that the one position option asks for; the earliest without one."""
+    if args.to_offset is not None:
+        return in_range(client, dict.fromkeys(partitions, Offset(args.to_offset)))
+    if args.to_latest:
+        return ends(client, partitions, earliest=False)
+    if args.shift_by is not None:
+        return in_range(client, shifted(client, args.application_id, partitions, args.shift_by))
+    if args.to_datetime is not None:
+        return at_time(client, partitions, parse_datetime(args.to_datetime))
+    if args.by_duration is not None:
+        from ottla.cli.positions import now_ms
+
+        return at_time(client, partitions, Millis(now_ms() - parse_duration(args.by_duration)))
+    if args.from_file is not None:
+        from ottla.cli.group_reset import from_file
+
+        found = from_file(args.from_file, args.application_id)
+        return in_range(client, {each: found[each] for each in partitions if each in found})
+    return ends(client, partitions, earliest=True)
+
+
+def shifted(client: BlockingClient, group: str, partitions: list[TopicPartition], by: int) -> Plan:
+    """Return committed offsets moved by a number; a partition without one moves from its beginning."""
+    from ottla.cli.group_queries import committed
+
+    known = committed(client, group)
+    begin = ends(client, [each for each in partitions if each not in known], earliest=True)
+    return {each: Offset((known[each].offset if each in known else begin[each]) + by) for each in partitions}
+
+
+def at_time(client: BlockingClient, partitions: list[TopicPartition], time: Millis) -> Plan:
+    """Return the first offsets at or after a time, or a partition's end where nothing is that young."""
+    listed = client.list_offsets(dict.fromkeys(partitions, time)) if partitions else {}
+    found = {each: one.offset for each, one in listed.items()}
+    late = [each for each, offset in found.items() if offset < 0]
+    for each in late:
+        print(
+            f"Partition {each.partition} from topic {each.topic} is empty, without a committed record. "
+            "Falling back to latest known offset."
+        )
+    return found | ends(client, late, earliest=False)
+
+
+def in_range(client: BlockingClient, wanted: Plan) -> Plan:
+    """Return offsets moved to the nearest end where they lie outside, each with a line."""
+    lows, highs = ends(client, [*wanted], earliest=True), ends(client, [*wanted], earliest=False)
+    found: Plan = {}
+    for each, offset in wanted.items():
+        low, high = lows[each], highs[each]
+        if offset > high:
+            print(f"New offset ({offset}) is higher than latest offset. Value will be set to {high}")
+        elif offset < low:
+            print(f"New offset ({offset}) is lower than earliest offset. Value will be set to {low}")
+        found[each] = min(max(offset, low), high)
+    return found
+
+
+# -- internal topics, checkpoint
+
+
+def is_internal(application_id: str, topic: str) -> bool:
+    """True for the internal topics of an application."""
+    return topic.startswith(f"{application_id}-") and INTERNAL.fullmatch(topic) is not None
+
+
+def delete_internal(client: BlockingClient, args: Namespace, topics: set[str]) -> int:
+    """Delete the internal topics, or those that are named; returns 1 where that fails."""
+    inferred = sorted(name for name in topics if is_internal(args.application_id, name))
+    named = names_of(args.internal_topics)
+    if named and not set(named) <= set(inferred):
+        words = (
+            "Invalid topic specified in the --internal-topics option. Ensure that the topics specified are all internal "
+            "topics. Do a dry run without the --internal-topics option to see the list of all internal topics that can "
+            "be deleted."
+        )
+        warn(f"ERROR: {words}")
+        return 1
+    kind = "specified" if named else "inferred"
+    wanted = named or inferred
+    print(f"Deleting {kind} internal topics {java_list(wanted)}")
+    code = 0 if args.dry_run else delete(client, wanted)
+    print("Done.")
+    return code
+
+
+def delete(client: BlockingClient, names: list[str]) -> int:
+    """Delete topics; returns 1 where one could not be."""
+    if not names:
+        return 0
+    from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in names], topic_names=names, timeout_ms=30_000
+    )
+    answer = client.request(request, controller=True)
+    failed = [each for each in answer.responses if each.error_code]
+    for each in failed:
+        print(f"ERROR: deleting topic {each.name}")
+        print(each.error_message or ErrorCode(each.error_code).name)
+    return int(bool(failed))
+
+
+def remove_checkpoint(client: BlockingClient, args: Namespace) -> None:
+    """Remove the application's checkpoint where there is one on this machine; Kafka leaves its state folder behind."""
+    from ottla.spark import Checkpoint
+    from ottla.streams import StreamsSettings
+
+    settings = StreamsSettings.of(
+        {"application.id": args.application_id, "bootstrap.servers": args.bootstrap_server, "state.dir": args.state_dir}
+    )
+    checkpoint = Checkpoint.of(settings, client.metadata(()).cluster_id or "cluster")
+    if checkpoint.is_local and checkpoint.exists:
+        print(f"Deleting checkpoint {checkpoint.root}")
+        if not args.dry_run:
+            checkpoint.remove()
+
+
+def java_list(names: list[str]) -> str:
+    """Return names as Java prints a list."""
+    return f"[{', '.join(names)}]"
