@@ -2,6 +2,9 @@
 
 A *stream* processor sees (key, value); a *table* processor sees changes (key, old value, new value). Function fields are
 `Function`s: column expression, per-record Python, or vectorised Python.
+
+`send_old` says that a table's processor forwards the old value too (Kafka's `sendOldValues`), because somebody downstream
+asked for it; where it is False, the old value that is forwarded is null.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ __all__ = [
     "FlatMap",
     "FlatMapValues",
     "Foreach",
+    "ForeignKeyReceive",
     "ForeignKeyRegister",
     "ForeignKeyResolve",
     "ForeignKeyRespond",
@@ -45,6 +49,8 @@ __all__ = [
     "TableJoin",
     "TableJoinMerge",
     "TableMapValues",
+    "TablePassThrough",
+    "TableProcess",
     "TableRegroup",
     "TableSource",
     "TableToStream",
@@ -66,7 +72,9 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class NotNullKey:
-    """Drop records without a key: what stands before a repartition topic."""
+    """What stands before a repartition topic: drops records without a key, unless a join behind it takes them (KIP-962)."""
+
+    drop: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +160,7 @@ class Aggregator:
     """
 
     kind: str
+    """For kinds other than reduce and aggregate the result is theirs: `count` an int, `avg` a float or None."""
     argument: Function | None = None
     initializer: Callable[[], Any] | None = None
     adder: Callable[..., Any] | None = None
@@ -165,6 +174,7 @@ class StreamAggregate:
 
     store: str
     aggregator: Aggregator
+    send_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +186,7 @@ class WindowAggregate:
     windows: TimeWindows | SlidingWindows | UnlimitedWindows
     on_close: bool = False
     """Emit once, when the window closes (KIP-825)."""
+    send_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +197,7 @@ class SessionAggregate:
     aggregator: Aggregator
     windows: SessionWindows
     on_close: bool = False
+    send_old: bool = False
 
 
 # -- tables
@@ -193,9 +205,10 @@ class SessionAggregate:
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """KTableSource: a topic's records become a table's changes."""
+    """KTableSource: a topic's records become a table's changes. `store` is None where nobody needs the table itself."""
 
     store: str | None
+    send_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +216,7 @@ class StreamToTable:
     """KStream.toTable."""
 
     store: str | None
+    send_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +226,7 @@ class TableFilter:
     predicate: Function
     negate: bool = False
     store: str | None = None
+    send_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +236,7 @@ class TableMapValues:
     mapper: Function
     store: str | None = None
     value: Serde | None = None
+    send_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +248,8 @@ class TableRegroup:
 
     mapper: Function
     key_mapper: Function | None = None
+    key: Serde | None = None
+    value: Serde | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +258,7 @@ class TableAggregate:
 
     store: str
     aggregator: Aggregator
+    send_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +268,11 @@ class TableJoin:
     other: str
     """The processor whose table is looked up."""
     joiner: Function
+    """Called with (left, right) on both sides."""
     kind: str
     """inner, left, outer."""
     is_left: bool
+    send_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +280,24 @@ class TableJoinMerge:
     """KTableKTableJoinMerger: puts both sides' results into the joined table."""
 
     store: str | None = None
+    send_old: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TablePassThrough:
+    """KTablePassThrough: what the aggregates of a cogroup have in common; forwards their changes."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableProcess:
+    """KTableTransformValues: a fixed-key processor over a table's values; `store` holds the results where materialized."""
+
+    supplier: Callable[[], Any]
+    store: str | None = None
+    value: Serde | None = None
+    send_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +312,7 @@ class Suppress:
     until: str
     """window_close or time_limit."""
     wait_ms: int = 0
+    """How long after its own time (window_close: after its window's end) a change waits."""
     max_records: int | None = None
     max_bytes: int | None = None
     on_full: str = "emit"
@@ -314,6 +354,9 @@ class StreamTableJoin:
     joiner: Function
     kind: str
     grace_ms: int | None = None
+    """How long a record waits for the (versioned) table to catch up (KIP-923); None: it does not."""
+    buffer_store: str | None = None
+    """Where records wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,35 +374,49 @@ class StreamGlobalJoin:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyRegister:
-    """Left table's change → subscription (and unsubscription) sent to the foreign key's partition."""
+    """Left table's change → subscription (and unsubscription) sent to the foreign key's partition.
+
+    Forwards (foreign key, `internal_serdes.Subscription`); `value` is the left value's serde, whose bytes are hashed.
+    """
 
     extractor: Function
     kind: str
+    """inner, left."""
+    value: Serde | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyReceive:
+    """SubscriptionReceiveProcessor: note the subscription in `subscriptions`, forward its change under the combined key."""
+
+    subscriptions: str
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyRespond:
-    """A subscription is stored and joined with the right table's current value."""
+    """SubscriptionJoinProcessor: a subscription meets the right table's current value; forwards (primary key, Response)."""
 
-    subscriptions: str
     right: str
     """The right table's processor."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyRightChanged:
-    """The right table's change is sent to every subscriber."""
+    """ForeignTableJoinProcessor: the right table's change is sent to every subscriber, as (primary key, Response)."""
 
     subscriptions: str
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyResolve:
-    """A response is joined with the left row, unless that has changed since it asked."""
+    """ResponseJoinProcessor: a response is joined with the left row, unless that has changed since it asked."""
 
     left: str
+    """The left table's processor."""
     joiner: Function
     kind: str
+    value: Serde | None = None
+    """The left value's serde: its bytes' hash must be the response's."""
 
 
 # -- processors of one's own
@@ -370,6 +427,7 @@ class Process:
     """A processor of the user's: `supplier()` returns one per partition. `fixed_key`: process_values."""
 
     supplier: Callable[[], Any]
+    """Makes a `processor_api.Processor` or `FixedKeyProcessor`."""
     fixed_key: bool = False
     key: Serde | None = None
     value: Serde | None = None
@@ -398,6 +456,8 @@ Operation = (
     | TableAggregate
     | TableJoin
     | TableJoinMerge
+    | TablePassThrough
+    | TableProcess
     | TableToStream
     | Suppress
     | WindowStore
@@ -405,6 +465,7 @@ Operation = (
     | StreamTableJoin
     | StreamGlobalJoin
     | ForeignKeyRegister
+    | ForeignKeyReceive
     | ForeignKeyRespond
     | ForeignKeyRightChanged
     | ForeignKeyResolve

@@ -7,19 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.streams.errors import TopologyError
 from ottla.streams.topology import SinkNode, SourceNode, Topology
 
-__all__ = ["PartitionPlan", "TopologyError", "partition_plan", "source_topics", "subtopologies"]
+__all__ = ["PartitionPlan", "partition_plan", "source_topics", "subtopologies"]
 
 
-class TopologyError(KafkaError):
-    """A topology that cannot run: Kafka Streams' TopologyException, with its words."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_REQUEST, f"Invalid topology: {message}")
-
-    def __reduce__(self) -> tuple[type[KafkaError], tuple[object, ...]]:
-        return TopologyError, (self.message.removeprefix("Invalid topology: "),)
+_STEP = "Invalid topology"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +26,7 @@ class PartitionPlan:
 
 def subtopologies(topology: Topology) -> list[frozenset[str]]:
     """Return the groups of nodes that topics connect but no edge and no store does, in the order of their first nodes."""
-    group = {name: name for name in topology.nodes}
-
-    def root(name: str) -> str:
-        while group[name] != name:
-            group[name] = group[group[name]]
-            name = group[name]
-        return name
-
-    def join(one: str, other: str) -> None:
-        group[root(other)] = root(one)
-
-    users: dict[str, str] = {}
-    for node in topology.nodes.values():
-        for parent in getattr(node, "parents", ()):
-            join(parent, node.name)
-        for store in getattr(node, "stores", ()):
-            spec = topology.stores.get(store)
-            if spec is None or not spec.is_global:
-                join(users.setdefault(store, node.name), node.name)
-    found: dict[str, list[str]] = {}
-    for name in topology.nodes:
-        found.setdefault(root(name), []).append(name)
-    return [frozenset(names) for names in found.values()]
+    return [frozenset(names) for names in topology.subtopologies()]
 
 
 def source_topics(topology: Topology, nodes: Iterable[str], known: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -131,8 +103,9 @@ def _fill(topology: Topology, groups: list[frozenset[str]], reads: list[list[str
         if not filled:
             names = ", ".join(sorted(open_topics))
             raise TopologyError(
+                _STEP,
                 f"Failed to compute number of partitions for all repartition topics, make sure all user input topics "
-                f"are created and all Pattern subscriptions match at least one topic in the cluster: {names}"
+                f"are created and all Pattern subscriptions match at least one topic in the cluster: {names}",
             )
         open_topics = [topic for topic in open_topics if topic not in filled]
 
@@ -149,17 +122,20 @@ def _copartition(topology: Topology, group: frozenset[str], counts: dict[str, in
     fixed = {topic: counts[topic] for topic in internal if topology.repartition_topics[topic].partitions is not None}
     if not outside:
         if len(set(fixed.values())) > 1:
-            raise TopologyError(f"Following topics do not have the same number of partitions: [{_java_map(fixed)}]")
+            raise TopologyError(
+                _STEP, f"Following topics do not have the same number of partitions: [{_java_map(fixed)}]"
+            )
         wanted = next(iter(fixed.values()), max(counts[topic] for topic in internal))
     else:
         if len(set(outside.values())) > 1:
-            raise TopologyError(f"Topics not co-partitioned: [{_java_map(outside)}]")
+            raise TopologyError(_STEP, f"Topics not co-partitioned: [{_java_map(outside)}]")
         wanted = next(iter(outside.values()))
         for topic, partitions in fixed.items():
             if partitions != wanted:
                 raise TopologyError(
+                    _STEP,
                     f"Number of partitions [{partitions}] of repartition topic [{topic}] doesn't match number of "
-                    f"partitions [{wanted}] of the source topic."
+                    f"partitions [{wanted}] of the source topic.",
                 )
     counts.update(dict.fromkeys(internal, wanted))
 

@@ -63,12 +63,20 @@ Node = SourceNode | ProcessorNode | SinkNode
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """A state store. `kind`: key_value, timestamped_key_value, window, timestamped_window, session, versioned."""
+    """A state store.
+
+    `kind`: key_value, timestamped_key_value, window, timestamped_window, session, versioned (`retention_ms` is its history);
+    and those that Kafka makes for itself: suppress_buffer (of a table's changes), join_buffer (records that wait for a
+    versioned table), outer_join (records that have met no partner; lists by time, side and key), subscriptions (of a
+    foreign-key join: `key` is the foreign key's serde, `value` the subscription's).
+    """
 
     name: str
     kind: str
     key: Serde
+    """Of the key itself: a windowed store's entries are kept by (key, window)."""
     value: Serde
+    """Of the value itself: timestamps are added by the kind."""
     retention_ms: int = -1
     window_size_ms: int = -1
     retain_duplicates: bool = False
@@ -86,10 +94,16 @@ class StoreSpec:
 
 @dataclass(frozen=True, slots=True)
 class RepartitionTopic:
-    """An internal topic, `<application.id>-<name>-repartition`; `partitions` None means as many as its source has."""
+    """An internal topic, `<application.id>-<name>`; `partitions` None means as many as its source has.
+
+    `name` is as in `describe()`, with its ending: `-repartition`, or `-topic` for those of a foreign-key join.
+    """
 
     name: str
     partitions: int | None = None
+    key: Serde | None = None
+    value: Serde | None = None
+    """The serdes of what is in it, as its sink and its source have them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +116,12 @@ class Topology:
     """By the topic name that sources and sinks use: the name without `<application.id>-`, as `describe()` prints it."""
     copartitioned: tuple[frozenset[str], ...] = ()
     """Groups of source topics that must have as many partitions as one another."""
+
+    def subtopologies(self) -> tuple[tuple[str, ...], ...]:
+        """Return the parts that are connected by nodes or by shared stores, in Kafka's order; each in order of nodes."""
+        from ottla.streams.subtopologies import subtopologies
+
+        return subtopologies(self)
 
     def children(self, name: str) -> tuple[str, ...]:
         """Return the names of the nodes that a node forwards to, in the order in which they were added."""

@@ -1,0 +1,97 @@
+"""Declared aggregates: `agg.count()`, `agg.sum("value.amount")`. Spark computes them natively where it can; Python can too.
+
+The argument says over what: a path (`"value.amount"`), any other Spark SQL text or Column (native only), a Python function
+of the value or of key and value; without one it is the value itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.streams.functions import Function
+from ottla.streams.operations import Aggregator
+from ottla.streams.serde_choice import Serdes
+from ottla.streams.serdes import Serde
+
+__all__ = ["avg", "collect_list", "collect_set", "count", "first", "last", "max", "min", "result_serde", "sum"]
+
+
+def _over(kind: str, argument: object | None) -> Aggregator:
+    return Aggregator(kind, None if argument is None else Function.of(argument))
+
+
+def count(argument: object | None = None) -> Aggregator:
+    """How many records; with an argument, how many of which it is not null."""
+    return _over("count", argument)
+
+
+def sum(argument: object | None = None) -> Aggregator:
+    """The sum of numbers, nulls left out; null where there is none."""
+    return _over("sum", argument)
+
+
+def min(argument: object | None = None) -> Aggregator:
+    """The smallest, nulls left out."""
+    return _over("min", argument)
+
+
+def max(argument: object | None = None) -> Aggregator:
+    """The largest, nulls left out."""
+    return _over("max", argument)
+
+
+def avg(argument: object | None = None) -> Aggregator:
+    """The mean of numbers, nulls left out. Its state is a sum and a count, its result a float."""
+    return _over("avg", argument)
+
+
+def first(argument: object | None = None) -> Aggregator:
+    """That of the first record in the topic's order."""
+    return _over("first", argument)
+
+
+def last(argument: object | None = None) -> Aggregator:
+    """That of the latest record in the topic's order."""
+    return _over("last", argument)
+
+
+def collect_list(argument: object | None = None) -> Aggregator:
+    """All, in the topic's order, nulls left out."""
+    return _over("collect_list", argument)
+
+
+def collect_set(argument: object | None = None) -> Aggregator:
+    """All that differ, in the order in which they came first, nulls left out."""
+    return _over("collect_set", argument)
+
+
+def result_serde(aggregator: Aggregator, value: Serde | None) -> Serde | None:
+    """Return the serde of a declared aggregate's result where it follows from the kind and the value; else None."""
+    if aggregator.kind == "count":
+        return Serdes.long()
+    if aggregator.kind == "avg":
+        return Serdes.double()
+    if aggregator.kind in ("collect_list", "collect_set"):
+        return Serdes.json()
+    return value if aggregator.argument is None else _of_argument(aggregator.argument, value)
+
+
+def _of_argument(argument: Function, value: Serde | None) -> Serde | None:
+    """Return the serde of what an argument picks: a function's annotation, or a field of a typed dataclass."""
+    from ottla.streams.serde_choice import serde_of_annotation
+
+    if argument.call is not None:
+        return serde_of_annotation(argument.returns)
+    kind: Any = getattr(value, "type", None)
+    parts = str(argument.expression).split(".")
+    if parts[0] != "value" or not all(each.isidentifier() for each in parts):
+        return None
+    if len(parts) == 1:
+        return value
+    import typing
+
+    for part in parts[1:]:
+        if not isinstance(kind, type):
+            return None
+        kind = typing.get_type_hints(kind).get(part)
+    return serde_of_annotation(kind)
