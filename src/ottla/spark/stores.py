@@ -273,7 +273,7 @@ class StoreView:
 
     def fetch(
         self, key: Any, from_ms: int = 0, to_ms: int = LAST, *, reverse: bool = False, limit: int = -1
-    ) -> list[tuple[Windowed, Any]]:
+    ) -> list[tuple[Windowed[Any], Any]]:
         """Return (window, value) of a window store for windows that start from `from_ms` to `to_ms`; key None: of all."""
         self._need(window=True)
         data = None if key is None else self.key_bytes(key)
@@ -281,7 +281,7 @@ class StoreView:
 
     def sessions(
         self, key: Any, earliest_end_ms: int = 0, latest_start_ms: int = LAST, *, reverse: bool = False, limit: int = -1
-    ) -> list[tuple[Windowed, Any]]:
+    ) -> list[tuple[Windowed[Any], Any]]:
         """Return (session, value) of a session store for sessions that touch a span of time; key None: of all."""
         self._need(window=False)
         data = None if key is None else self.key_bytes(key)

@@ -81,7 +81,7 @@ class WindowStore:
         """Return a window's end by its start."""
         return min(start + self.spec.window_size_ms, MAX_TIME) if self.spec.window_size_ms >= 0 else MAX_TIME
 
-    def windowed(self, entry: Entry) -> Windowed:
+    def windowed(self, entry: Entry) -> Windowed[Any]:
         """Return what an entry is keyed by."""
         place = entry[6]
         start = place[0] if self.duplicates else place
@@ -114,7 +114,7 @@ class WindowStore:
         value_of, pick = self.rows.value_of, _first if self.duplicates else _same
         return [(pick(entry[6]), value_of(entry), entry[1]) for entry in found]
 
-    def fetch_all(self, low: int = -MAX_TIME, high: int = MAX_TIME) -> Iterator[tuple[Windowed, Any, int]]:
+    def fetch_all(self, low: int = -MAX_TIME, high: int = MAX_TIME) -> Iterator[tuple[Windowed[Any], Any, int]]:
         """Return (windowed key, value, timestamp) of all rows in a range of starts, by key bytes and start."""
         low = max(low, self.observed.earliest)
         for _, entry in self.rows.all():
@@ -174,12 +174,12 @@ class SessionStore:
         """Return a key's bytes."""
         return self.rows.serialize_key(key)  # type: ignore[return-value]
 
-    def windowed(self, entry: Entry) -> Windowed:
+    def windowed(self, entry: Entry) -> Windowed[Any]:
         """Return what an entry is keyed by."""
         end, start = entry[6]
         return Windowed(entry[4], start, end)
 
-    def put(self, session: Windowed, value: Any, *, timestamp: int, headers: Headers = ()) -> None:
+    def put(self, session: Windowed[Any], value: Any, *, timestamp: int, headers: Headers = ()) -> None:
         """Set a session's value; None deletes it."""
         self.observed.note(session.end_ms)
         if session.end_ms < self.observed.earliest:
@@ -192,13 +192,13 @@ class SessionStore:
         entry = self.rows.entry(self.key_bytes(key), (end, start), key)
         return None if entry[0] is None or end < self.observed.earliest else self.rows.value_of(entry)
 
-    def find(self, key: Any, earliest_end: int, latest_start: int) -> list[tuple[Windowed, Any]]:
+    def find(self, key: Any, earliest_end: int, latest_start: int) -> list[tuple[Windowed[Any], Any]]:
         """Return a key's sessions that end at or after the one and start at or before the other, by end and start."""
         low = max(earliest_end, self.observed.earliest)
         found = self.rows.range(self.key_bytes(key), (low, -MAX_TIME), (MAX_TIME, MAX_TIME), key)
         return [(self.windowed(each), self.rows.value_of(each)) for each in found if each[6][1] <= latest_start]
 
-    def fetch_all(self) -> Iterator[tuple[Windowed, Any]]:
+    def fetch_all(self) -> Iterator[tuple[Windowed[Any], Any]]:
         """Return every session, by key bytes, end and start."""
         for _, entry in self.rows.all():
             if entry[6][0] >= self.observed.earliest:

@@ -200,7 +200,7 @@ class _Sessions:
         if self.on_close:
             self._emit(close_time, headers)
 
-    def _update(self, session: Windowed, old: Any, new: Any, headers: Headers) -> None:
+    def _update(self, session: Windowed[Any], old: Any, new: Any, headers: Headers) -> None:
         node, store = self.node, self.store
         store.put(session, new, timestamp=session.end_ms, headers=headers)
         if self.times is not None:
