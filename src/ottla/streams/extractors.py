@@ -35,6 +35,7 @@ class FailOnInvalidTimestamp:
     """The record's own time; a negative one stops the application. Kafka's default."""
 
     def extract(self, record: Any, partition_time: int) -> int:
+        """Return the record's time."""
         if record.timestamp < 0:
             raise ValueError(
                 f"record {record.topic}-{record.partition}@{record.offset} has the invalid timestamp {record.timestamp}"
@@ -47,6 +48,7 @@ class LogAndSkipOnInvalidTimestamp:
     """The record's own time; a record with a negative one is dropped."""
 
     def extract(self, record: Any, partition_time: int) -> int:
+        """Return the record's time."""
         return int(record.timestamp)
 
 
@@ -55,6 +57,7 @@ class UsePartitionTimeOnInvalidTimestamp:
     """The record's own time; where it is negative, the highest that the partition has had."""
 
     def extract(self, record: Any, partition_time: int) -> int:
+        """Return the record's time."""
         if record.timestamp >= 0:
             return int(record.timestamp)
         if partition_time < 0:
@@ -71,6 +74,7 @@ class WallclockTimestampExtractor:
     clock: Callable[[], int] | None = None
 
     def extract(self, record: Any, partition_time: int) -> int:
+        """Return the record's time."""
         if self.clock is None:
             raise ValueError("WallclockTimestampExtractor: no clock was given to the plan's runner")
         return self.clock()
@@ -81,6 +85,7 @@ class RecordMetadataTimestamp:
     """The record's own time, as it is."""
 
     def extract(self, record: Any, partition_time: int) -> int:
+        """Return the record's time."""
         return int(record.timestamp)
 
 
@@ -91,6 +96,7 @@ class ValueTimestamp:
     source: str | Callable[[Any], int]
 
     def extract(self, record: Any, partition_time: int) -> int:
+        """Return the record's time."""
         if callable(self.source):
             return int(self.source(record.value))
         found = record.value

@@ -59,12 +59,14 @@ class Step:
     written: bool = False
 
     def add_child(self, child: Step) -> None:
+        """Put a step behind this one."""
         if child not in self.children:
             self.children.append(child)
         if self not in child.parents:
             child.parents.append(self)
 
     def remove_child(self, child: Step) -> None:
+        """Take a step away from behind this one."""
         self.children.remove(child)
         child.parents.remove(self)
 

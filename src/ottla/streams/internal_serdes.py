@@ -88,9 +88,11 @@ class SubscriptionSerde(_PythonOnly):
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return f"subscription of {self.primary_key.name}"
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         key = self.primary_key.serialize(value.primary_key)
@@ -101,6 +103,7 @@ class SubscriptionSerde(_PythonOnly):
         return bytes((flag, value.instruction)) + (value.hash or b"") + key + tail
 
     def deserialize(self, data: bytes | None) -> Subscription | None:
+        """Return the value of bytes."""
         if data is None:
             return None
         version, start = data[0] & 0x7F, 2
@@ -120,15 +123,18 @@ class ResponseSerde(_PythonOnly):
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return f"response of {self.value.name}"
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         flag = value.version | (_NO_HASH if value.hash is None else 0)
         return bytes((flag,)) + (value.hash or b"") + (self.value.serialize(value.value) or b"")
 
     def deserialize(self, data: bytes | None) -> Response | None:
+        """Return the value of bytes."""
         if data is None:
             return None
         found, start = (None, 1) if data[0] & _NO_HASH else (data[1 : 1 + _HASH_SIZE], 1 + _HASH_SIZE)
@@ -145,6 +151,7 @@ class CombinedKeySerde(_PythonOnly):
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return f"{self.foreign_key.name} with {self.primary_key.name}"
 
     def prefix(self, foreign_key: Any) -> bytes:
@@ -155,11 +162,13 @@ class CombinedKeySerde(_PythonOnly):
         return struct.pack(">i", len(data)) + data
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         return self.prefix(value.foreign_key) + (self.primary_key.serialize(value.primary_key) or b"")
 
     def deserialize(self, data: bytes | None) -> CombinedKey | None:
+        """Return the value of bytes."""
         if data is None:
             return None
         end = 4 + struct.unpack(">i", data[:4])[0]

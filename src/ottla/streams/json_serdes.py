@@ -51,13 +51,16 @@ class JsonSerde:
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return "json" if self.type is None else getattr(self.type, "__name__", None) or str(self.type)
 
     @property
     def sql_type(self) -> str | None:
+        """What its column is in Spark, if it has one."""
         return "variant" if self.type is None else _codec(self.type).ddl
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         try:
@@ -67,6 +70,7 @@ class JsonSerde:
             raise SerializationError(f"{self.name}: {problem}") from None
 
     def deserialize(self, data: bytes | None) -> Any:
+        """Return the value of bytes."""
         if data is None:
             return None
         try:
@@ -76,6 +80,7 @@ class JsonSerde:
             raise SerializationError(f"{self.name}: {problem}") from None
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         text = f"cast({column} as string)"
         if self.type is None:
             return f"try_parse_json({text})"
@@ -87,6 +92,7 @@ class JsonSerde:
         return f"from_json(concat('{{\"v\":', {text}, '}}'), 'struct<v: {codec.ddl}>').v"
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         ddl = self.sql_type
         if ddl is None:
             raise SerializationError(f"{self.name}: only Python can encode it")

@@ -61,13 +61,16 @@ class StringSerde:
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return "string"
 
     @property
     def sql_type(self) -> str | None:
+        """What its column is in Spark, if it has one."""
         return "string"
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         if not isinstance(value, str):
@@ -75,12 +78,15 @@ class StringSerde:
         return value.encode("utf-8", "replace")
 
     def deserialize(self, data: bytes | None) -> str | None:
+        """Return the value of bytes."""
         return None if data is None else str(data, "utf-8", "replace")
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         return f"make_valid_utf8(cast({column} as string))"
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         return f"cast({column} as binary)"
 
 
@@ -90,13 +96,16 @@ class BytesSerde:
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return "bytes"
 
     @property
     def sql_type(self) -> str | None:
+        """What its column is in Spark, if it has one."""
         return "binary"
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None or type(value) is bytes:
             return value
         if not isinstance(value, (bytes, bytearray, memoryview)):
@@ -104,12 +113,15 @@ class BytesSerde:
         return bytes(value)
 
     def deserialize(self, data: bytes | None) -> bytes | None:
+        """Return the value of bytes."""
         return data
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         return column
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         return column
 
 
@@ -130,9 +142,11 @@ class FixedSerde:
 
     @property
     def size(self) -> int:
+        """How many bytes."""
         return struct.calcsize(self.form)
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         try:
@@ -141,6 +155,7 @@ class FixedSerde:
             raise SerializationError(f"{self.name}: {value!r}: {problem}") from None
 
     def deserialize(self, data: bytes | None) -> Any:
+        """Return the value of bytes."""
         if data is None:
             return None
         try:
@@ -149,6 +164,7 @@ class FixedSerde:
             raise SerializationError(f"{self.name}: expected {self.size} bytes, got {len(data)}") from None
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         return f"if(length({column}) = {self.size}, {self._decode(column)}, null)"
 
     def _decode(self, column: str) -> str:
@@ -163,6 +179,7 @@ class FixedSerde:
         return f"cast(java_method('java.lang.Double', 'longBitsToDouble', {_LONG.format(column)}) as double)"
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         bits = f"cast({column} as bigint)"
         if self.form == ">f":
             bits = f"cast(java_method('java.lang.Float', 'floatToIntBits', {column}) as bigint)"
@@ -177,13 +194,16 @@ class BooleanSerde:
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return "boolean"
 
     @property
     def sql_type(self) -> str | None:
+        """What its column is in Spark, if it has one."""
         return "boolean"
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         if not isinstance(value, bool):
@@ -191,6 +211,7 @@ class BooleanSerde:
         return b"\x01" if value else b"\x00"
 
     def deserialize(self, data: bytes | None) -> bool | None:
+        """Return the value of bytes."""
         if data is None:
             return None
         if data not in (b"\x00", b"\x01"):
@@ -198,9 +219,11 @@ class BooleanSerde:
         return data == b"\x01"
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         return f"case {column} when X'01' then true when X'00' then false end"
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         return f"case {column} when true then X'01' when false then X'00' end"
 
 
@@ -210,13 +233,16 @@ class UuidSerde:
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return "uuid"
 
     @property
     def sql_type(self) -> str | None:
+        """What its column is in Spark, if it has one."""
         return "string"
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         if not isinstance(value, UUID):
@@ -224,6 +250,7 @@ class UuidSerde:
         return str(value).encode()
 
     def deserialize(self, data: bytes | None) -> UUID | None:
+        """Return the value of bytes."""
         if data is None:
             return None
         try:
@@ -232,10 +259,12 @@ class UuidSerde:
             raise SerializationError(f"uuid: {bytes(data[:40])!r} is no UUID") from None
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         text = f"cast({column} as string)"
         return f"if({text} rlike '^[0-9a-fA-F]{{8}}(-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}}$', {text}, null)"
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         return f"cast({column} as binary)"
 
 
@@ -245,25 +274,31 @@ class VoidSerde:
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return "void"
 
     @property
     def sql_type(self) -> str | None:
+        """What its column is in Spark, if it has one."""
         return "void"
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is not None:
             raise SerializationError(f"void: expected None, got {type(value).__name__}")
         return None
 
     def deserialize(self, data: bytes | None) -> None:
+        """Return the value of bytes."""
         if data is not None:
             raise SerializationError(f"void: expected null, got {len(data)} bytes")
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         return "cast(null as void)"
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         return "cast(null as binary)"
 
 
@@ -279,10 +314,12 @@ class ListSerde:
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return f"list<{self.element.name}>"
 
     @property
     def sql_type(self) -> str | None:
+        """What its column is in Spark, if it has one."""
         return None
 
     @property
@@ -293,6 +330,7 @@ class ListSerde:
         return 36 if isinstance(self.element, UuidSerde) else None
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         if not isinstance(value, (list, tuple)):
@@ -308,6 +346,7 @@ class ListSerde:
         return head + struct.pack(">i", len(parts)) + b"".join(part for part in parts if part is not None)
 
     def deserialize(self, data: bytes | None) -> list[Any] | None:
+        """Return the value of bytes."""
         if data is None:
             return None
         try:
@@ -344,9 +383,11 @@ class ListSerde:
         return found
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         raise SerializationError(f"{self.name}: only Python can decode it")
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         raise SerializationError(f"{self.name}: only Python can encode it")
 
 
@@ -360,16 +401,21 @@ class CustomSerde:
 
     @property
     def sql_type(self) -> str | None:
+        """What its column is in Spark, if it has one."""
         return None
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         return None if value is None else self.bytes_of(value)
 
     def deserialize(self, data: bytes | None) -> Any:
+        """Return the value of bytes."""
         return None if data is None else self.value_of(data)
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         raise SerializationError(f"{self.name}: only Python can decode it")
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         raise SerializationError(f"{self.name}: only Python can encode it")

@@ -114,6 +114,7 @@ class SourceTable:
 
     @property
     def queryable(self) -> str | None:
+        """The store's name where it was given."""
         return self.kept.queryable_name
 
     @property
@@ -122,11 +123,13 @@ class SourceTable:
         return self.kept.name if self.needed else None
 
     def lookup(self) -> tuple[str, ...]:
+        """Return the stores that a look-up reads."""
         self.needed = True
         assert self.kept.name is not None
         return (self.kept.name,)
 
     def send_old(self, *, force: bool) -> bool:
+        """Ask for old values."""
         if not force and not self.needed:
             return False
         self.needed = self.sends_old = True
@@ -153,9 +156,11 @@ class AggregateTable:
     sends_old: bool = False
 
     def lookup(self) -> tuple[str, ...]:
+        """Return the stores that a look-up reads."""
         return (self.store,)
 
     def send_old(self, *, force: bool) -> bool:
+        """Ask for old values."""
         self.sends_old = True
         return True
 
@@ -176,6 +181,7 @@ class DerivedTable:
     sends_old: bool = False
 
     def lookup(self) -> tuple[str, ...]:
+        """Return the stores that a look-up reads."""
         if self.store is not None:
             return (self.store,)
         found = list(self.own_stores)
@@ -184,6 +190,7 @@ class DerivedTable:
         return tuple(dict.fromkeys(found))
 
     def send_old(self, *, force: bool) -> bool:
+        """Ask for old values."""
         if self.joined:
             for each in self.parents:
                 each.send_old(force=True)

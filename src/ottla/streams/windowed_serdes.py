@@ -30,19 +30,23 @@ class TimeWindowedSerde:
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return f"time-windowed {self.inner.name}"
 
     @property
     def sql_type(self) -> str | None:
+        """What its column is in Spark, if it has one."""
         return _sql_type(self.inner)
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         key, start, _ = _windowed(self.name, value)
         return _inner(self, key) + struct.pack(">q", start)
 
     def deserialize(self, data: bytes | None) -> Windowed[Any] | None:
+        """Return the value of bytes."""
         if not data:
             return None
         if len(data) < 8:
@@ -51,11 +55,13 @@ class TimeWindowedSerde:
         return Windowed(self.inner.deserialize(data[:-8]), start, min(start + self.size_ms, LONG_MAX))
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         start = _long_at(column, 8)
         end = f"cast({LONG_MAX} as bigint)" if self.size_ms == LONG_MAX else f"{start} + {self.size_ms}L"
         return _decoded(self.inner, column, tail=8, start=start, end=end)
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         tail = _LONG.sql_encode(f"{column}.start_ms")
         return f"if({column} is null, null, concat({self.inner.sql_encode(column + '.key')}, {tail}))"
 
@@ -68,19 +74,23 @@ class SessionWindowedSerde:
 
     @property
     def name(self) -> str:
+        """Its name in plans and messages."""
         return f"session-windowed {self.inner.name}"
 
     @property
     def sql_type(self) -> str | None:
+        """What its column is in Spark, if it has one."""
         return _sql_type(self.inner)
 
     def serialize(self, value: Any) -> bytes | None:
+        """Return a value's bytes."""
         if value is None:
             return None
         key, start, end = _windowed(self.name, value)
         return _inner(self, key) + struct.pack(">qq", end, start)
 
     def deserialize(self, data: bytes | None) -> Windowed[Any] | None:
+        """Return the value of bytes."""
         if not data:
             return None
         if len(data) < 16:
@@ -89,9 +99,11 @@ class SessionWindowedSerde:
         return Windowed(self.inner.deserialize(data[:-16]), start, end)
 
     def sql_decode(self, column: str) -> str:
+        """Return SQL text that reads a binary column."""
         return _decoded(self.inner, column, tail=16, start=_long_at(column, 8), end=_long_at(column, 16))
 
     def sql_encode(self, column: str) -> str:
+        """Return SQL text that writes a binary column."""
         tail = f"{_LONG.sql_encode(f'{column}.end_ms')}, {_LONG.sql_encode(f'{column}.start_ms')}"
         return f"if({column} is null, null, concat({self.inner.sql_encode(column + '.key')}, {tail}))"
 

@@ -122,7 +122,7 @@ class WindowStore:
             if low <= windowed.start_ms <= high:
                 yield windowed, self.rows.value_of(entry), entry[1]
 
-    def get(self, windowed: Windowed) -> tuple[Any, int] | None:
+    def get(self, windowed: Windowed[Any]) -> tuple[Any, int] | None:
         """Look a windowed table up."""
         return self.fetch(windowed.key, windowed.start_ms)
 
@@ -204,7 +204,7 @@ class SessionStore:
             if entry[6][0] >= self.observed.earliest:
                 yield self.windowed(entry), self.rows.value_of(entry)
 
-    def get(self, session: Windowed) -> tuple[Any, int] | None:
+    def get(self, session: Windowed[Any]) -> tuple[Any, int] | None:
         """Look a windowed table up: the value, and the session's end as its timestamp."""
         value = self.fetch(session.key, session.start_ms, session.end_ms)
         return None if value is None else (value, session.end_ms)
