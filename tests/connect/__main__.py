@@ -38,7 +38,7 @@ def compare(name: str, seed: int, count: int) -> int:
             try:
                 ours = settled(json.loads(json.dumps(answer(asked))))
             except Exception:
-                ours = traceback.format_exc()
+                ours = "".join(traceback.format_exc().splitlines(keepends=True)[-3:])
             if ours != theirs:
                 differing += 1
                 if differing <= SHOWN_MAX:

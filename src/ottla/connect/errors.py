@@ -16,6 +16,7 @@ __all__ = [
     "RebalanceNeededError",
     "RetriableError",
     "SchemaBuilderError",
+    "SerializationError",
     "config_error",
     "java_name_of",
 ]
@@ -45,6 +46,12 @@ class IllegalArgumentError(DataError):
     """An argument that cannot be meant, where Kafka raises IllegalArgumentException."""
 
     java_name = "java.lang.IllegalArgumentException"
+
+
+class SerializationError(ConnectError):
+    """What a serializer underneath a converter says."""
+
+    java_name = "org.apache.kafka.common.errors.SerializationException"
 
 
 class SchemaBuilderError(DataError):

@@ -62,7 +62,7 @@ def _rounded(value: float) -> float:
 def double_text(value: float) -> str:
     """Return a double as Java's Double.toString: an exponent below 0.001 and from 10,000,000 only."""
     if not isfinite(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[format(value)]
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[float.__repr__(value)]
     text = float.__repr__(value)
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return text

@@ -1,0 +1,158 @@
+"""Connect's values as JSON text: one function per schema, put together once."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from ottla.connect.converters.json_text import quoted
+from ottla.connect.data import logical
+from ottla.connect.data.java_text import double_text, float_text, java_class
+from ottla.connect.data.schema import Schema, SchemaType
+from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP, Struct, schema_type_of
+from ottla.connect.errors import DataError
+
+__all__ = ["Write", "write_plain", "writer_of"]
+
+Write = Callable[[Any], str]
+
+
+def writer_of(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
+    """Return what writes this schema's values; `numeric` is `decimal.format`, `replace_null` puts defaults for None."""
+    inner = _logical(schema, numeric=numeric) or _typed(schema, numeric=numeric, replace_null=replace_null)
+    if schema.default is not None and replace_null:
+        instead = inner(schema.default)
+        return lambda value: instead if value is None else inner(value)
+    if schema.optional:
+        return lambda value: "null" if value is None else inner(value)
+
+    def required(value: Any) -> str:
+        if value is None:
+            raise DataError("Conversion error: null value for field that is required and has no default value")
+        return inner(value)
+
+    return required
+
+
+def _logical(schema: Schema, *, numeric: bool) -> Write | None:
+    """Return what writes a logical type, or None where the schema's name says none."""
+
+    def moment(word: str, kind: type, number: Callable[[Any], int]) -> Write:
+        def write(value: Any) -> str:
+            if not isinstance(value, kind) or (kind is date and isinstance(value, datetime)):
+                raise DataError(f"Invalid type for {word}, expected Date but was {java_class(value)}")
+            return str(number(value))
+
+        return write
+
+    def decimal(value: Any) -> str:
+        if not isinstance(value, Decimal):
+            raise DataError(f"Invalid type for Decimal, expected BigDecimal but was {java_class(value)}")
+        return str(value) if numeric else _base64(logical.bytes_of_decimal(schema, value))
+
+    match schema.name:
+        case name if name == DECIMAL:
+            return decimal
+        case name if name == DATE:
+            return moment("Date", date, logical.days_of)
+        case name if name == TIME:
+            return moment("Time", time, logical.ms_of_day)
+        case name if name == TIMESTAMP:
+            return moment("Timestamp", datetime, logical.ms_of_timestamp)
+    return None
+
+
+def _base64(data: bytes) -> str:
+    return '"' + base64.b64encode(data).decode() + '"'
+
+
+def _fraction(text: str) -> str:
+    """Return a float's text, quoted where it is no number in JSON."""
+    return text if text[-1].isdigit() else f'"{text}"'
+
+
+_SCALARS: dict[SchemaType, tuple[tuple[type, ...], Write]] = {
+    **dict.fromkeys((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64), ((int,), int.__repr__)),
+    SchemaType.FLOAT32: ((float,), lambda value: _fraction(float_text(value))),
+    SchemaType.FLOAT64: ((float,), lambda value: _fraction(double_text(value))),
+    SchemaType.BOOLEAN: ((bool,), lambda value: "true" if value else "false"),
+    SchemaType.STRING: ((str,), quoted),
+    SchemaType.BYTES: ((bytes, bytearray, memoryview), lambda value: _base64(bytes(value))),
+}
+
+
+def _typed(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
+    type_ = schema.type
+    if type_ in _SCALARS:
+        kinds, inner = _SCALARS[type_]
+        bools = type_ is SchemaType.BOOLEAN
+
+        def scalar(value: Any) -> str:
+            if not isinstance(value, kinds) or (not bools and isinstance(value, bool)):
+                if type_ is SchemaType.BYTES:
+                    raise DataError(f"Invalid type for bytes type: {java_class(value)}")
+                raise DataError(f"Invalid type for {type_}: {java_class(value)}")
+            return inner(value)
+
+        return scalar
+    if type_ is SchemaType.STRUCT:
+        return _struct(schema, numeric=numeric, replace_null=replace_null)
+
+    def of(inner: Schema | None) -> Write:
+        return write_plain if inner is None else writer_of(inner, numeric=numeric, replace_null=replace_null)
+
+    if type_ is SchemaType.ARRAY:
+        element = of(schema.value_schema)
+        return lambda value: _list(value, element)
+    as_object = schema.key_schema is not None and schema.key_schema.type is SchemaType.STRING
+    of_key, of_value = of(schema.key_schema), of(schema.value_schema)
+    return lambda value: _map(value, of_key, of_value, as_object=as_object)
+
+
+def _list(value: Any, element: Write) -> str:
+    if not isinstance(value, list | tuple):
+        raise DataError(f"Invalid type for ARRAY: {java_class(value)}")
+    return "[" + ",".join([element(each) for each in value]) + "]"
+
+
+def _map(value: Any, of_key: Write, of_value: Write, *, as_object: bool) -> str:
+    if not isinstance(value, dict):
+        raise DataError(f"Invalid type for MAP: {java_class(value)}")
+    if as_object:
+        pairs = ((of_key(key) if key is not None else '"null"', of_value(each)) for key, each in value.items())
+        return "{" + ",".join(f"{key}:{each}" for key, each in pairs) + "}"
+    return "[" + ",".join(f"[{of_key(key)},{of_value(each)}]" for key, each in value.items()) + "]"
+
+
+def _struct(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
+    names = [quoted(field.name) + ":" for field in schema.fields]
+    writers = [writer_of(field.schema, numeric=numeric, replace_null=replace_null) for field in schema.fields]
+
+    def write(value: Any) -> str:
+        if not isinstance(value, Struct):
+            raise DataError(f"Invalid type for STRUCT: {java_class(value)}")
+        if value.schema is not schema and value.schema != schema:
+            raise DataError("Mismatching schema.")
+        parts = [name + write(each) for name, write, each in zip(names, writers, value.values, strict=True)]
+        return "{" + ",".join(parts) + "}"
+
+    return write
+
+
+def write_plain(value: Any) -> str:
+    """Write a value that has no schema."""
+    if value is None:
+        return "null"
+    type_ = schema_type_of(value)
+    if type_ is None:
+        raise DataError(f"Java class {java_class(value)} does not have corresponding schema type.")
+    if type_ in _SCALARS:
+        return _SCALARS[type_][1](value)
+    if type_ is SchemaType.ARRAY:
+        return _list(value, write_plain)
+    if type_ is SchemaType.MAP:
+        return _map(value, write_plain, write_plain, as_object=all(isinstance(key, str) for key in value))
+    raise DataError("Mismatching schema.")  # a struct always has a schema
