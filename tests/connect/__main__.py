@@ -8,6 +8,7 @@ import random
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 from tests.connect import cases
 from tests.connect.described import settled
@@ -29,6 +30,19 @@ def record(names: list[str]) -> None:
             print(f"{name}: {len(lines)} facts")
 
 
+def first_difference(one: Any, other: Any, path: str = "") -> tuple[str, str, str]:
+    """Return where two JSON values differ first, and both there."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            if one[key] != other[key]:
+                return first_difference(one[key], other[key], f"{path}.{key}")
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for place, (each, its) in enumerate(zip(one, other, strict=True)):
+            if each != its:
+                return first_difference(each, its, f"{path}[{place}]")
+    return path, json.dumps(one)[:500], json.dumps(other)[:500]
+
+
 def compare(name: str, seed: int, count: int) -> int:
     """Return how many answers differ, and print the first few."""
     differing = 0
@@ -42,9 +56,8 @@ def compare(name: str, seed: int, count: int) -> int:
             if ours != theirs:
                 differing += 1
                 if differing <= SHOWN_MAX:
-                    print("ASKED", json.dumps(asked)[:2500])
-                    print(" JAVA", json.dumps(theirs)[:2500])
-                    print(" OURS", (ours if isinstance(ours, str) else json.dumps(ours))[:2500])
+                    print("ASKED", json.dumps(asked)[:700])
+                    print(" JAVA, OURS", *first_difference(theirs, ours), sep="\n  ")
     print(f"{differing} of {count} differ")
     return differing
 

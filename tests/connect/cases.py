@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tests.connect import schemas
+from tests.connect import schemas, transform_cases
 
 Json = Any
 
@@ -233,5 +233,8 @@ FAMILIES = {
     "json_reads": (json_reads, 350),
     "plain_converters": (plain_converters, 250),
     "headers": (headers, 150),
+    "transformations": (transform_cases.transformations, 400),
+    "predicates": (transform_cases.predicates, 60),
+    "validations": (transform_cases.validations, 120),
 }
 """Family -> its questions, and how many of them are kept as facts."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import struct
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -146,13 +145,14 @@ def value_from_json(node: Json, schema: Schema | None = None) -> Any:
 
 
 def settled(node: Json) -> Json:
-    """Return JSON with the entries of maps in one order, for Java's maps have none."""
+    """Return JSON with the entries of maps in one order, for Java's maps have none, and floats as Python has them."""
     if isinstance(node, dict):
         if node.get("t") == "map":
             return {"t": "map", "v": sorted((settled(each) for each in node["v"]), key=repr)}
+        if node.get("t") in ("float32", "float64"):  # Java 17 writes some floats with a digit too many
+            number = float(node["v"].replace("Infinity", "inf"))
+            return {"t": node["t"], "v": str(Float32(number)) if node["t"] == "float32" else repr(number)}
         return {key: settled(each) for key, each in node.items()}
+    if isinstance(node, str):
+        return node.replace("java.util.LinkedHashMap", "java.util.HashMap")
     return [settled(each) for each in node] if isinstance(node, list) else node
-
-
-def float32_of(bits: int) -> Float32:
-    return Float32(struct.unpack(">f", bits.to_bytes(4, "big"))[0])

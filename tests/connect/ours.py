@@ -7,8 +7,11 @@ from typing import Any
 
 from ottla.base import OttlaError
 from ottla.connect import converters
+from ottla.connect.config_def import config_infos
 from ottla.connect.data import SchemaAndValue, parse_value, to_text
 from ottla.connect.errors import java_name_of
+from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
+from ottla.connect.transforms import PREDICATES, TRANSFORMATIONS
 from tests.connect.described import schema_from_json, schema_to_json, value_from_json, value_to_json
 
 Json = Any
@@ -62,11 +65,59 @@ def from_header(asked: Json) -> Json:
 
 
 STOCK = {each.java_name: each for each in (getattr(converters, name) for name in converters.__all__)}
+STOCK |= {each.java_name: each for each in (*TRANSFORMATIONS, *PREDICATES)}
+
+
+def record_from_json(node: Json) -> ConnectRecord:
+    made: dict[str, Json] = {name: node[name] for name in ("topic", "partition", "timestamp")}
+    for part in ("key", "value"):
+        schema = made[f"{part}_schema"] = schema_from_json(node[f"{part}_schema"])
+        made[part] = value_from_json(node[part], schema)
+    made["headers"] = tuple(
+        Header(each["key"], value_from_json(each["value"]), schema_from_json(each["schema"]))
+        for each in node["headers"]
+    )
+    return SinkRecord(**made, offset=node["offset"]) if "offset" in node else SourceRecord(**made)
+
+
+def record_to_json(record: ConnectRecord | None) -> Json:
+    if record is None:
+        return None
+    made: dict[str, Json] = {name: getattr(record, name) for name in ("topic", "partition", "timestamp")}
+    if isinstance(record, SinkRecord):
+        made["offset"] = record.offset
+    for part in ("key", "value"):
+        schema = getattr(record, f"{part}_schema")
+        made[f"{part}_schema"] = schema_to_json(schema)
+        made[part] = value_to_json(getattr(record, part), schema)
+    made["headers"] = [
+        {"key": each.key, "schema": schema_to_json(each.schema), "value": value_to_json(each.value, each.schema)}
+        for each in record.headers
+    ]
+    return made
+
+
+def plugin(asked: Json) -> Any:
+    made = STOCK[asked["class"]]()
+    made.configure(asked["config"])
+    return made
+
+
+def validate(asked: Json) -> Json:
+    found = STOCK[asked["class"]]
+    return config_infos(
+        asked["class"], found.config_def.keys, found.config_def.validate(asked["config"]), found.config_def.groups
+    )
+
+
 ANSWERS = {
     "parse": lambda asked: pair(parse_value(asked["text"])),
     "text": text,
     "from": from_connect,
     "to": lambda asked: pair(converter(asked).to_connect("t", data(asked))),
+    "transform": lambda asked: record_to_json(plugin(asked).apply(record_from_json(asked["record"]))),
+    "predicate": lambda asked: plugin(asked).test(record_from_json(asked["record"])),
+    "validate": validate,
     "header_from": from_header,
     "header_to": lambda asked: pair(header_converter(asked).to_header("t", "h", data(asked))),
 }

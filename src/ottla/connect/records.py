@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
 from ottla.connect.data.schema import Schema
@@ -26,6 +26,8 @@ class ConnectRecord:
     It is not frozen only because making a frozen one takes twice as long, and every transformation makes one.
     """
 
+    names: ClassVar[tuple[str, ...]] = ()
+
     topic: str | None
     partition: int | None = None
     key_schema: Schema | None = None
@@ -39,7 +41,10 @@ class ConnectRecord:
 
     def replace(self, **changes: Any) -> Any:
         """Return this record with some fields changed."""
-        return replace(self, **changes)
+        made = object.__new__(type(self))
+        for name in self.names:
+            setattr(made, name, changes[name] if name in changes else getattr(self, name))
+        return made
 
     def header(self, key: str) -> Header | None:
         """Return the last header of that key."""
@@ -76,3 +81,7 @@ class SinkRecord(ConnectRecord):
             self.original_topic = self.topic
             self.original_partition = self.partition
             self.original_offset = self.offset
+
+
+for _kind in (ConnectRecord, SourceRecord, SinkRecord):
+    _kind.names = tuple(each.name for each in fields(_kind))

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from ottla.base import ConfigError
 from ottla.connect.data.java_text import java_text
 from ottla.connect.errors import config_error
+from ottla.connect.java_regex import compile_java
 
 __all__ = [
     "AtMost",
@@ -185,7 +186,7 @@ class Regex:
 
     def __call__(self, name: str, value: Any) -> None:
         try:
-            re.compile(value)
+            compile_java(value)
         except (re.error, TypeError) as error:
             raise invalid(name, value, f"Invalid regex: {error if value is not None else 'null'}") from error
 

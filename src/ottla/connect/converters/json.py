@@ -7,9 +7,8 @@ seen in the same bytes before is cut off without reading it again.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from ottla.config import ConfigType
 from ottla.connect.config_def import ConfigDef, Importance, Width
@@ -21,12 +20,10 @@ from ottla.connect.converters.plain import PlainConverter, converter_def
 from ottla.connect.data.schema import Schema
 from ottla.connect.data.struct import SchemaAndValue
 from ottla.connect.errors import DataError
+from ottla.connect.kept import Kept
 from ottla.connect.validators import CaseInsensitiveValidString
 
 __all__ = ["JsonConverter"]
-
-Key = TypeVar("Key")
-Made = TypeVar("Made")
 
 _HEAD = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"schema"[ \t\r\n]*:[ \t\r\n]*')
 _BEHIND = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"payload"[ \t\r\n]*:')
@@ -84,7 +81,7 @@ def _definition() -> ConfigDef:
         importance=Importance.LOW,
         doc="Controls which format this converter will serialize decimals in. This value is case insensitive and can be "
         "either 'BASE64' (default) or 'NUMERIC'",
-        validator=CaseInsensitiveValidString("BASE64", "NUMERIC"),
+        validator=CaseInsensitiveValidString("NUMERIC", "BASE64"),
         group=serialization,
         order=0,
         width=Width.MEDIUM,
@@ -103,22 +100,6 @@ def _definition() -> ConfigDef:
     )
 
 
-class _Kept(Generic[Key, Made]):
-    """What was made for the schemas seen last, so many at most."""
-
-    def __init__(self, size: int, make: Callable[[Key], Made]) -> None:
-        self._size, self._make = size, make
-        self._made: OrderedDict[Key, Made] = OrderedDict()
-
-    def __getitem__(self, key: Key) -> Made:
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = self._make(key)
-            if len(self._made) > max(self._size, 1):
-                self._made.popitem(last=False)
-        return found
-
-
 class JsonConverter(PlainConverter):
     """JSON, with `{"schema":…,"payload":…}` around each value or, where `schemas.enable` is false, without."""
 
@@ -134,11 +115,11 @@ class JsonConverter(PlainConverter):
         self._numeric = settings["decimal.format"].upper() == "NUMERIC"
         self._replace_null: bool = settings["replace.null.with.default"]
         size = settings["schemas.cache.size"]
-        self._writers = _Kept(size, self._writer)
-        self._readers: _Kept[Schema, Callable[[Any], Any]] = _Kept(
+        self._writers = Kept(size, self._writer)
+        self._readers: Kept[Schema, Callable[[Any], Any]] = Kept(
             size, lambda schema: reader_of(schema, replace_null=self._replace_null)
         )
-        self._heads: _Kept[Schema, str] = _Kept(
+        self._heads: Kept[Schema, str] = Kept(
             size, lambda schema: schema_text(schema, lambda each, value: self._writer(each)(value))
         )
         self._prefixes: list[tuple[bytes, Schema]] = []

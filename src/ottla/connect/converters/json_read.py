@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -97,7 +96,7 @@ def _bytes(node: Any) -> bytes | None:
         return None
     try:
         return _from_base64(node)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error among them
         raise DataError("Invalid bytes field") from error
 
 

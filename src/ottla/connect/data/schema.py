@@ -102,14 +102,14 @@ class Schema:
     def _content(self) -> tuple[Any, ...]:
         parameters = None if self.parameters is None else dict(self.parameters)
         flat = (self.type, self.optional, self.name, self.version, self.doc, self.struct_fields)
-        return (*flat, self.key_schema, self.value_schema, parameters, self.default)
+        return (*flat, self.key_schema, self.value_schema, parameters)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, Schema) or hash(self) != hash(other):
             return False
-        return self._content() == other._content()
+        return self._content() == other._content() and _same(self.default, other.default)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -124,6 +124,11 @@ class Schema:
 
     def __repr__(self) -> str:
         return f"Schema{{{self.name}:{self.type}}}" if self.name is not None else f"Schema{{{self.type}}}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Compare defaults: NaN is NaN, as in Java."""
+    return bool(one == other or (one != one and other != other))
 
 
 class Field:
