@@ -16,6 +16,7 @@ from heapq import merge
 from typing import Any
 
 import ottla.streams.engine.aggregates
+import ottla.streams.engine.processors
 import ottla.streams.engine.stateless
 import ottla.streams.engine.suppress
 import ottla.streams.engine.tables
@@ -26,6 +27,7 @@ from ottla.streams.engine.interface import EngineSettings, Output, Progress, Rec
 from ottla.streams.engine.old_values import nodes_that_send_old_values
 from ottla.streams.engine.stores import AnyStore, KeyValueStore
 from ottla.streams.engine.task import BUILDERS, Node, Process, Task
+from ottla.streams.engine.versioned import VersionedStore
 from ottla.streams.engine.window_stores import SessionStore, WindowStore
 from ottla.streams.topology import ProcessorNode, SinkNode, SourceNode, Topology
 
@@ -84,6 +86,8 @@ class Executor:
             return SessionStore(spec, self._backend, self._settings, memory)
         if spec.kind == "suppress_buffer":
             return SuppressBuffer(spec, self._backend, self._settings, memory)
+        if spec.kind == "versioned":
+            return VersionedStore(spec, self._backend, self._settings, memory)
         return KeyValueStore(spec, self._backend, self._settings)
 
     def _build(self, topology: Topology, names: frozenset[str]) -> None:
@@ -104,6 +108,8 @@ class Executor:
         self._task.flushes.sort(key=lambda each: each[0])
         self._task.finishes.sort(key=lambda each: each[0])
         self._task.clocks.sort(key=lambda each: each[0])
+        for start in reversed(self._task.starts):
+            start()
 
     def _process_of(self, found: Any, node: Node) -> Process:
         if isinstance(found, SinkNode):
@@ -147,10 +153,11 @@ class Executor:
         return self._loop(self._processes[source], decode, source)
 
     def _loop(self, process: Process, decode: Any, source: str) -> Callable[[Iterable[Record]], None]:
-        task, after = self._task, self._task.after_record
+        task, punctuate = self._task, self._task.stream_schedules.run
 
         def run(records: Iterable[Record]) -> None:
             number = 0
+            punctuates = bool(task.starts)
             for record in records:
                 number += 1
                 key, value, timestamp, headers, _, _, _ = record
@@ -167,11 +174,17 @@ class Executor:
                     process(key, value, timestamp, headers)
                 except Exception as error:
                     self._failed(record, source, error)
-                for call in after:
-                    call()
+                if punctuates:
+                    self._punctuate(punctuate, task.stream_time)
             self._processed += number
 
         return run
+
+    def _punctuate(self, run: Callable[[int], None], now_ms: int) -> None:
+        try:
+            run(now_ms)
+        except Exception as error:
+            raise ProcessingError(f"a schedule at {now_ms} ms failed: {error!r}") from error
 
     def _undecodable(self, record: Record, source: str, error: Exception) -> None:
         if not self._settings.skip_undecodable:
@@ -205,6 +218,7 @@ class Executor:
     def advance_wall_clock(self, now_ms: int) -> None:
         """Tell the wall clock's time: punctuators and time limits that are due act now."""
         self._task.wall_clock_ms = now_ms
+        self._punctuate(self._task.clock_schedules.run, now_ms)
         for _, call in self._task.clocks:
             call(now_ms)
 

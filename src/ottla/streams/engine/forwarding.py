@@ -13,18 +13,21 @@ from ottla.streams.engine.interface import Change, Headers
 from ottla.streams.engine.rows import Rows
 from ottla.streams.engine.stores import KeyValueStore
 from ottla.streams.engine.task import Node
+from ottla.streams.engine.versioned import NOT_PUT, VersionedStore
 
 __all__ = ["Writer", "flush_once", "table_writer"]
 
 Writer = Callable[[Any, Any, Any, int, Headers], None]
 
 
-def table_writer(node: Node, store: KeyValueStore) -> Writer:
+def table_writer(node: Node, store: KeyValueStore | VersionedStore) -> Writer:
     """Make a processor the writer of a store; return `write(key, new, old, timestamp, headers)`.
 
     The processor offers lookups in the store and forwards its updates: each, or those of a batch in `on_flush`.
     """
     node.provide_getter(store.get)
+    if isinstance(store, VersionedStore):
+        return _versioned_writer(node, store)
     put, forward, sends_old = store.put, node.forward, node.sends_old
     if node.caches and store.caches:
         flush_once(node, store)
@@ -39,6 +42,18 @@ def table_writer(node: Node, store: KeyValueStore) -> Writer:
         forward(key, Change(old if sends_old else None, new), timestamp, headers)
 
     return write_through
+
+
+def _versioned_writer(node: Node, store: VersionedStore) -> Writer:
+    """Return the writer of a versioned table: what comes after a newer version is told as not the latest."""
+    forward, sends_old = node.forward, node.sends_old
+
+    def write(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+        until = store.put(key, new, timestamp)
+        if until != NOT_PUT:
+            forward(key, Change(old if sends_old else None, new, until is None), timestamp, headers)
+
+    return write
 
 
 def flush_once(node: Node, table: KeyValueStore | Rows, key_of: Callable[[list[Any]], Any] | None = None) -> None:

@@ -19,6 +19,7 @@ from ottla.streams.engine.blocks import Blocks
 from ottla.streams.engine.buffers import SuppressBuffer
 from ottla.streams.engine.interface import EngineSettings, Headers, StateBackend, StoreChange
 from ottla.streams.engine.values import Raw, is_fixed
+from ottla.streams.engine.versioned import VersionedStore
 from ottla.streams.engine.window_stores import SessionStore, WindowStore
 from ottla.streams.topology import StoreSpec
 
@@ -139,4 +140,4 @@ class KeyValueStore:
             entries[change.key] = (change.value, change.timestamp)
 
 
-AnyStore = KeyValueStore | WindowStore | SessionStore | SuppressBuffer
+AnyStore = KeyValueStore | WindowStore | SessionStore | SuppressBuffer | VersionedStore

@@ -82,8 +82,8 @@ def _computed_getter(node: Node, compute: Compute) -> Getter:
     """Return the lookup of a table that is not kept: the parent's row, computed again."""
     parent = node.getter(node.parents[0])
 
-    def get(key: Any) -> tuple[Any, int] | None:
-        found = parent(key)
+    def get(key: Any, *as_of: int) -> tuple[Any, int] | None:
+        found = parent(key, *as_of)
         if found is None:
             return None
         value = compute(key, found[0])

@@ -10,8 +10,8 @@ A builder may use:
 - `node.operation`, `node.name`; `node.call(function)`: a `Function` as a callable of (key, value);
 - `node.forward(key, value, timestamp, headers)` to all children, `node.forward_to(child)` to get one's `process`;
 - `node.store(name)`: the store (`ottla.streams.engine.stores`), made when first asked for;
-- `node.getter(processor)`: the table lookup of another processor, `get(key) -> (value, timestamp) | None`; table
-  processors offer theirs with `node.provide_getter(get)`;
+- `node.getter(processor)`: the table lookup of another processor, `get(key) -> (value, timestamp) | None`,
+  of a versioned table `get(key, as_of)` too; table processors offer theirs with `node.provide_getter(get)`;
 - `node.sends_old`: whether somebody downstream needs `Change.old` (Kafka's `enableSendingOldValues`); `node.caches`;
 - `node.memory`: a dictionary of integers by text that lives from batch to batch (own stream times and the like);
 - `node.on_flush(call)`: called at the end of a batch, in the topology's order, to forward what was coalesced;
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.streams.engine.functions import callable_of
 from ottla.streams.engine.interface import EngineSettings, Headers, Output, Record
+from ottla.streams.engine.punctuation import PunctuationQueue
 
 if TYPE_CHECKING:
     from ottla.streams.engine.stores import AnyStore
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["BUILDERS", "Getter", "Node", "Process", "Task", "builds"]
 
 Process = Callable[[Any, Any, int, Headers], None]
-Getter = Callable[[Any], "tuple[Any, int] | None"]
+Getter = Callable[..., "tuple[Any, int] | None"]
 Builder = Callable[["Node"], Process]
 
 BUILDERS: dict[type, Builder] = {}
@@ -102,8 +103,10 @@ class Task:
         self.flushes: list[tuple[int, Callable[[], None]]] = []
         self.finishes: list[tuple[int, Callable[[], None]]] = []
         self.clocks: list[tuple[int, Callable[[int], None]]] = []
-        self.after_record: list[Callable[[], None]] = []
-        """Called after each record, when stream time may have moved: punctuators on stream time."""
+        self.starts: list[Callable[[], None]] = []
+        """Called once when all nodes are made, parents last: processors' `init`."""
+        self.stream_schedules = PunctuationQueue()
+        self.clock_schedules = PunctuationQueue()
 
 
 class Node:
@@ -146,8 +149,8 @@ class Node:
         """Return the lookup of a table, by its processor's name; that may be built later than the one that asks."""
         getters = self.task.getters
 
-        def get(key: Any) -> tuple[Any, int] | None:
-            return getters[processor](key)
+        def get(key: Any, *as_of: int) -> tuple[Any, int] | None:
+            return getters[processor](key, *as_of)
 
         return get
 
