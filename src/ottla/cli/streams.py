@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.base import KafkaError
 from ottla.cli.actions import parse_action
 from ottla.cli.options import Options, UsageError, output_option, warn
-from ottla.cli.streams_app import application_options, load, settings_of
+from ottla.cli.streams_app import application_options, load, settings_of, settings_to_look_at
 from ottla.cli.streams_reset import reset, reset_options
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def run(args: Namespace) -> int:
     ship_module(loaded.module, settings)
     for notice in settings.notices:
         warn(f"note: {notice}")
-    application = StreamsApplication(loaded.topology, settings)
+    application = StreamsApplication(loaded.topology(settings), settings)
     if args.clean_up:
         application.clean_up()
     stopping = Stopping()
@@ -277,7 +277,8 @@ def one_line(status: dict[str, Any]) -> str:
 
 def describe(args: Namespace) -> int:
     """Print the topology's description, in Kafka's text form."""
-    print(load(args.app).topology.describe(), end="")
+    loaded = load(args.app)
+    print(loaded.topology(settings_to_look_at(args.app, loaded.settings)).describe(), end="")
     return 0
 
 
@@ -285,7 +286,8 @@ def explain(args: Namespace) -> int:
     """Print the queries of an application."""
     from ottla.streams import cut
 
-    topology = load(args.app).topology
+    loaded = load(args.app)
+    topology = loaded.topology(settings_to_look_at(args.app, loaded.settings))
     stages = cut(topology, stream_time=args.stream_time)
     for number, stage in enumerate(stages.stages):
         if number:
@@ -319,7 +321,8 @@ def query(args: Namespace) -> int:
     from ottla.spark import StreamsApplication, lookup
 
     loaded = load(args.app)
-    application = StreamsApplication(loaded.topology, settings_of(args, loaded.settings))
+    settings = settings_of(args, loaded.settings)
+    application = StreamsApplication(loaded.topology(settings), settings)
     names = ("key", "prefix", "low", "high", "from", "to", "as_of", "limit")
     asked = {name: value for name in names if (value := getattr(args, name)) is not None}
     if args.reverse:

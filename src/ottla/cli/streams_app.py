@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.cli.options import Options
     from ottla.streams import StreamsSettings, Topology
 
-__all__ = ["LoadedApplication", "application_options", "load", "settings_of"]
+__all__ = ["LoadedApplication", "application_options", "load", "settings_of", "settings_to_look_at"]
 
 
 class ApplicationFileError(OttlaError):
@@ -36,8 +36,14 @@ class LoadedApplication:
     """What a file holds."""
 
     module: ModuleType
-    topology: Topology
     settings: Mapping[str, Any]
+    plan: Any
+    """A topology, or what builds one."""
+
+    def topology(self, settings: StreamsSettings) -> Topology:
+        """Return the plan; a builder makes it by the settings (default serdes, optimisation)."""
+        found: Topology = self.plan.build(settings.values) if hasattr(self.plan, "build") else self.plan
+        return found
 
 
 def application_options(parser: Options) -> None:
@@ -57,16 +63,14 @@ def load(path: str) -> LoadedApplication:
     found: Any = getattr(module, "topology", None) or getattr(module, "builder", None)
     if found is None and callable(getattr(module, "build", None)):
         found = _built(module.build)
-    if hasattr(found, "build"):
-        found = found.build()
-    if not hasattr(found, "nodes") or not hasattr(found, "describe"):
+    if not hasattr(found, "build") and not hasattr(found, "nodes"):
         what = "nothing of them" if found is None else f"a {type(found).__name__}"
         expected = "a Topology as `topology`, a StreamsBuilder as `builder`, or a function `build` that returns either"
         raise ApplicationFileError(f"{path}: {expected} is expected, and it has {what}")
     settings = getattr(module, "settings", None) or {}
     if not isinstance(settings, Mapping):
         settings = getattr(settings, "given", settings)
-    return LoadedApplication(module, found, settings)
+    return LoadedApplication(module, settings, found)
 
 
 def _imported(path: Path) -> ModuleType:
@@ -97,6 +101,13 @@ def _built(build: Any) -> Any:
 
     builder = StreamsBuilder()
     return build(builder) or builder
+
+
+def settings_to_look_at(path: str, given: Mapping[str, Any]) -> StreamsSettings:
+    """Return a file's settings for a look at its plan: brokers and name need not be there."""
+    from ottla.streams import StreamsSettings
+
+    return StreamsSettings.of({"application.id": Path(path).stem, "bootstrap.servers": "localhost:9092", **given})
 
 
 def settings_of(args: Namespace, given: Mapping[str, Any], **more: Any) -> StreamsSettings:

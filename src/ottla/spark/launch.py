@@ -13,7 +13,7 @@ from ottla.spark.shipping import ship_files
 from ottla.streams import Stage, StreamsSettings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["SparkLauncher", "SparkQuery", "application_session"]
@@ -67,10 +67,11 @@ class SparkLauncher:
     def start(self, stage: Stage) -> SparkQuery:
         """Start a stage's query; it goes on from its checkpoint where it has one."""
         from ottla.spark.delivery import Delivery, delivery_writer
-        from ottla.spark.lower import plan_query
+        from ottla.spark.lower import ClusterTopics, plan_query
 
-        settings = self._settings
-        query = plan_query(self._spark, stage, self._prepared, settings)
+        settings, prepared = self._settings, self._prepared
+        topics = ClusterTopics(settings, prepared.counts, prepared.starting.get(stage.name))
+        query = plan_query(stage, self._spark, topics, settings, initial=self._initial(stage))
         delivery = Delivery(
             settings.application_id,
             stage.name,
@@ -80,7 +81,7 @@ class SparkLauncher:
         writer = (
             delivery_writer(query.rows, delivery, mode=query.mode)
             .queryName(f"{settings.application_id}/{stage.name}")
-            .option("checkpointLocation", self._prepared.checkpoint.of_stage(stage.name))
+            .option("checkpointLocation", prepared.checkpoint.of_stage(stage.name))
             .trigger(processingTime=f"{settings.commit_interval_ms} milliseconds")
         )
         return SparkQuery(writer.start())
@@ -89,6 +90,19 @@ class SparkLauncher:
         """Stop the session, if it is this launcher's own."""
         if self._own:
             self._spark.stop()
+
+    def _initial(self, stage: Stage) -> DataFrame | None:
+        """Return the state of a stage whose checkpoint is lost, read from its changelogs; else None."""
+        if stage.name not in self._prepared.rebuilt or stage.kind != "stateful" or self._has_begun(stage):
+            return None
+        from ottla.spark.state_rebuild import rebuild_state
+
+        log.warning("the checkpoint of %s is gone: its state is rebuilt from the changelogs", stage.name)
+        return rebuild_state(self._spark, stage, self._settings, self._prepared)
+
+    def _has_begun(self, stage: Stage) -> bool:
+        """Whether the query has a checkpoint by now: a restart goes on from it."""
+        return self._prepared.checkpoint.has(stage.name)
 
     def _write_options(self) -> dict[str, str]:
         """Return the sink's options: where the brokers are, and what the producer's settings say."""

@@ -106,6 +106,8 @@ class Prepared:
     internal: tuple[InternalTopic, ...]
     created: tuple[str, ...]
     """Internal topics that this start has made."""
+    counts: Mapping[str, int]
+    """The number of partitions of every topic in the cluster, internal ones too, by full name."""
     starting: Mapping[str, Mapping[TopicPartition, Offset]]
     """By stage, where a query without a checkpoint begins, by full topic names."""
     rebuilt: tuple[str, ...] = ()
@@ -136,7 +138,10 @@ def prepare(client: BlockingClient, topology: Topology, stages: Stages, settings
         for stage in fresh
     }
     checkpoint.note(plan)
-    return Prepared(identity, stages, partitions, checkpoint, tuple(wanted), tuple(created), starting, tuple(rebuilt))
+    counts = {**known, **{topic.name: topic.partitions for topic in wanted}}
+    return Prepared(
+        identity, stages, partitions, checkpoint, tuple(wanted), tuple(created), counts, starting, tuple(rebuilt)
+    )
 
 
 def facts_of(stage: Stage, partitions: PartitionPlan) -> StageFacts:

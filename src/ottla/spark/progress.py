@@ -73,7 +73,7 @@ def read_progress(reported: str | Mapping[str, Any]) -> BatchProgress:
     counted = [each for each in (facts.get("observedMetrics") or {}).values() if isinstance(each, Mapping)]
     late += _sum(counted, "late")
     seconds = (facts.get("durationMs") or {}).get("triggerExecution", 0) / 1000
-    dropped, skipped = _sum(counted, "null_keys"), _sum(counted, "poison")
+    dropped, skipped = _sum(counted, "null_keys"), _sum(counted, "poison") + _sum(counted, "records")
     rows = int(facts["numInputRows"])
     return BatchProgress(int(facts["batchId"]), rows, seconds, offsets, latest, late, dropped, skipped)
 

@@ -100,6 +100,5 @@ WITHOUT_MEANING: Mapping[str, str] = {
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "security.protocol": ("PLAINTEXT",),
     "config.providers": (),
-    "topology.optimization": ("none",),
 }
 """Keys of Kafka's with fewer values than there: what is not here yet is refused, since its lack would be noticed late."""

@@ -6,6 +6,7 @@ is accepted, so that a properties file from Kafka works, and said in `notices`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -298,10 +299,31 @@ def _typed(name: str, value: Any) -> Any:
         return value
     if key.type is ConfigType.LIST and not isinstance(value, str):
         value = ",".join(map(str, value))
+    if name in ("default.key.serde", "default.value.serde"):
+        return serde_name(name, _text(value))
     if name == "processing.guarantee":
         value = _GUARANTEES.get(_text(value).lower(), value)
     return parse_value(key, _text(value))
 
+
+def serde_name(name: str, text: str) -> str:
+    """Return the name of a serde, also where one of Kafka's classes names it; raises ConfigError for another class.
+
+    `org.apache.kafka.common.serialization.Serdes$LongSerde` is `long`.
+    """
+    word = re.split(r"[.$]", text.strip())[-1]
+    short = word.removesuffix("Serde").lower() if word.endswith("Serde") else word.lower()
+    short = _SERDES.get(short, short)
+    if short not in _SERDE_NAMES:
+        allowed = f"a serde, one of {', '.join(sorted(_SERDE_NAMES))}, or Kafka's class of one of them is expected"
+        raise ConfigError(name, text, allowed)
+    return short
+
+
+_SERDES = {"integer": "int", "bytearray": "bytes", "bytebuffer": "bytes", "str": "string"}
+_SERDE_NAMES = frozenset(
+    {"string", "bytes", "short", "int", "long", "float", "double", "boolean", "uuid", "void", "json"}
+)
 
 _GUARANTEES = {"exactly_once": "exactly_once_v2"}
 """A word that people try; Kafka's own is exactly_once_v2."""

@@ -47,6 +47,7 @@ def test_a_missing_required_setting_is_named_in_kafkas_words(missing: str) -> No
         ("deserialization.exception.handler", "com.acme.Mine", "LogAndContinue"),
         ("consumer.auto.offset.reset", "newest", "must be latest, earliest"),
         ("consumer.nothing", "x", "Unknown setting consumer.nothing"),
+        ("default.key.serde", "com.acme.Serde", "Kafka's class"),
         ("stream.time", "wall", "auto, partition"),
     ],
 )
@@ -91,3 +92,9 @@ def test_an_older_name_stands_for_the_newer_one() -> None:
 def test_a_handler_of_ones_own_decides_record_by_record() -> None:
     settings = StreamsSettings.of(NEEDED, processing_exception_handler=lambda record, error: "continue")
     assert settings.processing.decide is not None and settings.processing.decide(None, None) == "continue"
+
+
+def test_serdes_are_named_in_kafkas_way_or_in_short() -> None:
+    package = "org.apache.kafka.common.serialization.Serdes"
+    settings = StreamsSettings.of(NEEDED, default_key_serde=f"{package}$StringSerde", default_value_serde="Integer")
+    assert (settings["default.key.serde"], settings["default.value.serde"]) == ("string", "int")
