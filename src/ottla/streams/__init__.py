@@ -52,6 +52,17 @@ from ottla.streams.parameters import (
     TableJoined,
 )
 from ottla.streams.partitions import PartitionPlan, partition_plan, source_topics, subtopologies
+from ottla.streams.processor_api import (
+    Cancellable,
+    FixedKeyProcessor,
+    Processor,
+    ProcessorContext,
+    ProcessRecord,
+    PunctuationType,
+    RecordMetadata,
+    ValueAndTimestamp,
+    ValueTransformer,
+)
 from ottla.streams.serde_choice import SerdeLike, Serdes, serde_of
 from ottla.streams.serdes import Serde
 from ottla.streams.settings import ExceptionPolicy, StreamsSettings
@@ -68,6 +79,7 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "BufferConfig",
+    "Cancellable",
     "Change",
     "CogroupedKStream",
     "Consumed",
@@ -77,6 +89,7 @@ __all__ = [
     "ExceptionPolicy",
     "Executor",
     "FailOnInvalidTimestamp",
+    "FixedKeyProcessor",
     "Function",
     "GlobalKTable",
     "Grouped",
@@ -92,11 +105,16 @@ __all__ = [
     "Named",
     "Output",
     "PartitionPlan",
+    "ProcessRecord",
     "ProcessingError",
+    "Processor",
+    "ProcessorContext",
     "ProcessorNode",
     "Produced",
     "Progress",
+    "PunctuationType",
     "Record",
+    "RecordMetadata",
     "RecordMetadataTimestamp",
     "RepartitionTopic",
     "Repartitioned",
@@ -136,7 +154,9 @@ __all__ = [
     "UnsupportedPlan",
     "UpgradeError",
     "UsePartitionTimeOnInvalidTimestamp",
+    "ValueAndTimestamp",
     "ValueTimestamp",
+    "ValueTransformer",
     "WallclockTimestampExtractor",
     "Windowed",
     "agg",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.streams import operations
+from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.engine.interface import Headers, Record
 from ottla.streams.engine.punctuation import Schedule
 from ottla.streams.engine.store_faces import face_of
@@ -38,7 +39,7 @@ class Context:
         """The partition that this processor works on."""
         return self._task.number
 
-    def forward(self, record: ProcessRecord, child: str | None = None) -> None:
+    def forward(self, record: ProcessRecord[Any, Any], child: str | None = None) -> None:
         """Hand a record to all children, or to one by its name."""
         process = self._node.forward if child is None else self._node.forward_to(child)
         process(*record)
@@ -58,8 +59,9 @@ class Context:
         spec = self._task.topology.stores.get(name)
         return spec is not None and spec.is_global
 
-    def schedule(self, interval_ms: int, kind: PunctuationType, call: Callable[[int], None]) -> Schedule:
+    def schedule(self, interval: Duration, kind: PunctuationType, call: Callable[[int], None]) -> Schedule:
         """Have `call(time)` called each interval; raises ValueError for an interval below one millisecond."""
+        interval_ms = milliseconds(interval, f"{self._node.name}: a schedule's interval")
         if interval_ms < 1:
             raise ValueError(f"{self._node.name}: a schedule's interval is {interval_ms} ms, expected at least 1")
         name = f"schedule {self._schedules}"
@@ -105,7 +107,7 @@ class _FixedKeyContext(Context):
 
     key: Any = None
 
-    def forward(self, record: ProcessRecord, child: str | None = None) -> None:
+    def forward(self, record: ProcessRecord[Any, Any], child: str | None = None) -> None:
         """Hand a record to the children; raises ValueError for another key."""
         if record.key is not self.key and record.key != self.key and not self._punctuating:
             raise ValueError(

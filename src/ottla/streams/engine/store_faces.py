@@ -185,12 +185,12 @@ class VersionedFace:
         """Set a key's value from then on; return until when it holds, None for always, -2 where it came too late."""
         return self._store.put(key, value, timestamp_ms)
 
-    def get(self, key: Any, as_of_ms: int | None = None) -> ValueAndTimestamp | None:
+    def get(self, key: Any, as_of_ms: int | None = None) -> ValueAndTimestamp[Any] | None:
         """Return a key's latest value, or the one as of a time."""
         found = self._store.get(key, as_of_ms)
         return None if found is None else ValueAndTimestamp(*found)
 
-    def delete(self, key: Any, timestamp_ms: int) -> ValueAndTimestamp | None:
+    def delete(self, key: Any, timestamp_ms: int) -> ValueAndTimestamp[Any] | None:
         """Delete a key from then on; return what it had then."""
         found = self.get(key, timestamp_ms)
         self.put(key, None, timestamp_ms)
