@@ -27,7 +27,10 @@ def held_until_close(grace: int = 0) -> Topology:
     return topology(
         source(),
         step(
-            "count", op.WindowAggregate("store", op.Aggregator("count"), TimeWindows(10, 10, grace)), "source", "store"
+            "count",
+            op.WindowAggregate("store", op.Aggregator("count"), TimeWindows(10, 10, grace), send_old=True),
+            "source",
+            "store",
         ),
         step("suppress", op.Suppress("window_close", grace, store="buffer"), "count", "buffer"),
         step("to-stream", op.TableToStream(), "suppress"),
@@ -42,7 +45,7 @@ def held_until_close(grace: int = 0) -> Topology:
 def held(**fields: Any) -> Topology:
     return topology(
         source(),
-        step("table", op.TableSource("store"), "source", "store"),
+        step("table", op.TableSource("store", send_old=True), "source", "store"),
         step("suppress", op.Suppress("time_limit", store="buffer", **fields), "table", "buffer"),
         step("to-stream", op.TableToStream(), "suppress"),
         sink("to-stream"),

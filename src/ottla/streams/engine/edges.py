@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams.engine.interface import Headers, Output
+from ottla.streams import operations
+from ottla.streams.engine.changed import changed_decoder, changed_encoder
+from ottla.streams.engine.interface import Change, Headers, Output
 from ottla.streams.engine.task import Process, Task
-from ottla.streams.topology import SinkNode, SourceNode
+from ottla.streams.topology import ProcessorNode, SinkNode, SourceNode
 
 __all__ = ["sink", "source_decoder"]
 
@@ -21,7 +23,18 @@ def source_decoder(source: SourceNode, task: Task) -> tuple[Callable[[Any], Any]
     if source.key is None and source.value is None:
         return None
     key = _same if source.key is None else source.key.deserialize
-    return key, _same if source.value is None else source.value.deserialize
+    value: Callable[[Any], Any] = _same if source.value is None else source.value.deserialize
+    if source.value is not None and _feeds_a_table_aggregate(source, task):
+        value = changed_decoder(source.value)
+    return key, value
+
+
+def _feeds_a_table_aggregate(source: SourceNode, task: Task) -> bool:
+    """True behind the repartition topic of a re-grouped table, which carries changes."""
+    nodes = (task.topology.nodes[name] for name in task.topology.children(source.name))
+    return any(
+        isinstance(each, ProcessorNode) and isinstance(each.operation, operations.TableAggregate) for each in nodes
+    )
 
 
 def sink(node: SinkNode, task: Task) -> Process:
@@ -29,19 +42,22 @@ def sink(node: SinkNode, task: Task) -> Process:
     name, append = node.name, task.outputs.append
     key_bytes: Callable[[Any], Any] = _same if node.key is None else node.key.serialize
     value_bytes: Callable[[Any], Any] = _same if node.value is None else node.value.serialize
+    changed = changed_encoder(value_bytes)
     topic_of, partition_of = _topic(node, task), _partition(node, task)
     if topic_of is None and partition_of is None:
         topic = _full_name(node.topic, task)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            append(Output(name, topic, key_bytes(key), value_bytes(value), timestamp, headers))
+            data = changed(value) if type(value) is Change else value_bytes(value)
+            append(Output(name, topic, key_bytes(key), data, timestamp, headers))
 
         return process
 
     def process_chosen(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         topic = _full_name(node.topic, task) if topic_of is None else topic_of(key, value)
         partition = None if partition_of is None else partition_of(topic, key, value)
-        append(Output(name, topic, key_bytes(key), value_bytes(value), timestamp, headers, partition))
+        data = changed(value) if type(value) is Change else value_bytes(value)
+        append(Output(name, topic, key_bytes(key), data, timestamp, headers, partition))
 
     return process_chosen
 

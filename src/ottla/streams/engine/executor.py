@@ -24,7 +24,6 @@ import ottla.streams.engine.windowed  # noqa: F401  (their builders register the
 from ottla.streams.engine.buffers import SuppressBuffer
 from ottla.streams.engine.edges import sink, source_decoder
 from ottla.streams.engine.interface import EngineSettings, Output, Progress, Record, StateBackend, StoreChange
-from ottla.streams.engine.old_values import nodes_that_send_old_values
 from ottla.streams.engine.stores import AnyStore, KeyValueStore
 from ottla.streams.engine.task import BUILDERS, Node, Process, Task
 from ottla.streams.engine.versioned import VersionedStore
@@ -95,7 +94,6 @@ class Executor:
         missing = names - topology.nodes.keys()
         if missing:
             raise KeyError(f"the topology has no nodes {sorted(missing)}")
-        sends_old = nodes_that_send_old_values(topology)
         order = [name for name in topology.nodes if name in names]
         children = _children(topology, names)
         for index in range(len(order) - 1, -1, -1):
@@ -103,7 +101,7 @@ class Executor:
             found = topology.nodes[name]
             below = {child: self._processes[child] for child in children[name]}
             node = Node(self._task, name, getattr(found, "operation", None), index, below)
-            node.sends_old = getattr(node.operation, "send_old", False) or name in sends_old
+            node.sends_old = getattr(node.operation, "send_old", False)
             self._processes[name] = self._process_of(found, node)
         self._task.flushes.sort(key=lambda each: each[0])
         self._task.finishes.sort(key=lambda each: each[0])

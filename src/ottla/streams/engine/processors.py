@@ -10,6 +10,7 @@ from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.engine.interface import Headers, Record
 from ottla.streams.engine.punctuation import Schedule
 from ottla.streams.engine.store_faces import face_of
+from ottla.streams.engine.tables import derived_table
 from ottla.streams.engine.task import Node, Process, builds
 from ottla.streams.processor_api import ProcessRecord, PunctuationType, RecordMetadata
 from ottla.streams.topology import ProcessorNode
@@ -93,6 +94,10 @@ class Context:
         record = self._task.record
         return None if self._punctuating else RecordMetadata(record.topic, record.partition, record.offset)
 
+    def task_timestamp(self) -> int:
+        """Return the timestamp of the record that came in last."""
+        return self._task.record.timestamp
+
     def current_stream_time_ms(self) -> int:
         """Return the latest timestamp that the partition has had."""
         return self._task.stream_time
@@ -114,6 +119,31 @@ class _FixedKeyContext(Context):
                 f"{self._node.name}: process_values forwards under the record's own key, not {record.key!r}"
             )
         super().forward(record, child)
+
+
+@builds(operations.TableProcess)
+def _table_process(node: Node) -> Process:
+    """KTableTransformValues: a transformer of a table's values, called for deletions too; it forwards nothing itself."""
+    transformer = node.operation.supplier()
+    context = _ForwardingDisabled(node)
+    node.task.starts.append(lambda: transformer.init(context) if hasattr(transformer, "init") else None)
+    return derived_table(node, _timed(context, transformer.transform))
+
+
+def _timed(context: Context, transform: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def compute(key: Any, value: Any) -> Any:
+        context.timestamp = context.task_timestamp()
+        return transform(key, value)
+
+    return compute
+
+
+class _ForwardingDisabled(Context):
+    """The context of a transformer of values."""
+
+    def forward(self, record: ProcessRecord, child: str | None = None) -> None:
+        """Refuse: what `transform` returns is forwarded."""
+        raise RuntimeError(f"{self._node.name}: a transformer of a table's values cannot forward")
 
 
 @builds(operations.Process)

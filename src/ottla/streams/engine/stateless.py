@@ -28,6 +28,8 @@ def _filter(node: Node) -> Process:
 def _not_null_key(node: Node) -> Process:
     """What Kafka puts before a repartition topic; dropped without being counted, as there."""
     forward = node.forward
+    if not node.operation.drop:
+        return forward
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if key is not None:

@@ -13,7 +13,7 @@ from ottla.streams.engine.stores import KeyValueStore
 from ottla.streams.engine.task import Getter, Node, Process, builds
 from ottla.streams.engine.values import is_fixed
 
-__all__: list[str] = []
+__all__ = ["derived_table"]
 
 Compute = Callable[[Any, Any], Any]
 
@@ -45,8 +45,8 @@ def _table_source(node: Node) -> Process:
     return process_stored
 
 
-def _derived(node: Node, compute: Compute, *, skips_nothing: bool) -> Process:
-    """A table computed row by row from another: KTableFilter and KTableMapValues.
+def derived_table(node: Node, compute: Compute, *, skips_nothing: bool = False) -> Process:
+    """Return the process of a table computed row by row from another: KTableFilter, KTableMapValues, KTableTransformValues.
 
     `skips_nothing`: where old values are known, what was not there and is not there now need not be told.
     """
@@ -100,7 +100,7 @@ def _table_filter(node: Node) -> Process:
     def compute(key: Any, value: Any) -> Any:
         return value if value is not None and bool(holds(key, value)) is not negate else None
 
-    return _derived(node, compute, skips_nothing=True)
+    return derived_table(node, compute, skips_nothing=True)
 
 
 @builds(operations.TableMapValues)
@@ -111,7 +111,15 @@ def _table_map_values(node: Node) -> Process:
     def compute(key: Any, value: Any) -> Any:
         return None if value is None else mapper(key, value)
 
-    return _derived(node, compute, skips_nothing=False)
+    return derived_table(node, compute)
+
+
+@builds(operations.TablePassThrough)
+def _table_pass_through(node: Node) -> Process:
+    """KTablePassThrough: the table of a cogroup's aggregates."""
+    store = node.store(node.operation.store)
+    node.provide_getter(store.get)
+    return node.forward
 
 
 @builds(operations.TableToStream)
