@@ -36,11 +36,11 @@ def answers(cases: Sequence[Case]) -> list[Answer]:
             ["java", *flags, "-cp", f"{_classes()}:{peer.cache() / 'lib'}/*", "Oracle", folder],
             input=lines,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             check=False,
             timeout=60 + _SECONDS_PER_CASE * len(cases),
         )
-    results = [json.loads(line) for line in done.stdout.splitlines()]
+    results = [json.loads(line) for line in done.stdout.split("\n") if line]
     if len(results) != len(cases):
         raise RuntimeError(f"Kafka Streams answered {len(results)} of {len(cases)} cases:\n{done.stderr[-2000:]}")
     return results

@@ -16,6 +16,10 @@ from heapq import merge
 from typing import Any
 
 import ottla.streams.engine.aggregates
+import ottla.streams.engine.joins.foreign_key
+import ottla.streams.engine.joins.lookups
+import ottla.streams.engine.joins.streams
+import ottla.streams.engine.joins.tables
 import ottla.streams.engine.processors
 import ottla.streams.engine.stateless
 import ottla.streams.engine.suppress
@@ -24,6 +28,7 @@ import ottla.streams.engine.windowed  # noqa: F401  (their builders register the
 from ottla.streams.engine.buffers import SuppressBuffer
 from ottla.streams.engine.edges import sink, source_decoder
 from ottla.streams.engine.interface import EngineSettings, Output, Progress, Record, StateBackend, StoreChange
+from ottla.streams.engine.joins.stores import JOIN_STORES
 from ottla.streams.engine.stores import AnyStore, KeyValueStore
 from ottla.streams.engine.task import BUILDERS, Node, Process, Task
 from ottla.streams.engine.versioned import VersionedStore
@@ -87,6 +92,8 @@ class Executor:
             return SuppressBuffer(spec, self._backend, self._settings, memory)
         if spec.kind == "versioned":
             return VersionedStore(spec, self._backend, self._settings, memory)
+        if spec.kind in JOIN_STORES:
+            return JOIN_STORES[spec.kind](spec, self._backend, self._settings, memory)
         return KeyValueStore(spec, self._backend, self._settings)
 
     def _build(self, topology: Topology, names: frozenset[str]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from ottla.streams.engine.blocks import Blocks
 from ottla.streams.engine.buffers import SuppressBuffer
 from ottla.streams.engine.interface import EngineSettings, Headers, StateBackend, StoreChange
+from ottla.streams.engine.joins.stores import JoinStore
 from ottla.streams.engine.values import Raw, is_fixed
 from ottla.streams.engine.versioned import VersionedStore
 from ottla.streams.engine.window_stores import SessionStore, WindowStore
@@ -140,4 +141,4 @@ class KeyValueStore:
             entries[change.key] = (change.value, change.timestamp)
 
 
-AnyStore = KeyValueStore | WindowStore | SessionStore | SuppressBuffer | VersionedStore
+AnyStore = KeyValueStore | WindowStore | SessionStore | SuppressBuffer | VersionedStore | JoinStore

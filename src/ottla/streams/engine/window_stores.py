@@ -89,13 +89,13 @@ class WindowStore:
 
     def put(self, key: Any, value: Any, start: int, *, timestamp: int, headers: Headers = ()) -> None:
         """Set (with retain_duplicates: add) what a key has at a time; None deletes, and is no duplicate."""
+        if self.duplicates and value is None:
+            return
         self.observed.note(start)
         if start < self.observed.earliest:
             return
         place: Any = start
         if self.duplicates:
-            if value is None:
-                return
             number = self._memory["sequence"] = self._next() & _SEQUENCE_MASK
             place = (start, number)
         entry = self.rows.entry(self.key_bytes(key), place, key)

@@ -1,0 +1,163 @@
+"""Runs a case's topology by the engine: one task with everything, internal topics with one partition, as Java's driver does.
+
+Each input is a batch of its own, or `batch` of them are; what comes out for a topic that the topology reads goes in again
+before the next input, by smallest timestamp first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.streams import SourceNode, Topology
+from ottla.streams.engine.executor import Executor
+from ottla.streams.engine.interface import EngineSettings, Output, Record
+
+__all__ = ["Backend", "Driver"]
+
+APPLICATION = "app"
+
+
+class Backend(dict[str, bytes]):
+    """State in a dictionary."""
+
+    def put(self, blob: str, data: bytes | None) -> None:
+        """Set or remove a blob."""
+        if data is None:
+            self.pop(blob, None)
+        else:
+            self[blob] = data
+
+
+class Driver:
+    """A topology that runs; `outputs` has the records of each topic, `changelogs` the latest value of each key."""
+
+    def __init__(self, topology: Topology, *, cache: bool = False, settle: bool = False) -> None:
+        """With `settle` every batch has an executor of its own, so that all state goes through blobs."""
+        self.topology, self.cache, self.settle = topology, cache, settle
+        self.outputs: dict[str, list[list[Any]]] = {}
+        self.changelogs: dict[str, dict[str, str | None]] = {}
+        self.dropped = 0
+        self._backend = Backend()
+        self._sources = _sources(topology)
+        self._offsets: dict[str, int] = {}
+        self._waiting = _Waiting()
+        self._now = 0
+        self._executor = self._new_executor()
+
+    def _new_executor(self) -> Executor:
+        return Executor(
+            self.topology,
+            frozenset(self.topology.nodes),
+            self._backend,
+            task=0,
+            settings=EngineSettings(cache=self.cache, block_entries=4),
+            application_id=APPLICATION,
+            wall_clock_ms=self._now,
+        )
+
+    def pipe(self, record: Record) -> None:
+        """Have a record enter; nothing leaves before `finish`."""
+        offset = self._offsets.get(record.topic, 0)
+        self._offsets[record.topic] = offset + 1
+        self._executor.process(self._sources[record.topic], [record._replace(offset=offset)])
+
+    def advance(self, milliseconds: int) -> None:
+        """Advance the wall clock."""
+        self._now += milliseconds
+        self._executor.advance_wall_clock(self._now)
+
+    def finish(self) -> None:
+        """End the batch, and those that follow because of what it wrote to internal topics."""
+        self._end()
+        while (record := self._waiting.pop()) is not None:
+            self.pipe(record)
+            self._end()
+
+    def _end(self) -> None:
+        outputs, changes, progress = self._executor.finish_batch()
+        self.dropped += progress.dropped_late + progress.dropped_null_key
+        for output in outputs:
+            self._take(output)
+        for change in changes:
+            log = self.changelogs.setdefault(f"{APPLICATION}-{change.store}-changelog", {})
+            log[_text(change.key) or ""] = _text(change.value)
+        if self.settle:
+            self._executor = self._new_executor()
+
+    def _take(self, output: Output) -> None:
+        row: list[Any] = [_text(output.key), _text(output.value), output.timestamp]
+        if output.headers:
+            row.append([[name, _text(data)] for name, data in output.headers])
+        self.outputs.setdefault(output.topic, []).append(row)
+        if output.topic in self._sources:
+            record = Record(output.key, output.value, output.timestamp, output.headers, output.topic)
+            self._waiting.push(record)
+
+
+class _Waiting:
+    """Records by topic; the topic whose next record has the smallest timestamp is first.
+
+    Which goes first of equal ones follows from the heap of java.util.PriorityQueue that Kafka's PartitionGroup uses.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[str, list[Record]] = {}
+        self._heap: list[str] = []
+
+    def _time(self, topic: str) -> int:
+        return self._records[topic][0].timestamp
+
+    def push(self, record: Record) -> None:
+        """Put a record behind those of its topic."""
+        queue = self._records.setdefault(record.topic, [])
+        queue.append(record)
+        if len(queue) == 1:
+            self._offer(record.topic)
+
+    def pop(self) -> Record | None:
+        """Take the next record, or None."""
+        if not self._heap:
+            return None
+        topic = self._poll()
+        record = self._records[topic].pop(0)
+        if self._records[topic]:
+            self._offer(topic)
+        return record
+
+    def _offer(self, topic: str) -> None:
+        heap = self._heap
+        heap.append(topic)
+        at = len(heap) - 1
+        while at > 0 and self._time(topic) < self._time(heap[(at - 1) // 2]):
+            heap[at] = heap[(at - 1) // 2]
+            at = (at - 1) // 2
+        heap[at] = topic
+
+    def _poll(self) -> str:
+        heap = self._heap
+        first, last = heap[0], heap.pop()
+        if heap:
+            at = 0
+            while (child := 2 * at + 1) < len(heap):
+                if child + 1 < len(heap) and self._time(heap[child]) > self._time(heap[child + 1]):
+                    child += 1
+                if self._time(last) <= self._time(heap[child]):
+                    break
+                heap[at] = heap[child]
+                at = child
+            heap[at] = last
+        return first
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("latin-1")
+
+
+def _sources(topology: Topology) -> dict[str, str]:
+    """Return the source of each topic, by the topic's full name."""
+    found = {}
+    for node in topology.nodes.values():
+        if isinstance(node, SourceNode):
+            for topic in node.topics:
+                found[f"{APPLICATION}-{topic}" if topic in topology.repartition_topics else topic] = node.name
+    return found
