@@ -1,0 +1,102 @@
+"""Who feeds the application, and who counts: confluent-kafka's clients, which know nothing of ours."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter, defaultdict
+from itertools import pairwise
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+__all__ = ["Counts", "Feeder", "differences", "read_topic"]
+
+CHUNK = 20
+KEYS = 17
+PAUSE_S = 0.05
+QUIET: dict[str, Any] = {"log_level": 0}
+
+
+class Feeder(threading.Thread):
+    """Writes transactions of records into `in`, some of which it aborts, until it is told to stop."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(daemon=True)
+        self._servers = bootstrap
+        self._over = threading.Event()
+        self._sent = 0
+
+    def run(self) -> None:
+        """Feed; after any error with a new producer. What became of a chunk then, the topic itself will tell."""
+        while not self._over.is_set():
+            try:
+                self._feed()
+            except KafkaException:
+                self._over.wait(0.2)
+
+    def _feed(self) -> None:
+        name = f"feeder-{uuid.uuid4()}"
+        settings = {"bootstrap.servers": self._servers, "transactional.id": name, "transaction.timeout.ms": 5000}
+        producer = Producer({**settings, "linger.ms": 0, **QUIET})
+        producer.init_transactions(10)
+        while not self._over.is_set():
+            producer.begin_transaction()
+            self._sent += 1
+            aborted = self._sent % 7 == 0
+            for n in range(CHUNK):
+                number = self._sent * CHUNK + n
+                value = f"{'aborted' if aborted else 'id'}-{number}"
+                producer.produce("in", key=f"key-{number % KEYS}", value=value)
+            (producer.abort_transaction if aborted else producer.commit_transaction)(10)
+            self._over.wait(PAUSE_S)
+
+    def stop(self) -> None:
+        """Stop after the chunk at hand."""
+        self._over.set()
+        self.join()
+
+
+def read_topic(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> list[tuple[str, str]]:
+    """Return a topic's committed records as (key, value); each key's in their order."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": str(uuid.uuid4()), "isolation.level": "read_committed"}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True, **QUIET})
+    try:
+        partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
+        found: list[tuple[str, str]] = []
+        ended: set[int] = set()
+        while len(ended) < len(partitions):
+            message = consumer.poll(timeout_s)
+            assert message is not None, f"{topic} brings nothing for {timeout_s} s"
+            if message.error() is None:
+                found.append(((message.key() or b"").decode(), (message.value() or b"").decode()))
+            elif message.error().code() == -191:  # _PARTITION_EOF
+                ended.add(message.partition() or 0)
+            else:
+                raise KafkaException(message.error())
+        return found
+    finally:
+        consumer.close()
+
+
+Counts = tuple[int, list[str]]
+
+
+def differences(bootstrap: str) -> Counts:
+    """Return how many records `in` has, and what is not as it has to be in `copied` and `counted`."""
+    given = read_topic(bootstrap, "in")
+    copied = Counter(value for _, value in read_topic(bootstrap, "copied"))
+    wrong = [f"{value} was aborted and is in the input" for _, value in given if value.startswith("aborted")]
+    wanted = Counter(value.upper() for _, value in given)
+    wrong += [f"{value} is {copied[value]} times in copied" for value in wanted if copied[value] != wanted[value]]
+    wrong += [f"{value} is in copied and not in the input" for value in copied.keys() - wanted.keys()]
+    counts: dict[str, list[int]] = defaultdict(list)
+    for key, value in read_topic(bootstrap, "counted"):
+        counts[key].append(int(value))
+    for key, total in Counter(key for key, _ in given).items():
+        seen = counts.pop(key, [0])
+        if seen[-1] != total:
+            wrong.append(f"{key} is counted to {seen[-1]} and not to {total}")
+        wrong += [f"{key} is counted to {b} after {a}" for a, b in pairwise(seen) if b <= a]
+    return len(given), wrong + [f"{key} is counted and not in the input" for key in counts]

@@ -1,0 +1,67 @@
+"""The application that is killed: `python -m tests.streams.kills.query BOOTSTRAP FOLDER MASTER`, until it is.
+
+Two queries over the topic `in`: `copied` gets each record in capitals, `counted` how many records each key has had.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.spark import Delivery, delivery_writer, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+COPIED, COUNTED = "copied", "counted"
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+def main(bootstrap: str, folder: str, master: str) -> None:
+    """Run both queries, and start each again when it fails."""
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
+        "spark.task.maxFailures": "8",
+        "spark.executor.memory": "700m",
+        "spark.excludeOnFailure.enabled": "false",
+        "spark.deploy.maxExecutorRetries": "-1",
+        **{
+            f"spark.executorEnv.{name}": os.environ[name]
+            for name in os.environ
+            if name.startswith(("OTTLA_", "PYTHONPATH"))
+        },
+    }
+    spark = session("killed", master=master, settings=settings, log_level="OFF")
+    source = spark.readStream.format("ottla").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "in")
+    source = source.option("startingOffsets", "earliest").option("kafka.isolation.level", "read_committed")
+    plans = {COPIED: _copied(source.load()), COUNTED: _counted(source.load())}
+    running = {}
+    while True:
+        for name, (rows, mode) in plans.items():
+            if name not in running or not running[name].isActive:
+                if name in running:
+                    print(f"{name} ended: {running[name].exception()}", flush=True)
+                delivery = Delivery("app", name, {"kafka.bootstrap.servers": bootstrap}, "exactly_once")
+                writer = delivery_writer(rows, delivery, mode=mode)
+                writer = writer.option("checkpointLocation", str(Path(folder, name))).queryName(name)
+                running[name] = writer.trigger(processingTime="100 milliseconds").start()
+        print("running", flush=True)
+        time.sleep(0.2)
+
+
+def _copied(records: DataFrame) -> tuple[DataFrame, str]:
+    value = "cast(upper(cast(value as string)) as binary) as value"
+    return records.selectExpr(f"'{COPIED}' as topic", "key", value, "unix_millis(timestamp) as timestamp"), "append"
+
+
+def _counted(records: DataFrame) -> tuple[DataFrame, str]:
+    counts = records.groupBy("key").count()
+    return counts.selectExpr(f"'{COUNTED}' as topic", "key", "cast(count as string) as value"), "update"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
