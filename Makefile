@@ -10,10 +10,10 @@ ONLY ?=
 FILE ?=
 KEEP ?=
 
-.PHONY: help install demo test check format generate bench compat sim fuzz mutations soak chaos peer constraints clean
+.PHONY: help install demo test check format generate bench compat sim fuzz mutations soak chaos chaos-streams peer constraints clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 .venv/.installed: pyproject.toml constraints.txt tools/install.sh
 	@tools/install.sh
@@ -63,6 +63,9 @@ soak: .venv/.installed  ## everything at once on one broker, every record accoun
 
 chaos: .venv/.installed  ## break a cluster of real processes under load, every record accounted for (ROUNDS=n, SEED=n)
 	@$(PY) -m tests.chaos --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)")
+
+chaos-streams: .venv/.installed  ## kill an application on Spark, its workers and its broker; each result once (ROUNDS=n, SEED=n)
+	@$(PY) -m tests.streams.kills --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)")
 
 peer: .venv/.installed  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark that compare with it
 	@$(PY) -m tests.peer fetch

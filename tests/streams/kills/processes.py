@@ -17,6 +17,7 @@ __all__ = ["Driver", "Placed"]
 
 ROOT = Path(__file__).parents[3]
 START_SECONDS_MAX = 90.0
+QUERIES = 2
 WORKER, EXECUTOR = "pyspark.daemon", "CoarseGrainedExecutorBackend"
 
 
@@ -70,7 +71,7 @@ class Driver:
     def await_running(self) -> None:
         """Return when its queries are started; raises AssertionError with what it said."""
         until = time.monotonic() + START_SECONDS_MAX
-        while b"\nrunning" not in b"\n" + self._said():
+        while self._said().count(b" is running") < QUERIES:
             assert self.is_alive and time.monotonic() < until, self._said()[-4000:].decode(errors="replace")
             time.sleep(0.1)
 

@@ -49,7 +49,7 @@ def main(bootstrap: str, folder: str, master: str) -> None:
                 writer = delivery_writer(rows, delivery, mode=mode)
                 writer = writer.option("checkpointLocation", str(Path(folder, name))).queryName(name)
                 running[name] = writer.trigger(processingTime="100 milliseconds").start()
-        print("running", flush=True)
+                print(f"{name} is running", flush=True)
         time.sleep(0.2)
 
 
