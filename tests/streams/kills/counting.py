@@ -14,7 +14,7 @@ __all__ = ["Counts", "Feeder", "differences", "read_topic"]
 
 CHUNK = 20
 KEYS = 17
-PAUSE_S = 0.05
+PAUSE_S = 0.2
 QUIET: dict[str, Any] = {"log_level": 0}
 
 

@@ -17,6 +17,7 @@ __all__ = ["Driver", "Placed"]
 
 ROOT = Path(__file__).parents[3]
 START_SECONDS_MAX = 90.0
+APPLICATION = (sys.executable, "-m", "tests.streams.kills.query")
 QUERIES = 2
 WORKER, EXECUTOR = "pyspark.daemon", "CoarseGrainedExecutorBackend"
 
@@ -47,7 +48,7 @@ class Placed:
 class Driver:
     """One life of the application."""
 
-    def __init__(self, bootstrap: str, folder: Path, placed: Placed, master: str) -> None:
+    def __init__(self, bootstrap: str, folder: Path, placed: Placed, master: str, state: str) -> None:
         self.master = master
         self._log = folder / "driver.out"
         self._known: set[int] = set()
@@ -55,7 +56,7 @@ class Driver:
         with self._log.open("ab") as log:
             self._began = log.tell()
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.streams.kills.query", bootstrap, str(folder / "checkpoints"), master],
+                [*APPLICATION, bootstrap, str(folder / "checkpoints"), master, state],
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,

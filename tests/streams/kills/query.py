@@ -1,6 +1,7 @@
-"""The application that is killed: `python -m tests.streams.kills.query BOOTSTRAP FOLDER MASTER`, until it is.
+"""The application that is killed: `python -m tests.streams.kills.query BOOTSTRAP FOLDER MASTER STATE`, until it is.
 
-Two queries over the topic `in`: `copied` gets each record in capitals, `counted` how many records each key has had.
+Two queries over the topic `in`: `copied` gets each record in capitals, `counted` how many records each key has had, by
+Spark's own aggregate (STATE is `native`) or by a stage of Streams with state (`stateful`).
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.spark import Delivery, delivery_writer, session
+from ottla.spark.rows import HEADERS_DDL
+from ottla.spark.stateful import STATE_SETTINGS, stateful
+from ottla.streams import StoreSpec, operations
+from tests.streams.engine.plans import LONG, STRING, Codec, sink, source, step, topology
+from tests.streams.spark.entry_files import plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COPIED, COUNTED = "copied", "counted"
+TASKS = 2
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
-def main(bootstrap: str, folder: str, master: str) -> None:
+def main(bootstrap: str, folder: str, master: str, state: str) -> None:
     """Run both queries, and start each again when it fails."""
     settings = {
+        **STATE_SETTINGS,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
         "spark.task.maxFailures": "8",
@@ -36,9 +44,9 @@ def main(bootstrap: str, folder: str, master: str) -> None:
         },
     }
     spark = session("killed", master=master, settings=settings, log_level="OFF")
-    source = spark.readStream.format("ottla").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "in")
-    source = source.option("startingOffsets", "earliest").option("kafka.isolation.level", "read_committed")
-    plans = {COPIED: _copied(source.load()), COUNTED: _counted(source.load())}
+    reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "in")
+    reader = reader.option("startingOffsets", "earliest").option("kafka.isolation.level", "read_committed")
+    plans = {COPIED: _copied(reader.load()), COUNTED: _counted(reader.load(), state)}
     running = {}
     while True:
         for name, (rows, mode) in plans.items():
@@ -58,9 +66,26 @@ def _copied(records: DataFrame) -> tuple[DataFrame, str]:
     return records.selectExpr(f"'{COPIED}' as topic", "key", value, "unix_millis(timestamp) as timestamp"), "append"
 
 
-def _counted(records: DataFrame) -> tuple[DataFrame, str]:
-    counts = records.groupBy("key").count()
-    return counts.selectExpr(f"'{COUNTED}' as topic", "key", "cast(count as string) as value"), "update"
+def _counted(records: DataFrame, state: str) -> tuple[DataFrame, str]:
+    if state == "native":
+        counts = records.groupBy("key").count()
+        return counts.selectExpr(f"'{COUNTED}' as topic", "key", "cast(count as string) as value"), "update"
+    entries = records.selectExpr(
+        f"cast(pmod(hash(key), {TASKS}) as int) as task",
+        "0 as edge",
+        *("key", "value", "unix_millis(timestamp) as timestamp"),
+        f"cast(null as {HEADERS_DDL}) as headers",
+        *("topic", "partition", "offset", "0 as step"),
+    )
+    digits = Codec("digits", lambda value: b"%d" % value, int)
+    counting = topology(
+        source(),
+        step("count", operations.StreamAggregate("counts", operations.Aggregator("count")), "source", "counts"),
+        step("to-stream", operations.TableToStream(), "count"),
+        sink("to-stream", value=digits, name=COUNTED),
+        stores=[StoreSpec("counts", "timestamped_key_value", STRING, LONG)],
+    )
+    return stateful(entries, plan_of(counting, tasks=TASKS)), "append"
 
 
 if __name__ == "__main__":
