@@ -148,6 +148,8 @@ def _run(batch: DataFrame, work: _Work) -> Delivered:
 def _check_session(batch: DataFrame) -> None:
     """Refuse what would run a task twice at once or change the number of tasks; raises ConfigError."""
     session = batch.sparkSession
+    if not hasattr(batch, "_jdf"):
+        raise ConfigError("spark.master", "sc://…", "Spark Connect does not say by how many tasks a batch is written")
     if (text := session.sparkContext.getConf().get("spark.speculation", "false")) != "false":
         raise ConfigError("spark.speculation", text, "must be false where rows are delivered exactly once")
     if (text := str(session.conf.get("spark.sql.adaptive.enabled"))) != "false":

@@ -77,6 +77,7 @@ class SparkLauncher:
             stage.name,
             self._write_options(),
             "exactly_once" if settings.exactly_once else "at_least_once",
+            transaction_timeout_ms=self._transaction_timeout_ms(),
         )
         writer = (
             delivery_writer(query.rows, delivery, mode=query.mode)
@@ -103,6 +104,12 @@ class SparkLauncher:
     def _has_begun(self, stage: Stage) -> bool:
         """Whether the query has a checkpoint by now: a restart goes on from it."""
         return self._prepared.checkpoint.has(stage.name)
+
+    def _transaction_timeout_ms(self) -> int:
+        from ottla.spark.delivery import TRANSACTION_TIMEOUT_MS_DEFAULT
+
+        given = {**self._settings.clients.get("", {}), **self._settings.clients.get("producer", {})}
+        return int(given.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS_DEFAULT))
 
     def _write_options(self) -> dict[str, str]:
         """Return the sink's options: where the brokers are, and what the producer's settings say."""
