@@ -426,7 +426,8 @@ class KStream(KStreamJoins[K, V], Generic[K, V]):
         """Add a step; the parts of the record that it does not change keep their serdes."""
         before = self._place
         both = isinstance(operation, (op.Map, op.FlatMap)) or (changes_key and changes_value)
-        step = _step(name, operation, stores, changes_key=changes_key, changes_value=changes_value)
+        told = not isinstance(operation, op.Process)  # Kafka's optimiser takes no notice of processors
+        step = _step(name, operation, stores, changes_key=told and changes_key, changes_value=told and changes_value)
         return KStream(
             replace(
                 before,

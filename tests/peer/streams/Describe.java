@@ -264,7 +264,7 @@ public final class Describe {
             a.outerJoin(b.stream("c"), (v, w) -> v, windows, (StreamJoined) StreamJoined.with(null, null, null).withName("named"))
                 .to("z");
         });
-        both("stream-self-join", b -> {
+        plan("stream-self-join", b -> {
             KStream a = b.stream("a");
             a.join(a, (v, w) -> v, windows).to("out");
         });

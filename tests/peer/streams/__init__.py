@@ -18,7 +18,7 @@ from typing import Any
 
 from tests import peer
 
-__all__ = ["Answer", "Case", "answers"]
+__all__ = ["Answer", "Case", "answers", "compiled"]
 
 Case = dict[str, Any]
 Answer = dict[str, Any]
@@ -33,7 +33,7 @@ def answers(cases: Sequence[Case]) -> list[Answer]:
     lines = "".join(json.dumps(each) + "\n" for each in cases)
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            ["java", *flags, "-cp", f"{_classes()}:{peer.cache() / 'lib'}/*", "Oracle", folder],
+            ["java", *flags, "-cp", f"{compiled()}:{peer.cache() / 'lib'}/*", "Oracle", folder],
             input=lines,
             capture_output=True,
             encoding="utf-8",
@@ -46,7 +46,7 @@ def answers(cases: Sequence[Case]) -> list[Answer]:
     return results
 
 
-def _classes() -> Path:
+def compiled() -> Path:
     """Return the folder of the compiled oracle, one for each state of its sources."""
     state = hashlib.sha256(b"".join(each.read_bytes() for each in _SOURCES)).hexdigest()[:16]
     folder = peer.cache() / f"streams-{state}"

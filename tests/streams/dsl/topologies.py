@@ -405,7 +405,7 @@ def stream_join_re_keyed(b: StreamsBuilder) -> None:
     a.outer_join(b.stream("c"), left, JOINED, name="named").to("z")
 
 
-@both
+@plan
 def stream_self_join(b: StreamsBuilder) -> None:
     a = b.stream("a")
     a.join(a, left, JOINED).to("out")
