@@ -197,7 +197,15 @@ def _starting(
     usable = {} if anew else {each: offset for each, offset in committed.items() if not topics_global(topics, each)}
     if anew:
         reset = dict.fromkeys(topics, "earliest")
-    return reset_offsets(client, partitions, usable, reset)
+    found = reset_offsets(client, partitions, usable, reset)
+    gone = [f"{each} begins at {offset}" for each, offset in found.items() if offset] if anew else []
+    if gone:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"the checkpoint of {stage.name} is gone, and what it aggregated cannot be read again: {', '.join(gone)}. "
+            "`ottla streams reset` begins anew with what is there",
+        )
+    return found
 
 
 def topics_global(topics: Mapping[str, SourceNode], partition: TopicPartition) -> bool:
