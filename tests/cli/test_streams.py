@@ -25,7 +25,8 @@ PLAN = """
 """
 FORMS = {
     "builder": f"builder = StreamsBuilder()\nstream = builder.stream('text')\n{PLAN}",
-    "topology": f"b = StreamsBuilder()\nstream = b.stream('text', key_serde='string', value_serde='string')\n{PLAN}\ntopology = b.build()",
+    "topology": "b = StreamsBuilder()\nstream = b.stream('text', key_serde='string', value_serde='string')\n"
+    f"{PLAN}\ntopology = b.build()",
     "build": "def build(builder):\n    stream = builder.stream('text')\n    " + PLAN.strip().replace("\n", "\n    "),
 }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base import KafkaError
 from ottla.cli.actions import parse_action
-from ottla.cli.options import Options, UsageError, output_option, warn
+from ottla.cli.options import Options, output_option, warn
 from ottla.cli.streams_app import application_options, load, settings_of, settings_to_look_at
 from ottla.cli.streams_reset import reset, reset_options
 
@@ -115,18 +115,18 @@ def run(args: Namespace) -> int:
     stopping = Stopping()
     status = StatusDisplay(application, live=sys.stdout.isatty() and not args.plain)
     log = spark_log(settings.application_id)
-    server = None
     try:
         with status:
             with quiet_start(log):
                 application.start()
-            server = serve(application, settings["http.listener"], status)
+            if application.http_port is not None:
+                status.say(
+                    f"serving http://{(args.http or '').rpartition(':')[0] or HTTP_HOST}:{application.http_port}/status"
+                )
             while not application.state.is_final and not stopping.asked.wait(status.interval_s):
                 status.show()
     finally:
         application.close()
-        if server is not None:
-            server.close()
         status.last()
     failure = application.error
     if failure is not None:
@@ -151,20 +151,6 @@ def quiet_start(log: Path) -> Any:
     from ottla.cli.demo import standard_error_to
 
     return standard_error_to(log)
-
-
-def serve(application: StreamsApplication, listener: str | None, status: StatusDisplay) -> Any:
-    """Serve the application over HTTP where that is asked for; raises UsageError for an address that is none."""
-    if not listener:
-        return None
-    host, _, port = listener.rpartition(":")
-    if not port.isdecimal():
-        raise UsageError(f"--http {listener}: [HOST:]PORT is expected")
-    from ottla.spark import ApplicationServer
-
-    server = ApplicationServer(application, host or HTTP_HOST, int(port))
-    status.say(f"serving http://{host or HTTP_HOST}:{server.port}/status")
-    return server
 
 
 class Stopping:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
+from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.spark.preparation import Checkpoint, Prepared, prepare
 from ottla.spark.progress import commit_offsets, delete_read_records
@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.spark.stores import StoreReader, StoreView
+    from ottla.spark.web import ApplicationServer
 
 __all__ = ["StreamsApplication"]
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
 """How often queries are looked at."""
+HTTP_HOST = "127.0.0.1"
+"""Where HTTP is served unless a host is given."""
 PATIENCE_SECONDS = 30.0
 """How long a graceful stop waits for the batch that is being done."""
 
@@ -71,6 +74,7 @@ class StreamsApplication:
         self._began_at_s = 0.0
         self._stores: StoreReader | None = None
         self._raised: BaseException | None = None
+        self._server: ApplicationServer | None = None
 
     # -- life
 
@@ -109,6 +113,7 @@ class StreamsApplication:
         for notice in self.settings.notices:
             log.info("%s", notice)
         try:
+            self._serve()
             self._client = self._open_client()
             self.prepared = prepare(self._client, self.topology, self.stages, self.settings)
             self._launcher = launcher = self._launcher or self._spark_launcher(self.prepared)
@@ -141,6 +146,7 @@ class StreamsApplication:
         self._patience_s = timeout_s
         self._stopping.set()
         if self._thread is None:
+            self._release()
             self._machine.to(State.NOT_RUNNING)
             return True
         return self._machine.wait(lambda state: state.is_final, timeout_s + PATIENCE_SECONDS)
@@ -214,7 +220,24 @@ class StreamsApplication:
             self._stores = StoreReader(self.topology, self.settings)
         return self._stores.view(name)
 
+    @property
+    def http_port(self) -> int | None:
+        """The port at which status and stores are served, where `http.listener` asks for it."""
+        return self._server.port if self._server is not None else None
+
     # -- inside
+
+    def _serve(self) -> None:
+        """Serve status and stores; raises ConfigError for an address that is none, OSError for one that is taken."""
+        listener = self.settings["http.listener"]
+        if not listener:
+            return
+        host, _, port = listener.rpartition(":")
+        if not port.isdecimal():
+            raise ConfigError("http.listener", listener, "[HOST:]PORT is expected")
+        from ottla.spark.web import ApplicationServer
+
+        self._server = ApplicationServer(self, host or HTTP_HOST, int(port))
 
     def _open_client(self) -> BlockingClient:
         name = self.settings["client.id"] or f"{self.settings.application_id}-driver"
@@ -248,6 +271,8 @@ class StreamsApplication:
         if self._client is not None:
             self._client.close()
             self._client = None
+        if self._server is not None:
+            self._server.close()
         if self._stores is not None:
             self._stores.close()
         close = getattr(self._launcher, "close", None)
