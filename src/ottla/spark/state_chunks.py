@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy
     import pyarrow
 
-__all__ = ["CHUNKS", "Run", "fold_entries", "fold_results", "runs_of", "unfold"]
+__all__ = ["CHUNKS", "Run", "fold_entries", "fold_results", "headers_of", "runs_of", "unfold"]
 
 CHUNKS = "`group` int, chunk binary"
 """What `fold_entries` yields (Spark DDL)."""
@@ -37,17 +37,24 @@ Run = tuple[int, list[Record]]
 # -- in: ENTRY rows → chunks → records
 
 
-def fold_entries(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Fold batches of ENTRY rows into a row per task: for `mapInArrow`, or at the end of another step's."""
-    import pyarrow
+def fold_entries(batches: Iterable[pyarrow.RecordBatch], *, wake: int = 0) -> Iterator[pyarrow.RecordBatch]:
+    """Fold batches of ENTRY rows into a row per task: for `mapInArrow`, or at the end of another step's.
 
+    The first `wake` tasks get a row without a chunk, so that they are there even if no record ever comes for them.
+    """
+    if wake:
+        yield _folded((group_of(task), None) for task in range(wake))
     for batch in batches:
         if batch.num_rows:
-            groups, chunks = zip(*_by_task(batch), strict=True)
-            yield pyarrow.RecordBatch.from_arrays(
-                [pyarrow.array(groups, pyarrow.int32()), pyarrow.array(chunks, pyarrow.binary())],
-                names=["group", "chunk"],
-            )
+            yield _folded(_by_task(batch))
+
+
+def _folded(rows: Iterable[tuple[int, bytes | None]]) -> pyarrow.RecordBatch:
+    import pyarrow
+
+    groups, chunks = zip(*rows, strict=True)
+    arrays = [pyarrow.array(groups, pyarrow.int32()), pyarrow.array(chunks, pyarrow.binary())]
+    return pyarrow.RecordBatch.from_arrays(arrays, names=["group", "chunk"])
 
 
 def _by_task(batch: pyarrow.RecordBatch) -> Iterator[tuple[int, bytes]]:
@@ -132,7 +139,7 @@ def _records(table: pyarrow.Table) -> list[Record]:
         _objects(table.column("key")),
         _objects(table.column("value")),
         table.column("timestamp").to_numpy().tolist(),
-        _headers(table.column("headers")),
+        headers_of(table.column("headers")),
         table.column("topic").to_pylist(),
         table.column("partition").to_numpy().tolist(),
         table.column("offset").to_numpy().tolist(),
@@ -146,7 +153,8 @@ def _objects(column: pyarrow.ChunkedArray) -> list[bytes | None]:
     return found
 
 
-def _headers(column: pyarrow.ChunkedArray) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
+def headers_of(column: Any) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
+    """Return a column of headers as an executor has them."""
     import pyarrow.compute as compute
 
     lengths = compute.max(compute.list_value_length(column)).as_py()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark.rows import OUT
@@ -82,7 +83,7 @@ def stateful(rows: DataFrame, plan: TaskPlan, *, initial: DataFrame | None = Non
     from ottla.spark.state_task import RESULTS, TaskProcessor
 
     if "chunk" not in rows.columns:
-        rows = rows.mapInArrow(fold_entries, CHUNKS)
+        rows = rows.mapInArrow(partial(fold_entries, wake=plan.tasks if plan.wall_clock else 0), CHUNKS)
     try:
         pickled = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
     except Exception as error:
