@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tests.connect import schemas, transform_cases
+from tests.connect import schemas, storage_cases, transform_cases
 
 Json = Any
 
@@ -235,6 +235,9 @@ FAMILIES = {
     "headers": (headers, 150),
     "transformations": (transform_cases.transformations, 400),
     "predicates": (transform_cases.predicates, 60),
+    "config_folds": (storage_cases.config_folds, 120),
+    "status_folds": (storage_cases.status_folds, 60),
+    "java_maps": (storage_cases.java_maps, 30),
     "validations": (transform_cases.validations, 120),
 }
 """Family -> its questions, and how many of them are kept as facts."""

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from ottla.base import OttlaError
-from ottla.connect import converters
+from ottla.connect import converters, storage
 from ottla.connect.config_def import config_infos
 from ottla.connect.data import SchemaAndValue, parse_value, to_text
 from ottla.connect.errors import java_name_of
@@ -110,7 +110,69 @@ def validate(asked: Json) -> Json:
     )
 
 
+def config_fold(asked: Json) -> Json:
+    state = storage.ConfigState(offset=-1)
+    for offset, (key, value) in enumerate(asked["records"]):
+        state, _ = storage.apply_config(state, key, data({"data": value}), offset)
+    session = None if state.session_key is None else encoded(state.session_key.key)
+    found: dict[str, Json] = {"offset": state.offset, "session_key": session}
+    for name in state.connectors():
+        applied = state.applied.get(name)
+        target = state.target_state(name)
+        tasks = [state.task_configs.get(storage.TaskId(name, number)) for number in range(4)]
+        found[f"connector {name}"] = {
+            "config": dict(state.configs[name]),
+            "applied": None if applied is None else dict(applied),
+            "target": "null" if target is None else target.value,
+            "tasks": len(state.tasks(name)),
+            "count": state.task_counts.get(name, 0),
+            "fencing": name in state.pending_fencing,
+            "count_record": state.task_count_records.get(name),
+            "generation": state.generations.get(name),
+            "inconsistent": name in state.inconsistent,
+            "task_configs": [None if each is None else dict(each) for each in tasks],
+        }
+    return found
+
+
+def status_fold(asked: Json) -> Json:
+    state = storage.StatusState()
+    for key, value in asked["records"]:
+        state, _ = storage.apply_status(state, key, data({"data": value}))
+    found = {}
+    for name in asked["connectors"]:
+        uses = state.topics.get(name, {})
+        found[name] = {
+            "connector": status_to_json(state.statuses.get(name)),
+            "tasks": [status_to_json(state.statuses.get(storage.TaskId(name, number))) for number in range(4)],
+            "topics": {topic: f"{use.task}/{use.discovered_ms}" for topic, use in uses.items()},
+        }
+    return found
+
+
+def status_to_json(status: storage.Status | None) -> Json:
+    if status is None:
+        return None
+    shared = {"state": status.state.value, "worker": status.worker_id, "generation": status.generation}
+    return {**shared, "trace": status.trace, "version": status.version}
+
+
+def java_map_write(asked: Json) -> Json:
+    return encoded(
+        storage.write_java_map({data({"data": key}): data({"data": each}) for key, each in asked["entries"]})
+    )
+
+
+def java_map_read(asked: Json) -> Json:
+    found = storage.read_java_map(data(asked) or b"")
+    return {"t": "map", "v": [[encoded(key), encoded(each)] for key, each in found.items()]}
+
+
 ANSWERS = {
+    "config_fold": config_fold,
+    "status_fold": status_fold,
+    "java_map_write": java_map_write,
+    "java_map_read": java_map_read,
     "parse": lambda asked: pair(parse_value(asked["text"])),
     "text": text,
     "from": from_connect,

@@ -88,7 +88,10 @@ public class ConnectOracle {
             case "transform": return transform(asked);
             case "predicate": return predicate(asked);
             case "validate": return validate(asked);
-            case "offsets_write": return offsetsWrite(asked);
+            case "java_map_write": return javaMapWrite(asked);
+            case "java_map_read": return javaMapRead(asked);
+            case "config_fold": return configFold(asked);
+            case "status_fold": return statusFold(asked);
             case "offsets_read": return offsetsRead(asked);
             default: throw new IllegalStateException(asked.get("op").asText());
         }
@@ -130,15 +133,131 @@ public class ConnectOracle {
         return JSON.valueToTree(infos);
     }
 
-    static JsonNode offsetsWrite(JsonNode asked) throws Exception {
-        File file = new File(asked.get("file").asText());
+    static JsonNode javaMapWrite(JsonNode asked) throws Exception {
         HashMap<byte[], byte[]> raw = new HashMap<>();
         for (JsonNode entry : asked.get("entries"))
             raw.put(data(entry.get(0)), data(entry.get(1)));
-        try (java.io.ObjectOutputStream os = new java.io.ObjectOutputStream(new java.io.FileOutputStream(file))) {
-            os.writeObject(raw);
+        java.io.ByteArrayOutputStream out = new java.io.ByteArrayOutputStream();
+        try (java.io.ObjectOutputStream stream = new java.io.ObjectOutputStream(out)) {
+            stream.writeObject(raw);
         }
-        return JSON.getNodeFactory().booleanNode(true);
+        return bytes(out.toByteArray());
+    }
+
+    static JsonNode javaMapRead(JsonNode asked) throws Exception {
+        java.io.ObjectInputStream in = new java.io.ObjectInputStream(new java.io.ByteArrayInputStream(data(asked.get("data"))));
+        ArrayNode entries = JSON.createArrayNode();
+        for (Map.Entry<?, ?> entry : ((Map<?, ?>) in.readObject()).entrySet())
+            entries.addArray().add(bytes((byte[]) entry.getKey())).add(bytes((byte[]) entry.getValue()));
+        ObjectNode answer = JSON.createObjectNode();
+        answer.put("t", "map").set("v", entries);
+        return answer;
+    }
+
+    static org.apache.kafka.connect.json.JsonConverter internalConverter() {
+        org.apache.kafka.connect.json.JsonConverter converter = new org.apache.kafka.connect.json.JsonConverter();
+        converter.configure(Map.of("schemas.enable", "false"), false);
+        return converter;
+    }
+
+    static org.apache.kafka.clients.consumer.ConsumerRecord<String, byte[]> consumed(JsonNode entry, long offset) {
+        return new org.apache.kafka.clients.consumer.ConsumerRecord<>("t", 0, offset, entry.get(0).asText(), data(entry.get(1)));
+    }
+
+    /** The fold of the configuration topic, through KafkaConfigBackingStore's own callback. */
+    static JsonNode configFold(JsonNode asked) throws Exception {
+        // Its constructor asks a cluster for its id, so the object is made without it.
+        java.lang.reflect.Field unsafe = sun.misc.Unsafe.class.getDeclaredField("theUnsafe");
+        unsafe.setAccessible(true);
+        Class<?> type = org.apache.kafka.connect.storage.KafkaConfigBackingStore.class;
+        org.apache.kafka.connect.storage.KafkaConfigBackingStore store = (org.apache.kafka.connect.storage.KafkaConfigBackingStore)
+            ((sun.misc.Unsafe) unsafe.get(null)).allocateInstance(type);
+        for (java.lang.reflect.Field field : type.getDeclaredFields()) {
+            if (java.lang.reflect.Modifier.isStatic(field.getModifiers()))
+                continue;
+            field.setAccessible(true);
+            if (field.getName().equals("lock"))
+                field.set(store, new Object());
+            else if (field.getName().equals("converter"))
+                field.set(store, internalConverter());
+            else if (field.getName().equals("offset"))
+                field.set(store, -1L);
+            else if (field.getType() == Map.class)
+                field.set(store, new HashMap<>());
+            else if (field.getType() == java.util.Set.class)
+                field.set(store, new java.util.HashSet<>());
+        }
+        Class<?> kind = Class.forName("org.apache.kafka.connect.storage.KafkaConfigBackingStore$ConsumeCallback");
+        java.lang.reflect.Constructor<?> constructor = kind.getDeclaredConstructors()[0];
+        constructor.setAccessible(true);
+        java.lang.reflect.Method read = kind.getDeclaredMethod(
+            "onCompletion", Throwable.class, org.apache.kafka.clients.consumer.ConsumerRecord.class);
+        read.setAccessible(true);
+        Object callback = constructor.newInstance(store);
+        long offset = 0;
+        for (JsonNode entry : asked.get("records"))
+            read.invoke(callback, null, consumed(entry, offset++));
+        org.apache.kafka.connect.storage.ClusterConfigState state = store.snapshot();
+        ObjectNode answer = JSON.createObjectNode();
+        answer.put("offset", state.offset());
+        answer.put("session_key", state.sessionKey() == null ? null
+            : Base64.getEncoder().encodeToString(state.sessionKey().key().getEncoded()));
+        for (String connector : new java.util.TreeSet<>(state.connectors())) {
+            ObjectNode one = answer.putObject("connector " + connector);
+            one.set("config", JSON.valueToTree(state.rawConnectorConfig(connector)));
+            one.set("applied", JSON.valueToTree(state.appliedConnectorConfig(connector)));
+            one.put("target", String.valueOf(state.targetState(connector)));
+            one.put("tasks", state.tasks(connector).size());
+            one.put("count", state.taskCount(connector));
+            one.put("fencing", state.pendingFencing(connector));
+            one.put("count_record", state.taskCountRecord(connector));
+            one.put("generation", state.taskConfigGeneration(connector));
+            one.put("inconsistent", state.inconsistentConnectors().contains(connector));
+            ArrayNode configs = one.putArray("task_configs");
+            for (int task = 0; task < 4; task++)
+                configs.add(JSON.valueToTree(
+                    state.rawTaskConfig(new org.apache.kafka.connect.util.ConnectorTaskId(connector, task))));
+        }
+        return answer;
+    }
+
+    /** The fold of the status topic, through KafkaStatusBackingStore's own reader. */
+    static JsonNode statusFold(JsonNode asked) throws Exception {
+        Class<?> kind = org.apache.kafka.connect.storage.KafkaStatusBackingStore.class;
+        java.lang.reflect.Constructor<?> constructor = kind.getConstructor(
+            org.apache.kafka.common.utils.Time.class, Converter.class, java.util.function.Supplier.class, String.class);
+        org.apache.kafka.connect.storage.KafkaStatusBackingStore store =
+            (org.apache.kafka.connect.storage.KafkaStatusBackingStore) constructor.newInstance(
+                org.apache.kafka.common.utils.Time.SYSTEM, internalConverter(), null, "c-");
+        java.lang.reflect.Method read = kind.getDeclaredMethod("read", org.apache.kafka.clients.consumer.ConsumerRecord.class);
+        read.setAccessible(true);
+        long offset = 0;
+        for (JsonNode entry : asked.get("records"))
+            read.invoke(store, consumed(entry, offset++));
+        ObjectNode answer = JSON.createObjectNode();
+        for (JsonNode name : asked.get("connectors")) {
+            ObjectNode one = answer.putObject(name.asText());
+            one.set("connector", status(store.get(name.asText())));
+            ArrayNode tasks = one.putArray("tasks");
+            for (int task = 0; task < 4; task++)
+                tasks.add(status(store.get(new org.apache.kafka.connect.util.ConnectorTaskId(name.asText(), task))));
+            ObjectNode topics = one.putObject("topics");
+            for (org.apache.kafka.connect.runtime.TopicStatus topic : store.getAllTopics(name.asText()))
+                topics.put(topic.topic(), topic.task() + "/" + topic.discoverTimestamp());
+        }
+        return answer;
+    }
+
+    static JsonNode status(org.apache.kafka.connect.runtime.AbstractStatus<?> status) {
+        if (status == null)
+            return JSON.nullNode();
+        ObjectNode node = JSON.createObjectNode();
+        node.put("state", status.state().name());
+        node.put("worker", status.workerId());
+        node.put("generation", status.generation());
+        node.put("trace", status.trace());
+        node.put("version", status.version());
+        return node;
     }
 
     static JsonNode offsetsRead(JsonNode asked) throws Exception {
