@@ -17,7 +17,7 @@ from ottla.wire import BytesColumn, frame_records, hash_keys, varint_column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EncodedBatch", "Rows", "TopicRows", "binary", "encode_rows", "groups_by_topic", "milliseconds"]
+__all__ = ["EncodedBatch", "Rows", "TopicRows", "binary_parts", "binary", "encode_rows", "groups_by_topic", "milliseconds"]
 
 RECORD_OVERHEAD_MAX = 36
 """At most so many bytes of a record are neither key, value nor headers."""
@@ -99,7 +99,7 @@ def _partitions(rows: Rows, target: TopicRows) -> NDArray[np.int32] | None:
         return None
     found = np.full(len(rows.value), target.keyless_partition, np.int32)
     if key is not None:
-        data, offsets = _binary_parts(key)
+        data, offsets = binary_parts(key)
         hashed = hash_keys(data, offsets) % np.int32(target.partition_count)
         found = np.where(_valid(key), hashed, found)
     if rows.partition is not None:
@@ -120,7 +120,7 @@ def _valid(column: pa.Array) -> NDArray[np.bool_]:
     return valid
 
 
-def _binary_parts(column: pa.Array) -> tuple[memoryview, NDArray[np.int32]]:
+def binary_parts(column: pa.Array) -> tuple[memoryview, NDArray[np.int32]]:
     """Return a binary column's bytes and offsets."""
     _, offsets, data = column.buffers()
     found = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)

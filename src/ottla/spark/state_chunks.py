@@ -23,10 +23,22 @@ if TYPE_CHECKING:
     import numpy
     import pyarrow
 
-__all__ = ["CHUNKS", "Run", "fold_entries", "fold_results", "headers_of", "runs_of", "unfold"]
+__all__ = [
+    "CHUNKS",
+    "Run",
+    "finished_apart",
+    "fold_entries",
+    "fold_finished",
+    "fold_results",
+    "headers_of",
+    "runs_of",
+    "unfold",
+]
 
 CHUNKS = "`group` int, chunk binary"
 """What `fold_entries` yields (Spark DDL)."""
+FINISHED = b"OUT"
+"""In front of a chunk of OUT rows among the chunks of a task's records, which begin with Arrow's own mark (0xFFFFFFFF)."""
 SLICE_ROWS = 50_000
 """Rows that become Python objects at once, and rows of a chunk of results."""
 
@@ -55,6 +67,21 @@ def _folded(rows: Iterable[tuple[int, bytes | None]]) -> pyarrow.RecordBatch:
     groups, chunks = zip(*rows, strict=True)
     arrays = [pyarrow.array(groups, pyarrow.int32()), pyarrow.array(chunks, pyarrow.binary())]
     return pyarrow.RecordBatch.from_arrays(arrays, names=["group", "chunk"])
+
+
+def fold_finished(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    """Fold OUT rows that only pass through (dead letters of the steps before) into a chunk of task 0's."""
+    import pyarrow
+
+    chunk = FINISHED + _bytes_of(batch)
+    arrays = [pyarrow.array([group_of(0)], pyarrow.int32()), pyarrow.array([chunk], pyarrow.binary())]
+    return pyarrow.RecordBatch.from_arrays(arrays, names=["group", "chunk"])
+
+
+def finished_apart(chunks: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Return chunks of records, and chunks of OUT rows that pass through."""
+    finished = [chunk[len(FINISHED) :] for chunk in chunks if chunk.startswith(FINISHED)]
+    return ([chunk for chunk in chunks if not chunk.startswith(FINISHED)] if finished else list(chunks)), finished
 
 
 def _by_task(batch: pyarrow.RecordBatch) -> Iterator[tuple[int, bytes]]:

@@ -20,6 +20,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import Row
@@ -27,7 +28,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.spark.state_chunks import fold_results, runs_of
+from ottla.spark.state_chunks import finished_apart, fold_results, runs_of
 from ottla.spark.state_groups import task_of
 from ottla.streams import EngineSettings, Executor, Progress, StoreChange, Topology
 
@@ -163,6 +164,7 @@ class TaskProcessor(StatefulProcessor):
         now_ms = timers.getCurrentProcessingTimeInMs() if plan.wall_clock else 0
         with _rare_collections():
             executor, blobs = self._executor(plan, task, now_ms)
+            chunks, finished = finished_apart(chunks)
             work(executor, plan, chunks)
             if plan.wall_clock:
                 executor.advance_wall_clock(now_ms)
@@ -172,7 +174,8 @@ class TaskProcessor(StatefulProcessor):
             blobs.put(KEEPER, keeper(plan.tasks, token))
             blobs.write()
             self._keep(task, _Warm(token, executor, blobs))
-            results = list(_results(fold_results(outputs, changes, task=task, changelogs=plan.changelogs), progress))
+            folded = fold_results(outputs, changes, task=task, changelogs=plan.changelogs)
+            results = list(_results(chain(finished, folded), progress))
         yield from results
 
     def _executor(self, plan: TaskPlan, task: int, now_ms: int) -> tuple[Executor, Blobs]:

@@ -8,6 +8,7 @@ from ottla.streams import aggregates as agg
 from ottla.streams.branched import BranchedKStream
 from ottla.streams.builder import StreamsBuilder
 from ottla.streams.cogroup import CogroupedKStream
+from ottla.streams.dead_letters import Origin, ProcessingFailed, dead_letter_headers
 from ottla.streams.engine import (
     Change,
     EngineSettings,
@@ -19,6 +20,7 @@ from ottla.streams.engine import (
     StateBackend,
     StoreChange,
 )
+from ottla.streams.engine.interface import Record
 from ottla.streams.errors import SerializationError, TopologyError
 from ottla.streams.extractors import (
     FailOnInvalidTimestamp,
@@ -103,12 +105,14 @@ __all__ = [
     "LogAndSkipOnInvalidTimestamp",
     "Materialized",
     "Named",
+    "Origin",
     "Output",
     "PartitionPlan",
     "ProcessRecord",
     "ProcessingError",
     "Processor",
     "ProcessorContext",
+    "ProcessingFailed",
     "ProcessorNode",
     "Produced",
     "Progress",
@@ -162,6 +166,7 @@ __all__ = [
     "agg",
     "check_upgrade",
     "cut",
+    "dead_letter_headers",
     "fingerprint",
     "partition_plan",
     "serde_of",

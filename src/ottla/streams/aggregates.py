@@ -6,14 +6,31 @@ of the value or of key and value; without one it is the value itself.
 
 from __future__ import annotations
 
+import struct
+from dataclasses import dataclass
 from typing import Any
 
+from ottla.streams.errors import SerializationError
 from ottla.streams.functions import Function
 from ottla.streams.operations import Aggregator
 from ottla.streams.serde_choice import Serdes
 from ottla.streams.serdes import Serde
 
-__all__ = ["avg", "collect_list", "collect_set", "count", "first", "last", "max", "min", "result_serde", "sum"]
+__all__ = [
+    "Average",
+    "AverageSerde",
+    "avg",
+    "collect_list",
+    "collect_set",
+    "count",
+    "first",
+    "last",
+    "max",
+    "min",
+    "result_serde",
+    "stored_serde",
+    "sum",
+]
 
 
 def _over(kind: str, argument: object | None) -> Aggregator:
@@ -63,6 +80,75 @@ def collect_list(argument: object | None = None) -> Aggregator:
 def collect_set(argument: object | None = None) -> Aggregator:
     """All that differ, in the order in which they came first, nulls left out."""
     return _over("collect_set", argument)
+
+
+class Average(float):
+    """A mean that knows of how many, so that it can go on: a float to all others."""
+
+    __slots__ = ("count", "total")
+    total: float
+    count: int
+
+    def __new__(cls, total: float, count: int) -> Average:
+        """Make it of a sum and a count."""
+        made = super().__new__(cls, total / count)
+        made.total, made.count = total, count
+        return made
+
+    def __reduce__(self) -> tuple[type[Average], tuple[float, int]]:
+        return Average, (self.total, self.count)
+
+    def added(self, value: float) -> Average:
+        """Return the mean with one more."""
+        return Average(self.total + value, self.count + 1)
+
+    def taken(self, value: float) -> Average | None:
+        """Return the mean with one less; None where none is left."""
+        return Average(self.total - value, self.count - 1) if self.count > 1 else None
+
+    def joined(self, other: Average) -> Average:
+        """Return the mean of both."""
+        return Average(self.total + other.total, self.count + other.count)
+
+
+@dataclass(frozen=True, slots=True)
+class AverageSerde:
+    """How a store keeps an average: the sum (8 bytes, double) and the count (8 bytes)."""
+
+    @property
+    def name(self) -> str:
+        """Its name in plans and messages."""
+        return "average"
+
+    @property
+    def sql_type(self) -> str | None:
+        """None: only stores hold it."""
+        return None
+
+    def serialize(self, value: Any) -> bytes | None:
+        """Return an average's bytes."""
+        return None if value is None else struct.pack(">dq", value.total, value.count)
+
+    def deserialize(self, data: bytes | None) -> Average | None:
+        """Return the average of bytes."""
+        if data is None:
+            return None
+        if len(data) != 16:
+            raise SerializationError(f"average: expected 16 bytes, got {len(data)}")
+        return Average(*struct.unpack(">dq", data))
+
+    def sql_decode(self, column: str) -> str:
+        """Refuse: only stores hold it."""
+        raise SerializationError("average: only Python can decode it")
+
+    def sql_encode(self, column: str) -> str:
+        """Refuse: only stores hold it."""
+        raise SerializationError("average: only Python can encode it")
+
+
+def stored_serde(aggregator: Aggregator, result: Serde | None) -> Serde | None:
+    """Return the serde of what a store keeps for an aggregate: its result, but for an average."""
+    return AverageSerde() if aggregator.kind == "avg" else result
 
 
 def result_serde(aggregator: Aggregator, value: Serde | None) -> Serde | None:

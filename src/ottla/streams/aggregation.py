@@ -156,9 +156,11 @@ class Aggregation:
     def step(self, name: str, aggregator: Aggregator, kept: Kept, table: AggregateTable) -> Step:
         """Return the step that aggregates into a store."""
 
+        stored = replace(kept, value=aggregates.stored_serde(aggregator, kept.value))
+
         def write(topology: TopologyBuilder, parents: tuple[str, ...]) -> None:
             topology.add_operation(name, self._operation(aggregator, table), parents)
-            topology.add_state_store(self._spec(topology, name, kept), name)
+            topology.add_state_store(self._spec(topology, name, stored), name)
 
         return Step(name, write, versioned=kept.is_versioned and self.windows is None, grace_ms=_grace_ms(self.windows))
 

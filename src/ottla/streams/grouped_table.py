@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.streams import operations as op
+from ottla.streams.aggregates import stored_serde
 from ottla.streams.aggregation import folder, reducer, result_of
 from ottla.streams.graph import Repartition, Step
 from ottla.streams.operations import Aggregator
@@ -93,11 +94,12 @@ class KGroupedTable(Generic[K, V]):
             self._repartition = _changes(place, topic, sink, source)
         plan.add(place.step, self._repartition)
         assert kept.name is not None
+        stored = replace(kept, value=stored_serde(aggregator, kept.value))
         table = AggregateTable(kept.name, kept.queryable_name)
 
         def write(topology: TopologyBuilder, parents: tuple[str, ...]) -> None:
             topology.add_operation(step, op.TableAggregate(table.store, aggregator, table.sends_old), parents)
-            topology.add_state_store(kept.spec(topology, step), step)
+            topology.add_state_store(stored.spec(topology, step), step)
 
         added = plan.add(self._repartition, Step(step, write, versioned=kept.is_versioned))
         sources = frozenset({self._repartition.name})

@@ -51,10 +51,10 @@ NATIVE_KINDS = frozenset({"count", "sum", "min", "max", "avg", "first", "last"})
 
 def expressions_of(operation: object) -> Iterator[Function]:
     """Yield the column expressions of an operation."""
-    return (each for each in functions(operation) if each.is_native)
+    return (each for each in functions_of(operation) if each.is_native)
 
 
-def functions(operation: object) -> Iterator[Function]:
+def functions_of(operation: object) -> Iterator[Function]:
     """Yield all functions of an operation."""
     for each in fields(operation):  # type: ignore[arg-type]
         value = getattr(operation, each.name)
@@ -69,7 +69,7 @@ def functions(operation: object) -> Iterator[Function]:
 def needs_columns(node: Node) -> bool:
     """True where a node's function is an expression or takes whole columns: an executor cannot call it."""
     return isinstance(node, ProcessorNode) and any(
-        each.is_native or each.vectorised for each in functions(node.operation)
+        each.is_native or each.vectorised for each in functions_of(node.operation)
     )
 
 

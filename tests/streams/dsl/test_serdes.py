@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import pickle
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.streams import Serdes, SerializationError, TopologyError, Windowed, serde_of
+from ottla.streams.aggregates import Average, AverageSerde
 from ottla.streams.internal_serdes import (
     CombinedKey,
     CombinedKeySerde,
@@ -177,3 +179,12 @@ def test_a_type_stands_for_its_serde_and_kafkas_class_names_do_too() -> None:
     assert serde_of(int) == Serdes.long() and serde_of("integer") == Serdes.int()
     with pytest.raises(TopologyError, match="no serde is called 'text'"):
         serde_of("text", "a step")
+
+
+def test_an_average_goes_on_from_what_a_store_keeps() -> None:
+    serde = AverageSerde()
+    kept = serde.deserialize(serde.serialize(Average(3.0, 2)))
+    assert kept == 1.5 and kept.added(3.0) == 2.0 and kept.taken(2.0) == 1.0
+    assert kept.joined(Average(5.0, 2)) == 2.0 and Average(1.0, 1).taken(1.0) is None
+    assert pickle.loads(pickle.dumps(kept)).count == 2
+    assert Serdes.double().serialize(kept) == Serdes.double().serialize(1.5)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.streams.aggregates import Average
 from ottla.streams.engine.task import Node
 from ottla.streams.operations import Aggregator
 
@@ -40,7 +41,7 @@ def _refuse(step: str, what: str) -> Callable[[Any, Any, Any], Any]:
 def accumulator(aggregator: Aggregator, node: Node) -> Accumulator:
     """Return an aggregator's calls; raises ValueError for a kind that is not known."""
     step = node.name
-    if aggregator.kind == "count":
+    if aggregator.kind == "count" and aggregator.argument is None:
         return Accumulator(int, lambda _k, _v, n: n + 1, lambda _k, _v, n: n - 1, lambda _k, n, m: n + m)
     if aggregator.kind == "reduce":
         return _reduce(aggregator, step)
@@ -73,7 +74,7 @@ def _reduce(aggregator: Aggregator, step: str) -> Accumulator:
 
 
 def _declared(aggregator: Aggregator, node: Node) -> Accumulator:
-    """sum, min, max, first, last, collect_list, collect_set: over the argument; values that are None do not count."""
+    """What is declared, over its argument; values that are None do not count."""
     if aggregator.kind not in _STEPS:
         raise ValueError(f"{node.name}: unknown aggregator {aggregator.kind!r}, expected one of {sorted(_STEPS)}")
     add_one, merge_two, subtract_one, initial = _STEPS[aggregator.kind]
@@ -102,7 +103,13 @@ def _without(values: list[Any], value: Any) -> list[Any]:
     return values if at is None else [*values[:at], *values[at + 1 :]]
 
 
+def _averaged(one: Average | None, value: float) -> Average:
+    return Average(value, 1) if one is None else one.added(value)
+
+
 _STEPS: dict[str, tuple[Any, Any, Any, Callable[[], Any]]] = {
+    "count": (lambda a, _v: a + 1, lambda a, b: a + b, lambda a, _v: a - 1, int),
+    "avg": (_averaged, Average.joined, lambda a, v: a.taken(v), _nothing),
     "sum": (lambda a, v: v if a is None else a + v, lambda a, b: a + b, lambda a, v: a - v, _nothing),
     "min": (lambda a, v: v if a is None or v < a else a, min, None, _nothing),
     "max": (lambda a, v: v if a is None or v > a else a, max, None, _nothing),

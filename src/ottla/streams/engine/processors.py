@@ -141,7 +141,7 @@ def _timed(context: Context, transform: Callable[[Any, Any], Any]) -> Callable[[
 class _ForwardingDisabled(Context):
     """The context of a transformer of values."""
 
-    def forward(self, record: ProcessRecord, child: str | None = None) -> None:
+    def forward(self, record: ProcessRecord[Any, Any], child: str | None = None) -> None:
         """Refuse: what `transform` returns is forwarded."""
         raise RuntimeError(f"{self._node.name}: a transformer of a table's values cannot forward")
 

@@ -1,0 +1,528 @@
+"""A stage of a plan as a streaming DataFrame: `plan_query` is where plans become Spark's.
+
+Each node becomes a `Flow`; runs of Python steps become one `mapInArrow`, expressions Spark's own operators. What leaves is in
+shape OUT (`rows.py`). Rows without a topic say how many records a step has skipped; they are counted under `SKIPPED` in the
+query's progress and taken out at the very end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as f
+
+from ottla.spark.internal_topics import changelog_topic, repartition_topic
+from ottla.spark.lower_chain import INPUT, Chain, ChainEnd, ChainStep
+from ottla.spark.lower_flow import Flow, Side, decoded, encoded, native_step, not_null_key, out_rows, same_bytes, serde_of_column
+from ottla.spark.lower_native import aggregated
+from ottla.spark.lower_python import Entering, Leaving, Staying
+from ottla.spark.lower_topics import ClusterTopics, TopicRead, Topics
+from ottla.spark.rows import HEADERS_DDL, OUT
+from ottla.spark.state_chunks import CHUNKS
+from ottla.streams import (
+    EngineSettings,
+    Entry,
+    ProcessorNode,
+    Serde,
+    SinkNode,
+    SourceNode,
+    Stage,
+    StreamsSettings,
+    UnsupportedPlan,
+    functions_of,
+    operations,
+    partition_plan,
+    serdes_at,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SKIPPED", "ClusterTopics", "Query", "TopicRead", "Topics", "plan_query"]
+
+SKIPPED = "ottla-skipped"
+"""The name under which a query's progress (`observedMetrics`) has `records`: skipped by a handler, before any state."""
+FLOW = (
+    "_key binary, _value binary, timestamp bigint, "
+    f"headers {HEADERS_DDL}, topic string, partition int, offset bigint, _step int, _task int, _out struct<{OUT}>"
+)
+RECORD = ("_key", "_value", "timestamp", "headers", "topic", "partition", "offset")
+
+
+@dataclass(frozen=True)
+class Query:
+    """A stage as Spark runs it: `rows` in shape OUT, and the output mode that its operators need."""
+
+    rows: DataFrame
+    mode: str
+
+
+def plan_query(
+    stage: Stage,
+    spark: SparkSession,
+    topics: Topics,
+    settings: StreamsSettings,
+    *,
+    initial: DataFrame | None = None,
+) -> Query:
+    """Return a stage's query; raises UnsupportedPlan, with the step's name, for what Spark cannot do.
+
+    `initial` is state for a new checkpoint of a stateful stage. The session must not run adaptively (`sessions.SETTINGS`).
+    """
+    lowering = _Lowering(stage, spark, topics, settings)
+    if stage.kind == "stateful":
+        rows, mode = lowering.stateful(initial), "append"
+    elif stage.kind == "native":
+        rows, mode = lowering.native(), "update"
+    else:
+        rows, mode = lowering.stateless(), "append"
+    skipped = f.sum(f.when(f.col("topic").isNull(), f.col("partition")).otherwise(0)).alias("records")
+    return Query(rows.observe(SKIPPED, skipped).where("topic is not null"), mode)
+
+
+class _Lowering:
+    """One stage on its way; flows are made once per node."""
+
+    def __init__(self, stage: Stage, spark: SparkSession, topics: Topics, settings: StreamsSettings) -> None:
+        self.stage = stage
+        self.plan = stage.plan
+        self.spark = spark
+        self.topics = topics
+        self.settings = settings
+        self.counts = dict(topics.partition_counts())
+        self.partitions = partition_plan(stage.plan, self.counts)
+        self.flows: dict[str, Flow] = {}
+        self.columns: dict[str, Flow] = {}
+        self.given: set[tuple[str, bool]] = set()
+
+    # -- whole stages
+
+    def stateless(self) -> DataFrame:
+        """Return what the stage's sinks and actions leave."""
+        ends = [
+            name
+            for name in self.stage.nodes
+            if isinstance(self.plan.nodes[name], SinkNode) or not self._below(name, self.stage.nodes)
+        ]
+        return _union(self._leaving(ends, self.stage.nodes))
+
+    def native(self) -> DataFrame:
+        """Return what the tail behind the stage's aggregate leaves, and its changelog's rows."""
+        name = self.stage.aggregate
+        assert name is not None
+        node = self.plan.nodes[name]
+        assert isinstance(node, ProcessorNode)
+        assert isinstance(node.operation, operations.StreamAggregate | operations.WindowAggregate)
+        spec = self.plan.stores[node.operation.store]
+        flow = aggregated(
+            self._merged(node.parents, name),
+            node.operation,
+            spec,
+            policy=self.settings.deserialization,
+            changelog=changelog_topic(self.settings.application_id, spec.name) if spec.logged else None,
+            tasks=self.partitions.stores.get(spec.name, 1),
+            tail=bool(self._below(name, self.stage.nodes)),
+            step=name,
+        )
+        self.flows[name] = flow
+        end = name
+        while below := self._below(end, self.stage.nodes):
+            end = below[0]
+        if end == name:
+            return flow.frame.select("_out.*")
+        return _union(self._leaving([end], self.stage.nodes))
+
+    def stateful(self, initial: DataFrame | None) -> DataFrame:
+        """Return what the executors leave, with the tails behind them."""
+        from ottla.spark.stateful import stateful, task_plan
+
+        stage, entries = self.stage, []
+        topology = stage.topology
+        for edge, entry in enumerate(stage.entries):
+            rows, serdes = self._entering(entry, edge)
+            entries.append(rows)
+            node = topology.nodes[entry.node]
+            assert isinstance(node, SourceNode)
+            if (node.key, node.value) != serdes:
+                changed = replace(node, key=serdes[0], value=serdes[1])
+                topology = replace(topology, nodes={**topology.nodes, entry.node: changed})
+        stage = replace(stage, topology=topology)
+        engine = EngineSettings(cache=self.settings.cache, partition_counts=dict(self.counts))
+        plan = task_plan(stage, application_id=self.settings.application_id, tasks=self._tasks(), settings=engine)
+        rows = stateful(_union(entries), plan, initial=initial)
+        return self._tails(rows) if stage.tails else rows
+
+    def _tasks(self) -> int:
+        """Return the number of the stage's tasks: its widest topic's partitions, as in Kafka Streams."""
+        counts = [self.partitions.stores[name] for name in self.stage.stores if name in self.partitions.stores]
+        for entry in self.stage.entries:
+            if entry.repartition is not None:
+                counts.append(self.partitions.topics[entry.repartition])
+            elif not entry.is_global:
+                counts += [self.partitions.topics[topic] for name in entry.sources for topic in self._topics_of(name)]
+        return max(counts, default=1)
+
+    def _topics_of(self, name: str) -> Sequence[str]:
+        import re
+
+        node = self.plan.nodes[name]
+        assert isinstance(node, SourceNode)
+        if node.pattern is None:
+            return node.topics
+        return [each for each in self.counts if re.fullmatch(node.pattern, each)]
+
+    # -- sources and steps
+
+    def _take(self, name: str, *, columns: bool) -> Flow:
+        """Return the records behind a node for one consumer; only the first gets the rows that have left already."""
+        made = self.columns if columns else self.flows
+        if name not in made:
+            made[name] = decoded(self._take(name, columns=False), self.settings.deserialization) if columns else self._flow(name)
+        flow = made[name]
+        if (name, columns) in self.given:
+            return flow.without_finished()
+        self.given.add((name, columns))
+        return flow
+
+    def _flow(self, name: str) -> Flow:
+        node = self.plan.nodes[name]
+        if isinstance(node, SourceNode):
+            return self._repartitioned(node) if name in self.stage.fused else self._source(node)
+        assert isinstance(node, ProcessorNode), f"{name} forwards nothing"
+        if _is_python(node):
+            return self._stayed(name)
+        operation = node.operation
+        if len(node.parents) > 1:
+            return self._merged(node.parents, name)
+        parent = node.parents[0]
+        if isinstance(operation, operations.NotNullKey):
+            return not_null_key(self._take(parent, columns=False), operation)
+        above = self.plan.nodes[parent]
+        if isinstance(above, ProcessorNode) and isinstance(above.operation, operations.Branch):
+            branch = above.operation.children.index(name)
+            flow = native_step(self._take(above.parents[0], columns=True), above.operation, above.name, branch)
+        else:
+            flow = self._take(parent, columns=_needs_columns(operation))
+        return replace(native_step(flow, operation, name), node=name)
+
+    def _source(self, node: SourceNode) -> Flow:
+        internal = self.plan.repartition_topics
+        names = tuple(
+            repartition_topic(self.settings.application_id, each) if each in internal else each for each in node.topics
+        )
+        frame = self.topics.read(self.spark, TopicRead(node.name, names, node.pattern, node.offset_reset))
+        frame = frame.select(
+            f.col("key").alias("_key"),
+            f.col("value").alias("_value"),
+            *("timestamp", "headers", "topic", "partition", "offset"),
+        )
+        return Flow(frame, Side(node.key), Side(node.value), node.name)
+
+    def _repartitioned(self, node: SourceNode) -> Flow:
+        """Return what would be read from a repartition topic: the records by its serdes, bytes again."""
+        flow = self._merged(self.stage.fused[node.name], node.name)
+        return self._in_bytes(flow, (node.key, node.value), node.name)
+
+    def _merged(self, parents: Sequence[str], step: str) -> Flow:
+        """Return several nodes' records as one flow."""
+        flows = [self._take(each, columns=False) for each in parents]
+        if len(flows) == 1:
+            return flows[0]
+        serdes = []
+        for sides in ([each.key for each in flows], [each.value for each in flows]):
+            known = [side.serde for side in sides if side.serde is not None]
+            serdes.append(known[0] if known else None)
+        made = [self._in_bytes(each, (serdes[0], serdes[1]), step) for each in flows]
+        columns = [
+            each for each in (*RECORD, "_step", "_out") if any(each in flow.frame.columns for flow in made)
+        ]
+        types = {"_step": "int", "_out": f"struct<{OUT}>"}
+        frames = [
+            flow.frame.select(
+                *(f.col(each) if each in flow.frame.columns else f.lit(None).cast(types[each]).alias(each) for each in columns)
+            )
+            for flow in made
+        ]
+        return Flow(_union(frames), made[0].key, made[0].value, step)
+
+    def _in_bytes(self, flow: Flow, serdes: tuple[Serde | None, Serde | None], step: str) -> Flow:
+        """Return records whose sides are bytes by these serdes (None: whatever they are in)."""
+        serdes = tuple(
+            serde if serde is not None else side.serde if side.serde is not None else self._guessed(flow, name)
+            for serde, (name, side) in zip(serdes, flow.sides(), strict=True)
+        )  # type: ignore[assignment]
+        if all(side.raw and same_bytes(side.serde, serde) for serde, (_, side) in zip(serdes, flow.sides(), strict=True)):
+            frame = flow.carrying(f.col("_key"), f.col("_value"))
+            return Flow(frame, Side(serdes[0]), Side(serdes[1]), step)
+        if any(not same_bytes(side.serde, serde) and not side.decoded for serde, (_, side) in zip(serdes, flow.sides(), strict=True)):
+            flow = decoded(flow, self.settings.deserialization)
+        columns = [
+            encoded(flow, name, serde, step).alias(f"_{name}") for serde, name in zip(serdes, ("key", "value"), strict=True)
+        ]
+        return Flow(flow.carrying(*columns), Side(serdes[0]), Side(serdes[1]), step)
+
+    def _guessed(self, flow: Flow, name: str) -> Serde | None:
+        """Return a serde that writes a decoded column of whatever type Spark found: its own, or JSON."""
+        side = flow.key if name == "key" else flow.value
+        return serde_of_column(flow.frame.schema[name].dataType.simpleString()) if side.decoded else None
+
+    # -- runs of Python steps
+
+    def _tree(self, ends: Sequence[str]) -> tuple[str, list[str]]:
+        """Return the node above the Python steps that lead to some ends, and those steps in the plan's order."""
+        steps: set[str] = set()
+        root = ""
+        for end in ends:
+            name = end
+            while True:
+                node = self.plan.nodes[name]
+                if isinstance(node, ProcessorNode) and _is_python(node) and len(node.parents) == 1 and name not in self.flows:
+                    steps.add(name)
+                    name = self._above_branch(name)
+                    continue
+                root = name
+                break
+        return root, [each for each in self.plan.nodes if each in steps]
+
+    def _above_branch(self, name: str) -> str:
+        node = self.plan.nodes[name]
+        assert isinstance(node, ProcessorNode | SinkNode)
+        return node.parents[0]
+
+    def _chain(self, root: str, steps: list[str], ends: Sequence[ChainEnd], flow: Flow) -> Chain:
+        place = {name: index for index, name in enumerate(steps)}
+        made = []
+        for name in steps:
+            node = self.plan.nodes[name]
+            assert isinstance(node, ProcessorNode)
+            parent = node.parents[0]
+            made.append(ChainStep(name, node.operation, place.get(parent, INPUT), self._branch(parent, name)))
+        return Chain(
+            flow.key.serde,
+            flow.value.serde,
+            tuple(made),
+            tuple(replace(end, after=place.get(self._origin(end.name), INPUT), branch=self._branch(self._origin(end.name), end.name)) for end in ends),
+            self.settings.deserialization,
+            self.settings.processing,
+            self.settings.production,
+            root,
+        )
+
+    def _branch(self, parent: str, child: str) -> int | None:
+        above = self.plan.nodes[parent]
+        if isinstance(above, ProcessorNode) and isinstance(above.operation, operations.Branch):
+            return above.operation.children.index(child) if child in above.operation.children else None
+        return None
+
+    def _origin(self, end: str) -> str:
+        """Return the node whose records an end takes: a sink's parent, else the node itself."""
+        node = self.plan.nodes.get(end)
+        return node.parents[0] if isinstance(node, SinkNode) else end
+
+    def _stayed(self, name: str) -> Flow:
+        """Return the records behind a Python step for Spark's own steps."""
+        root, steps = self._tree([name])
+        flow = self._in_bytes(self._take(root, columns=False), (None, None), name)
+        key, value = self._behind(name, flow)
+        if key is _UNKNOWN or value is _UNKNOWN:
+            what = "key" if key is _UNKNOWN else "value"
+            raise UnsupportedPlan(f"step {name}: a column step follows, so the {what} needs a serde; give its type")
+        chain = self._chain(root, steps, [ChainEnd(name, 0, key, value)], flow)
+        frame = _record(flow).mapInArrow(Staying(chain), FLOW)
+        columns = [
+            *("_key", "_value"),
+            f.expr("timestamp_millis(timestamp)").alias("timestamp"),
+            *("headers", "topic", "partition", "offset", "_step"),
+            *(["_task"] if "_task" in flow.frame.columns else []),
+            *(["_out"] if flow.finished or self._letters() else []),
+        ]
+        return Flow(frame.select(*columns), Side(key), Side(value), name)
+
+    def _letters(self) -> bool:
+        """True where a handler lets records go elsewhere than on."""
+        policies = (self.settings.deserialization, self.settings.processing, self.settings.production)
+        return any(each.action != "fail" or each.decide is not None for each in policies)
+
+    def _behind(self, name: str, flow: Flow) -> tuple[Any, Any]:
+        """Return the serdes behind a run of Python steps: the plan's, or those of the flow where nothing replaced a side."""
+        found: list[Any] = [flow.key.serde, flow.value.serde]
+        for each in self._tree([name])[1]:
+            node = self.plan.nodes[each]
+            assert isinstance(node, ProcessorNode)
+            operation = node.operation
+            if isinstance(operation, operations.Map | operations.FlatMap | operations.SelectKey):
+                found[0] = operation.key or _UNKNOWN
+            if isinstance(operation, operations.Map | operations.FlatMap | operations.MapValues | operations.FlatMapValues):
+                found[1] = operation.value or _UNKNOWN
+        return found[0], found[1]
+
+    # -- leaving
+
+    def _below(self, name: str, among: Sequence[str]) -> list[str]:
+        return [each for each in among if name in self.stage.parents(each)]
+
+    def _leaving(self, ends: Sequence[str], among: Sequence[str]) -> list[DataFrame]:
+        """Return OUT rows of sinks and actions: those behind one run of Python steps in one pass."""
+        python: dict[str, list[str]] = {}
+        native: list[str] = []
+        for end in ends:
+            node = self.plan.nodes[end]
+            if isinstance(node, SinkNode) and len(node.parents) == 1 and self._in_columns(node):
+                native.append(end)
+            elif isinstance(node, SinkNode) and len(node.parents) > 1:
+                native.append(end)
+            elif isinstance(node, ProcessorNode) and not _is_python(node):
+                continue  # an action in columns has no effect
+            else:
+                python.setdefault(self._root(node), []).append(end)
+        return [*map(self._native_sink, native), *(self._python_sinks(root, found) for root, found in python.items())]
+
+    def _in_columns(self, node: SinkNode) -> bool:
+        """True where nothing of a sink, nor the step before it, is Python's."""
+        above = self.plan.nodes[node.parents[0]]
+        plain = isinstance(node.topic, str) and node.partitioner is None
+        return plain and not (isinstance(above, ProcessorNode) and _is_python(above))
+
+    def _root(self, node: Any) -> str:
+        return self._tree([self._origin(node.name)])[0]
+
+    def _topic(self, node: SinkNode) -> Any:
+        if isinstance(node.topic, str) and node.topic in self.plan.repartition_topics:
+            return repartition_topic(self.settings.application_id, node.topic)
+        return node.topic
+
+    def _count(self, node: SinkNode) -> int:
+        if not isinstance(node.topic, str):
+            return 0
+        return self.partitions.topics.get(node.topic) or self.counts.get(node.topic, 1)
+
+    def _native_sink(self, name: str) -> DataFrame:
+        node = self.plan.nodes[name]
+        assert isinstance(node, SinkNode)
+        if len(node.parents) > 1:
+            flow = self._merged(node.parents, name)
+        else:
+            flow = self._branched(node.parents[0], name)
+        if any(not side.decoded and not same_bytes(side.serde, serde) for (_, side), serde in zip(flow.sides(), (node.key, node.value), strict=True)):
+            flow = decoded(flow, self.settings.deserialization)
+        return out_rows(flow, self._topic(node), (node.key, node.value), name, self._count(node))
+
+    def _branched(self, parent: str, child: str) -> Flow:
+        """Return a parent's records for a child, which may be one of a Branch's."""
+        above = self.plan.nodes[parent]
+        if isinstance(above, ProcessorNode) and isinstance(above.operation, operations.Branch):
+            branch = above.operation.children.index(child)
+            return native_step(self._take(above.parents[0], columns=True), above.operation, parent, branch)
+        return self._take(parent, columns=False)
+
+    def _python_sinks(self, root: str, ends: Sequence[str]) -> DataFrame:
+        steps = self._tree([self._origin(each) for each in ends])[1]
+        flow = self._in_bytes(self._take(root, columns=False), (None, None), root)
+        made = []
+        for name in ends:
+            node = self.plan.nodes[name]
+            if isinstance(node, SinkNode):
+                end = ChainEnd(
+                    name, 0, node.key, node.value, None, self._topic(node), node.partitioner, self._count(node)
+                )
+            else:
+                end = ChainEnd(name, 0, None, None)
+            made.append(end)
+        return _record(flow).mapInArrow(Leaving(self._chain(root, steps, made, flow)), OUT)
+
+    # -- state
+
+    def _entering(self, entry: Entry, edge: int) -> tuple[DataFrame, tuple[Serde | None, Serde | None]]:
+        """Return an entry's records, folded for the executors, and the serdes of their bytes."""
+        tasks = self._tasks()
+        node = self.plan.nodes[entry.node]
+        if isinstance(node, SourceNode) and entry.node in self.stage.fused:
+            parents, wanted = self.stage.fused[entry.node], (node.key, node.value)
+        else:
+            parents, wanted = (entry.node,), serdes_at(self.stage, entry.node)
+        if len(parents) == 1:
+            root, steps = self._tree([parents[0]])
+            flow = self._in_bytes(self._take(root, columns=False), (None, None) if steps else wanted, entry.node)
+        else:
+            root, steps = entry.node, []
+            flow = self._in_bytes(self._merged(parents, entry.node), wanted, entry.node)
+        key, value = self._entry_serdes(parents[0], steps, flow, wanted)
+        end = ChainEnd(parents[0] if steps else entry.node, 0, key, value)
+        chain = self._chain(root, steps, [end], flow)
+        frame = _record(flow)
+        if entry.is_global:
+            spread = f.explode(f.sequence(f.lit(0), f.lit(tasks - 1))).alias("_task")
+            frame = frame.select("*", spread)
+        rows = frame.mapInArrow(Entering(chain, edge, tasks, entry.repartition is not None), CHUNKS)
+        return rows, (key, value)
+
+    def _entry_serdes(
+        self, parent: str, steps: list[str], flow: Flow, wanted: tuple[Serde | None, Serde | None]
+    ) -> tuple[Serde | None, Serde | None]:
+        """Return the serdes between prefix and executor: the plan's, else those that the records have."""
+        found: list[Any] = list(self._behind(parent, flow)) if steps else [flow.key.serde, flow.value.serde]
+        for at, name in enumerate(("key", "value")):
+            if wanted[at] is not None:
+                found[at] = wanted[at]
+            elif found[at] is _UNKNOWN:
+                raise UnsupportedPlan(f"step {parent}: state follows, so the {name} needs a serde; give its type")
+        return found[0], found[1]
+
+    def _tails(self, rows: DataFrame) -> DataFrame:
+        """Do the steps behind the executors in columns; other rows leave as they are."""
+        found = []
+        for tail in self.stage.tails:
+            node = self.stage.topology.nodes[tail.topic]
+            assert isinstance(node, SinkNode)
+            frame = rows
+            if len(self.stage.tails) > 1:
+                names = [each.topic for each in self.stage.tails if each.topic != tail.topic]
+                if found:
+                    frame = frame.where(f.col("topic") == tail.topic)
+                else:
+                    frame = frame.where(~f.col("topic").isin(names))
+            out = f.struct("topic", "key", "value", "timestamp", "headers", "partition")
+            frame = frame.select(
+                f.col("key").alias("_key"),
+                f.col("value").alias("_value"),
+                f.expr("timestamp_millis(timestamp)").alias("timestamp"),
+                "headers",
+                f.col("topic"),
+                f.lit(0).alias("partition"),
+                f.lit(-1).cast("bigint").alias("offset"),
+                f.when(f.col("topic").isNull() | (f.col("topic") != tail.topic), out).alias("_out"),
+            )
+            self.flows[tail.after] = Flow(frame, Side(node.key), Side(node.value), tail.after)
+            ends = [each for each in tail.nodes if isinstance(self.plan.nodes[each], SinkNode)]
+            found += self._leaving(ends, tail.nodes)
+        return _union(found)
+
+
+class _Unknown:
+    """Where a Python step gave a side no serde."""
+
+
+_UNKNOWN = _Unknown()
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda one, other: one.unionAll(other), frames)
+
+
+def _record(flow: Flow) -> DataFrame:
+    """Return the columns that Python steps take; timestamps in milliseconds."""
+    columns = [f.expr("unix_millis(timestamp)").alias("timestamp") if each == "timestamp" else f.col(each) for each in RECORD]
+    more = [each for each in ("_step", "_task", "_hash", "_out") if each in flow.frame.columns]
+    return flow.frame.select(*columns, *more)
+
+
+def _is_python(node: ProcessorNode) -> bool:
+    """True where a step has a Python function (an action without effect in columns is none)."""
+    return any(each.call is not None for each in functions_of(node.operation))
+
+
+def _needs_columns(operation: operations.Operation) -> bool:
+    return any(each.is_native for each in functions_of(operation))

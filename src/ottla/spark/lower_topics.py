@@ -1,0 +1,87 @@
+"""Where a query's records come from: topics as streaming DataFrames, behind a protocol that a test driver has its own of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.base import Offset, TopicPartition
+from ottla.spark.positions import offsets_to_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.streams import StreamsSettings
+
+__all__ = ["ClusterTopics", "TopicRead", "Topics"]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRead:
+    """What one source node reads: full topic names, or all whose names match a pattern."""
+
+    node: str
+    topics: tuple[str, ...]
+    pattern: str | None = None
+    offset_reset: str | None = None
+    """earliest or latest; None is the application's."""
+
+
+class Topics(Protocol):
+    """Gives a query its records."""
+
+    def read(self, spark: SparkSession, wanted: TopicRead) -> DataFrame:
+        """Return a streaming DataFrame with Kafka's columns: key, value, topic, partition, offset, timestamp, headers."""
+
+    def partition_counts(self) -> Mapping[str, int]:
+        """Return the number of partitions of the topics that the plan names: sources' and sinks', by full name."""
+
+
+@dataclass(frozen=True)
+class ClusterTopics:
+    """Topics of a cluster, by `format("ottla")`."""
+
+    settings: StreamsSettings
+    counts: Mapping[str, int]
+    starting: Mapping[TopicPartition, Offset] | None = None
+    """Where a query without a checkpoint begins, by full topic name; topics that are not in it begin as is configured."""
+
+    def read(self, spark: SparkSession, wanted: TopicRead) -> DataFrame:
+        """Return the topics' records, from where the query is or begins."""
+        settings = self.settings
+        options = {
+            "kafka.bootstrap.servers": settings.bootstrap_servers,
+            "startingOffsets": self._starting(wanted),
+            "includeHeaders": "true",
+            "kafka.isolation.level": "read_committed" if settings.exactly_once else "read_uncommitted",
+        }
+        if wanted.pattern is not None:
+            options["subscribePattern"] = wanted.pattern
+        else:
+            options["subscribe"] = ",".join(wanted.topics)
+        rows = settings["max.records.per.batch"]
+        if rows is not None:
+            options["maxOffsetsPerTrigger"] = str(rows)
+        schema = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
+        headers = "headers array<struct<key: string, value: binary>>"
+        return spark.readStream.format("ottla").schema(f"{schema}, {headers}").options(**options).load()
+
+    def partition_counts(self) -> Mapping[str, int]:
+        """Return the counts that were given."""
+        return self.counts
+
+    def _starting(self, wanted: TopicRead) -> str:
+        known = {each: offset for each, offset in (self.starting or {}).items() if each.topic in self._names(wanted)}
+        if known:
+            return json.dumps(offsets_to_json(known))
+        reset = wanted.offset_reset or self.settings.auto_offset_reset
+        return reset if reset in ("earliest", "latest") else "earliest"
+
+    def _names(self, wanted: TopicRead) -> Sequence[str]:
+        if wanted.pattern is None:
+            return wanted.topics
+        import re
+
+        return [each for each in self.counts if re.fullmatch(wanted.pattern, each)]
