@@ -1,8 +1,8 @@
 """A stage of a plan as a streaming DataFrame: `plan_query` is where plans become Spark's.
 
-Each node becomes a `Flow`; runs of Python steps become one `mapInArrow`, expressions Spark's own operators. What leaves is in
-shape OUT (`rows.py`). Rows without a topic say how many records a step has skipped; they are counted under `SKIPPED` in the
-query's progress and taken out at the very end.
+Each node becomes a `Flow`; runs of Python steps become one `mapInArrow`, expressions Spark's own operators. What leaves is
+in shape OUT (`rows.py`). Rows without a topic say how many records a step has skipped; they are counted under `SKIPPED` in
+the query's progress and taken out at the very end.
 """
 
 from __future__ import annotations
@@ -16,13 +16,23 @@ from pyspark.sql import functions as f
 
 from ottla.spark.internal_topics import changelog_topic, repartition_topic
 from ottla.spark.lower_chain import INPUT, Chain, ChainEnd, ChainStep
-from ottla.spark.lower_flow import Flow, Side, decoded, encoded, native_step, not_null_key, out_rows, same_bytes, serde_of_column
+from ottla.spark.lower_flow import (
+    Flow,
+    Side,
+    decoded,
+    encoded,
+    native_step,
+    not_null_key,
+    out_rows,
+    serde_of_column,
+)
 from ottla.spark.lower_native import aggregated
 from ottla.spark.lower_python import Entering, Leaving, Staying
 from ottla.spark.lower_topics import ClusterTopics, TopicRead, Topics
 from ottla.spark.rows import HEADERS_DDL, OUT
 from ottla.spark.state_chunks import CHUNKS
 from ottla.streams import (
+    STATELESS,
     EngineSettings,
     Entry,
     ProcessorNode,
@@ -180,19 +190,22 @@ class _Lowering:
         """Return the records behind a node for one consumer; only the first gets the rows that have left already."""
         made = self.columns if columns else self.flows
         if name not in made:
-            made[name] = decoded(self._take(name, columns=False), self.settings.deserialization) if columns else self._flow(name)
+            made[name] = self._decoded(self._take(name, columns=False)) if columns else self._flow(name)
         flow = made[name]
         if (name, columns) in self.given:
             return flow.without_finished()
         self.given.add((name, columns))
         return flow
 
+    def _decoded(self, flow: Flow) -> Flow:
+        return decoded(flow, self.settings.deserialization)
+
     def _flow(self, name: str) -> Flow:
         node = self.plan.nodes[name]
         if isinstance(node, SourceNode):
             return self._repartitioned(node) if name in self.stage.fused else self._source(node)
         assert isinstance(node, ProcessorNode), f"{name} forwards nothing"
-        if _is_python(node):
+        if self._chained(name):
             return self._stayed(name)
         operation = node.operation
         if len(node.parents) > 1:
@@ -201,7 +214,13 @@ class _Lowering:
         if isinstance(operation, operations.NotNullKey):
             return not_null_key(self._take(parent, columns=False), operation)
         above = self.plan.nodes[parent]
-        if isinstance(above, ProcessorNode) and isinstance(above.operation, operations.Branch):
+        if (
+            self._chained(parent)
+            and isinstance(above, ProcessorNode)
+            and isinstance(above.operation, operations.Branch)
+        ):
+            flow = self._decoded(self._stayed(parent, name))
+        elif isinstance(above, ProcessorNode) and isinstance(above.operation, operations.Branch):
             branch = above.operation.children.index(name)
             flow = native_step(self._take(above.parents[0], columns=True), above.operation, above.name, branch)
         else:
@@ -236,38 +255,37 @@ class _Lowering:
             known = [side.serde for side in sides if side.serde is not None]
             serdes.append(known[0] if known else None)
         made = [self._in_bytes(each, (serdes[0], serdes[1]), step) for each in flows]
-        columns = [
-            each for each in (*RECORD, "_step", "_out") if any(each in flow.frame.columns for flow in made)
-        ]
+        columns = [each for each in (*RECORD, "_step", "_out") if any(each in flow.frame.columns for flow in made)]
         types = {"_step": "int", "_out": f"struct<{OUT}>"}
-        frames = [
-            flow.frame.select(
-                *(f.col(each) if each in flow.frame.columns else f.lit(None).cast(types[each]).alias(each) for each in columns)
-            )
-            for flow in made
-        ]
+
+        def chosen(frame: DataFrame) -> DataFrame:
+            here = (f.col(each) if each in frame.columns else f.lit(None).cast(types[each]) for each in columns)
+            return frame.select(*(each.alias(name) for each, name in zip(here, columns, strict=True)))
+
+        frames = [chosen(flow.frame) for flow in made]
         return Flow(_union(frames), made[0].key, made[0].value, step)
 
     def _in_bytes(self, flow: Flow, serdes: tuple[Serde | None, Serde | None], step: str) -> Flow:
         """Return records whose sides are bytes by these serdes (None: whatever they are in)."""
-        serdes = tuple(
-            serde if serde is not None else side.serde if side.serde is not None else self._guessed(flow, name)
-            for serde, (name, side) in zip(serdes, flow.sides(), strict=True)
-        )  # type: ignore[assignment]
-        if all(side.raw and same_bytes(side.serde, serde) for serde, (_, side) in zip(serdes, flow.sides(), strict=True)):
+        chosen = [self._known(serde, flow, name) for serde, name in zip(serdes, ("key", "value"), strict=True)]
+        serdes = chosen[0], chosen[1]
+        if flow.is_in_bytes(serdes):
             frame = flow.carrying(f.col("_key"), f.col("_value"))
             return Flow(frame, Side(serdes[0]), Side(serdes[1]), step)
-        if any(not same_bytes(side.serde, serde) and not side.decoded for serde, (_, side) in zip(serdes, flow.sides(), strict=True)):
-            flow = decoded(flow, self.settings.deserialization)
+        if flow.needs_decoding(serdes):
+            flow = self._decoded(flow)
         columns = [
-            encoded(flow, name, serde, step).alias(f"_{name}") for serde, name in zip(serdes, ("key", "value"), strict=True)
+            encoded(flow, name, serde, step).alias(f"_{name}")
+            for serde, name in zip(serdes, ("key", "value"), strict=True)
         ]
         return Flow(flow.carrying(*columns), Side(serdes[0]), Side(serdes[1]), step)
 
-    def _guessed(self, flow: Flow, name: str) -> Serde | None:
-        """Return a serde that writes a decoded column of whatever type Spark found: its own, or JSON."""
+    def _known(self, serde: Serde | None, flow: Flow, name: str) -> Serde | None:
+        """Return the serde that is wanted, else the side's own, else one for the type that Spark found: or JSON."""
         side = flow.key if name == "key" else flow.value
-        return serde_of_column(flow.frame.schema[name].dataType.simpleString()) if side.decoded else None
+        if serde is not None or side.serde is not None or not side.decoded:
+            return serde if serde is not None else side.serde
+        return serde_of_column(flow.frame.schema[name].dataType.simpleString())
 
     # -- runs of Python steps
 
@@ -278,8 +296,7 @@ class _Lowering:
         for end in ends:
             name = end
             while True:
-                node = self.plan.nodes[name]
-                if isinstance(node, ProcessorNode) and _is_python(node) and len(node.parents) == 1 and name not in self.flows:
+                if self._chained(name) and name not in self.flows:
                     steps.add(name)
                     name = self._above_branch(name)
                     continue
@@ -304,12 +321,25 @@ class _Lowering:
             flow.key.serde,
             flow.value.serde,
             tuple(made),
-            tuple(replace(end, after=place.get(self._origin(end.name), INPUT), branch=self._branch(self._origin(end.name), end.name)) for end in ends),
+            tuple(self._placed(end, place) for end in ends),
             self.settings.deserialization,
             self.settings.processing,
             self.settings.production,
             root,
         )
+
+    def _placed(self, end: ChainEnd, place: Mapping[str, int]) -> ChainEnd:
+        origin = self._origin(end.name)
+        return replace(end, after=place.get(origin, INPUT), branch=self._branch(origin, end.name))
+
+    def _chained(self, name: str) -> bool:
+        """True for what runs in Python: a step with a Python function, and one without function behind such a step."""
+        node = self.plan.nodes[name]
+        if not isinstance(node, ProcessorNode) or len(node.parents) != 1 or not isinstance(node.operation, STATELESS):
+            return False
+        if _is_python(node):
+            return True
+        return not any(functions_of(node.operation)) and name not in self.flows and self._chained(node.parents[0])
 
     def _branch(self, parent: str, child: str) -> int | None:
         above = self.plan.nodes[parent]
@@ -322,8 +352,8 @@ class _Lowering:
         node = self.plan.nodes.get(end)
         return node.parents[0] if isinstance(node, SinkNode) else end
 
-    def _stayed(self, name: str) -> Flow:
-        """Return the records behind a Python step for Spark's own steps."""
+    def _stayed(self, name: str, child: str | None = None) -> Flow:
+        """Return the records behind a Python step for Spark's own steps; behind a Branch, those of a child."""
         root, steps = self._tree([name])
         flow = self._in_bytes(self._take(root, columns=False), (None, None), name)
         key, value = self._behind(name, flow)
@@ -331,8 +361,11 @@ class _Lowering:
             what = "key" if key is _UNKNOWN else "value"
             raise UnsupportedPlan(f"step {name}: a column step follows, so the {what} needs a serde; give its type")
         chain = self._chain(root, steps, [ChainEnd(name, 0, key, value)], flow)
+        if child is not None:
+            ends = tuple(replace(each, branch=self._branch(name, child)) for each in chain.ends)
+            chain = replace(chain, ends=ends)
         frame = _record(flow).mapInArrow(Staying(chain), FLOW)
-        columns = [
+        columns: list[Any] = [
             *("_key", "_value"),
             f.expr("timestamp_millis(timestamp)").alias("timestamp"),
             *("headers", "topic", "partition", "offset", "_step"),
@@ -355,7 +388,9 @@ class _Lowering:
             operation = node.operation
             if isinstance(operation, operations.Map | operations.FlatMap | operations.SelectKey):
                 found[0] = operation.key or _UNKNOWN
-            if isinstance(operation, operations.Map | operations.FlatMap | operations.MapValues | operations.FlatMapValues):
+            if isinstance(
+                operation, operations.Map | operations.FlatMap | operations.MapValues | operations.FlatMapValues
+            ):
                 found[1] = operation.value or _UNKNOWN
         return found[0], found[1]
 
@@ -370,11 +405,9 @@ class _Lowering:
         native: list[str] = []
         for end in ends:
             node = self.plan.nodes[end]
-            if isinstance(node, SinkNode) and len(node.parents) == 1 and self._in_columns(node):
+            if isinstance(node, SinkNode) and (len(node.parents) > 1 or self._in_columns(node)):
                 native.append(end)
-            elif isinstance(node, SinkNode) and len(node.parents) > 1:
-                native.append(end)
-            elif isinstance(node, ProcessorNode) and not _is_python(node):
+            elif isinstance(node, ProcessorNode) and not self._chained(end):
                 continue  # an action in columns has no effect
             else:
                 python.setdefault(self._root(node), []).append(end)
@@ -382,9 +415,7 @@ class _Lowering:
 
     def _in_columns(self, node: SinkNode) -> bool:
         """True where nothing of a sink, nor the step before it, is Python's."""
-        above = self.plan.nodes[node.parents[0]]
-        plain = isinstance(node.topic, str) and node.partitioner is None
-        return plain and not (isinstance(above, ProcessorNode) and _is_python(above))
+        return isinstance(node.topic, str) and node.partitioner is None and not self._chained(node.parents[0])
 
     def _root(self, node: Any) -> str:
         return self._tree([self._origin(node.name)])[0]
@@ -402,12 +433,9 @@ class _Lowering:
     def _native_sink(self, name: str) -> DataFrame:
         node = self.plan.nodes[name]
         assert isinstance(node, SinkNode)
-        if len(node.parents) > 1:
-            flow = self._merged(node.parents, name)
-        else:
-            flow = self._branched(node.parents[0], name)
-        if any(not side.decoded and not same_bytes(side.serde, serde) for (_, side), serde in zip(flow.sides(), (node.key, node.value), strict=True)):
-            flow = decoded(flow, self.settings.deserialization)
+        flow = self._merged(node.parents, name) if len(node.parents) > 1 else self._branched(node.parents[0], name)
+        if flow.needs_decoding((node.key, node.value)):
+            flow = self._decoded(flow)
         return out_rows(flow, self._topic(node), (node.key, node.value), name, self._count(node))
 
     def _branched(self, parent: str, child: str) -> Flow:
@@ -473,17 +501,14 @@ class _Lowering:
 
     def _tails(self, rows: DataFrame) -> DataFrame:
         """Do the steps behind the executors in columns; other rows leave as they are."""
-        found = []
+        found: list[DataFrame] = []
         for tail in self.stage.tails:
             node = self.stage.topology.nodes[tail.topic]
             assert isinstance(node, SinkNode)
             frame = rows
             if len(self.stage.tails) > 1:
                 names = [each.topic for each in self.stage.tails if each.topic != tail.topic]
-                if found:
-                    frame = frame.where(f.col("topic") == tail.topic)
-                else:
-                    frame = frame.where(~f.col("topic").isin(names))
+                frame = frame.where(f.col("topic") == tail.topic) if found else frame.where(~f.col("topic").isin(names))
             out = f.struct("topic", "key", "value", "timestamp", "headers", "partition")
             frame = frame.select(
                 f.col("key").alias("_key"),
@@ -514,7 +539,8 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
 
 def _record(flow: Flow) -> DataFrame:
     """Return the columns that Python steps take; timestamps in milliseconds."""
-    columns = [f.expr("unix_millis(timestamp)").alias("timestamp") if each == "timestamp" else f.col(each) for each in RECORD]
+    millis = f.expr("unix_millis(timestamp)").alias("timestamp")
+    columns = [millis if each == "timestamp" else f.col(each) for each in RECORD]
     more = [each for each in ("_step", "_task", "_hash", "_out") if each in flow.frame.columns]
     return flow.frame.select(*columns, *more)
 

@@ -115,6 +115,7 @@ class Cells:
         if self._items is not None:
             return np.fromiter((each is not None for each in self._items), np.bool_, len(self._items))
         column = self._raw if self._raw is not None else self._typed
+        assert column is not None
         valid: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
         return valid
 

@@ -20,7 +20,19 @@ from ottla.streams import ExceptionPolicy, Function, Serde, UnsupportedPlan, ope
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["FINISHED_DDL", "META", "Flow", "Side", "decoded", "encoded", "native_step", "out_rows", "same_bytes", "serde_of_column"]
+__all__ = [
+    "FINISHED_DDL",
+    "META",
+    "Flow",
+    "Side",
+    "decoded",
+    "encoded",
+    "native_step",
+    "not_null_key",
+    "out_rows",
+    "same_bytes",
+    "serde_of_column",
+]
 
 META = ("timestamp", "headers", "topic", "partition", "offset", "_step", "_task", "_hash", "_out")
 """Columns that steps carry along, those of them that are there."""
@@ -61,6 +73,16 @@ class Flow:
     def sides(self) -> tuple[tuple[str, Side], tuple[str, Side]]:
         """Return both sides with their columns' name."""
         return ("key", self.key), ("value", self.value)
+
+    def is_in_bytes(self, serdes: tuple[Serde | None, Serde | None]) -> bool:
+        """True where both sides are bytes by these serdes."""
+        pairs = zip(serdes, (self.key, self.value), strict=True)
+        return all(side.raw and same_bytes(side.serde, serde) for serde, side in pairs)
+
+    def needs_decoding(self, serdes: tuple[Serde | None, Serde | None]) -> bool:
+        """True where a side is bytes by another serde than these."""
+        pairs = zip(serdes, (self.key, self.value), strict=True)
+        return any(not side.decoded and not same_bytes(side.serde, serde) for serde, side in pairs)
 
     def carrying(self, *columns: Column) -> DataFrame:
         """Return the frame with these columns for key and value, and those that are carried along."""
@@ -192,9 +214,8 @@ def _as(wanted: str, found: str, name: str, step: str) -> str:
     """Return SQL that makes a column fit its serde: other widths of numbers, null; structs are the serde's matter."""
     if wanted == found or found in ("void", "null"):
         return f"cast({name} as {wanted})"
-    if found in (*_NUMBERS, "decimal") or found.startswith("decimal"):
-        if wanted in _NUMBERS:
-            return f"cast({name} as {wanted})"
+    if (found in (*_NUMBERS, "decimal") or found.startswith("decimal")) and wanted in _NUMBERS:
+        return f"cast({name} as {wanted})"
     if wanted == "variant" and not found.startswith(("variant", "struct", "array", "map")):
         return f"cast({name} as variant)"
     if wanted not in (*_NUMBERS, "string", "binary", "boolean") and found not in _NUMBERS:

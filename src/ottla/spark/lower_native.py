@@ -1,8 +1,9 @@
 """Aggregates by Spark's own operators, with Kafka's results: by key, and by key within tumbling or hopping windows.
 
-Records without key or without value are left out; the result's time is its newest record's. Windows follow Spark's watermark:
-a record counts as long as its window's end is behind the query's largest time of earlier batches less grace; Kafka's rule, but for
-the clock, which Kafka moves with each record of the partition. Results are written in update mode: those that a batch changed.
+Records without key or without value are left out; the result's time is its newest record's. Windows follow Spark's
+watermark: a record counts as long as its window's end is later than the query's largest time of earlier batches less grace.
+That is Kafka's rule but for the clock, which Kafka moves with each record of a partition. Results are written in update
+mode: those that a batch changed.
 """
 
 from __future__ import annotations
@@ -98,21 +99,23 @@ def _prepared(
     if aggregator.kind != "count" or aggregator.argument is not None or not flow.key.raw:
         flow = decoded(flow, policy)
     if flow.finished:
-        raise UnsupportedPlan(f"step {step}: a dead letter topic beside a native aggregate needs a Python function first")
+        raise UnsupportedPlan(
+            f"step {step}: a dead letter topic beside a native aggregate needs a Python function first"
+        )
     present = f.col("_value" if flow.value.raw else "value").isNotNull()
     key = encoded(flow, "key", spec.key, step)
     if aggregator.argument is not None:
         argument = column(aggregator.argument)
     else:
         argument = f.lit(1) if aggregator.kind == "count" else f.col("value")
-    return flow.frame.where(present).select(
-        key.alias("_base"), argument.alias("_argument"), "timestamp", "partition", "offset"
-    ).where("_base is not null")
+    return (
+        flow.frame.where(present)
+        .select(key.alias("_base"), argument.alias("_argument"), "timestamp", "partition", "offset")
+        .where("_base is not null")
+    )
 
 
-def _grouped(
-    rows: DataFrame, aggregator: operations.Aggregator, windows: object, step: str
-) -> DataFrame:
+def _grouped(rows: DataFrame, aggregator: operations.Aggregator, windows: object, step: str) -> DataFrame:
     results = [_result(aggregator.kind, step).alias("_result"), f.max("timestamp").alias("timestamp")]
     if windows is None:
         return rows.groupBy("_base").agg(*results)
@@ -148,4 +151,5 @@ def _hash(key: Column) -> Column:
     def hashes(keys: pa.Array) -> pa.Array:
         return pa.array(key_hashes(keys), pa.int32())
 
-    return f.arrow_udf(hashes, IntegerType())(key)
+    made: Column = f.arrow_udf(hashes, IntegerType())(key)  # type: ignore[attr-defined]
+    return made

@@ -23,17 +23,7 @@ if TYPE_CHECKING:
     import numpy
     import pyarrow
 
-__all__ = [
-    "CHUNKS",
-    "Run",
-    "finished_apart",
-    "fold_entries",
-    "fold_finished",
-    "fold_results",
-    "headers_of",
-    "runs_of",
-    "unfold",
-]
+__all__ = ["CHUNKS", "Run", "finished_apart", "fold_entries", "fold_finished", "fold_results", "runs_of", "unfold"]
 
 CHUNKS = "`group` int, chunk binary"
 """What `fold_entries` yields (Spark DDL)."""
@@ -49,24 +39,17 @@ Run = tuple[int, list[Record]]
 # -- in: ENTRY rows → chunks → records
 
 
-def fold_entries(batches: Iterable[pyarrow.RecordBatch], *, wake: int = 0) -> Iterator[pyarrow.RecordBatch]:
-    """Fold batches of ENTRY rows into a row per task: for `mapInArrow`, or at the end of another step's.
-
-    The first `wake` tasks get a row without a chunk, so that they are there even if no record ever comes for them.
-    """
-    if wake:
-        yield _folded((group_of(task), None) for task in range(wake))
-    for batch in batches:
-        if batch.num_rows:
-            yield _folded(_by_task(batch))
-
-
-def _folded(rows: Iterable[tuple[int, bytes | None]]) -> pyarrow.RecordBatch:
+def fold_entries(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Fold batches of ENTRY rows into a row per task: for `mapInArrow`, or at the end of another step's."""
     import pyarrow
 
-    groups, chunks = zip(*rows, strict=True)
-    arrays = [pyarrow.array(groups, pyarrow.int32()), pyarrow.array(chunks, pyarrow.binary())]
-    return pyarrow.RecordBatch.from_arrays(arrays, names=["group", "chunk"])
+    for batch in batches:
+        if batch.num_rows:
+            groups, chunks = zip(*_by_task(batch), strict=True)
+            yield pyarrow.RecordBatch.from_arrays(
+                [pyarrow.array(groups, pyarrow.int32()), pyarrow.array(chunks, pyarrow.binary())],
+                names=["group", "chunk"],
+            )
 
 
 def fold_finished(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
@@ -166,7 +149,7 @@ def _records(table: pyarrow.Table) -> list[Record]:
         _objects(table.column("key")),
         _objects(table.column("value")),
         table.column("timestamp").to_numpy().tolist(),
-        headers_of(table.column("headers")),
+        _headers(table.column("headers")),
         table.column("topic").to_pylist(),
         table.column("partition").to_numpy().tolist(),
         table.column("offset").to_numpy().tolist(),
@@ -180,8 +163,7 @@ def _objects(column: pyarrow.ChunkedArray) -> list[bytes | None]:
     return found
 
 
-def headers_of(column: Any) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
-    """Return a column of headers as an executor has them."""
+def _headers(column: pyarrow.ChunkedArray) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
     import pyarrow.compute as compute
 
     lengths = compute.max(compute.list_value_length(column)).as_py()

@@ -20,7 +20,6 @@ from ottla.streams.engine import (
     StateBackend,
     StoreChange,
 )
-from ottla.streams.engine.interface import Record
 from ottla.streams.errors import SerializationError, TopologyError
 from ottla.streams.extractors import (
     FailOnInvalidTimestamp,
@@ -68,6 +67,7 @@ from ottla.streams.processor_api import (
 from ottla.streams.serde_choice import SerdeLike, Serdes, serde_of
 from ottla.streams.serdes import Serde
 from ottla.streams.settings import ExceptionPolicy, StreamsSettings
+from ottla.streams.stage_nodes import STATELESS, functions_of
 from ottla.streams.stages import Entry, Stage, Stages, Tail, UnsupportedPlan, cut, serdes_at
 from ottla.streams.stores import StoreBuilder, Stores, StoreSupplier
 from ottla.streams.topology import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
@@ -78,6 +78,7 @@ from ottla.streams.windowed_serdes import SessionWindowedSerde, TimeWindowedSerd
 from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windowed
 
 __all__ = [
+    "STATELESS",
     "Branched",
     "BranchedKStream",
     "BufferConfig",
@@ -168,6 +169,7 @@ __all__ = [
     "cut",
     "dead_letter_headers",
     "fingerprint",
+    "functions_of",
     "partition_plan",
     "serde_of",
     "serdes_at",

@@ -13,8 +13,10 @@ from ottla.streams.topology import Node, ProcessorNode, SinkNode, SourceNode, To
 from ottla.streams.windows import TimeWindows
 
 __all__ = [
+    "STATELESS",
     "agreed",
     "expressions_of",
+    "functions_of",
     "fused",
     "is_stateless",
     "is_table",
@@ -135,6 +137,8 @@ def is_table(node: Node) -> bool:
         ops.TableFilter,
         ops.TableMapValues,
         ops.TableAggregate,
+        ops.TablePassThrough,
+        ops.TableProcess,
         ops.TableJoin,
         ops.TableJoinMerge,
         ops.StreamAggregate,
