@@ -9,6 +9,7 @@ import pytest
 
 from ottla.streams import Function, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
 from ottla.streams import operations as ops
+from ottla.streams.explain import explain, explain_text
 from ottla.streams.stages import UnsupportedPlan, cut
 from ottla.streams.topology import Node
 from ottla.streams.windows import SessionWindows, TimeWindows
@@ -210,3 +211,26 @@ def test_a_global_table_is_in_every_stage_that_looks_it_up_and_has_none_of_its_o
     )
     [stage] = cut(plan).stages
     assert [(each.node, each.is_global) for each in stage.entries] == [("all", True), ("in", False)]
+
+
+def test_explain_says_where_each_step_runs_and_why() -> None:
+    collect = ops.StreamAggregate("counts", ops.Aggregator("collect_list"))
+    plan = topology(
+        source(),
+        step("upper", ops.MapValues(SQL), "in"),
+        step("collect", collect, "upper", stores=("counts",)),
+        step("stream", ops.TableToStream(), "collect"),
+        step("note", ops.MapValues(SQL), "stream"),
+        sink("out", "note"),
+    )
+    found = {each.node: each for each in explain(plan)}
+    assert {name: each.how for name, each in found.items()} == {
+        "in": "source",
+        "upper": "native",
+        "collect": "stateful",
+        "stream": "stateful",
+        "note": "native",
+        "out": "sink",
+    }
+    assert "collect_list" in found["collect"].why
+    assert explain_text(plan).startswith("Stage stateful-0\n  in: source;")

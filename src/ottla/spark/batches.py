@@ -17,7 +17,16 @@ from ottla.wire import BytesColumn, frame_records, hash_keys, varint_column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EncodedBatch", "Rows", "TopicRows", "binary", "binary_parts", "encode_rows", "groups_by_topic", "milliseconds"]
+__all__ = [
+    "EncodedBatch",
+    "Rows",
+    "TopicRows",
+    "binary",
+    "binary_parts",
+    "encode_rows",
+    "groups_by_topic",
+    "milliseconds",
+]
 
 RECORD_OVERHEAD_MAX = 36
 """At most so many bytes of a record are neither key, value nor headers."""

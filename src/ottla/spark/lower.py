@@ -45,6 +45,7 @@ from ottla.streams import (
     functions_of,
     operations,
     partition_plan,
+    serde_of,
     serdes_at,
 )
 
@@ -387,12 +388,17 @@ class _Lowering:
             assert isinstance(node, ProcessorNode)
             operation = node.operation
             if isinstance(operation, operations.Map | operations.FlatMap | operations.SelectKey):
-                found[0] = operation.key or _UNKNOWN
+                found[0] = operation.key or self._default("key")
             if isinstance(
                 operation, operations.Map | operations.FlatMap | operations.MapValues | operations.FlatMapValues
             ):
-                found[1] = operation.value or _UNKNOWN
+                found[1] = operation.value or self._default("value")
         return found[0], found[1]
+
+    def _default(self, name: str) -> Any:
+        """Return the application's default serde."""
+        given = self.settings[f"default.{name}.serde"]
+        return _UNKNOWN if given is None else serde_of(given)
 
     # -- leaving
 

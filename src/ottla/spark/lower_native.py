@@ -110,7 +110,7 @@ def _prepared(
         argument = f.lit(1) if aggregator.kind == "count" else f.col("value")
     return (
         flow.frame.where(present)
-        .select(key.alias("_base"), argument.alias("_argument"), "timestamp", "partition", "offset")
+        .select(key.alias("_base"), argument.alias("_argument"), "timestamp")
         .where("_base is not null")
     )
 
@@ -129,16 +129,13 @@ def _grouped(rows: DataFrame, aggregator: operations.Aggregator, windows: object
 
 
 def _result(kind: str, step: str) -> Column:
-    order = f.struct("timestamp", "partition", "offset")
     argument = f.col("_argument")
     made = {
-        "count": lambda: f.count(f.lit(1)),
+        "count": lambda: f.count(argument),
         "sum": lambda: f.sum(argument),
         "min": lambda: f.min(argument),
         "max": lambda: f.max(argument),
         "avg": lambda: f.avg(argument),
-        "first": lambda: f.min_by(argument, order),
-        "last": lambda: f.max_by(argument, order),
     }
     if kind not in made:
         raise UnsupportedPlan(f"step {step}: Spark has no aggregate {kind}")

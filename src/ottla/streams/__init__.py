@@ -21,6 +21,7 @@ from ottla.streams.engine import (
     StoreChange,
 )
 from ottla.streams.errors import SerializationError, TopologyError
+from ottla.streams.explain import Explained, explain, explain_text
 from ottla.streams.extractors import (
     FailOnInvalidTimestamp,
     LogAndSkipOnInvalidTimestamp,
@@ -91,6 +92,7 @@ __all__ = [
     "Entry",
     "ExceptionPolicy",
     "Executor",
+    "Explained",
     "FailOnInvalidTimestamp",
     "FixedKeyProcessor",
     "Function",
@@ -168,6 +170,8 @@ __all__ = [
     "check_upgrade",
     "cut",
     "dead_letter_headers",
+    "explain",
+    "explain_text",
     "fingerprint",
     "functions_of",
     "partition_plan",

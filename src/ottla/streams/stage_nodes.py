@@ -47,8 +47,8 @@ STATELESS = (
     ops.Branch,
 )
 """Operations of streams that look at one record alone."""
-NATIVE_KINDS = frozenset({"count", "sum", "min", "max", "avg", "first", "last"})
-"""Aggregates that Spark computes with the same result. Lists are not among them: Spark's order of them is left open."""
+NATIVE_KINDS = frozenset({"count", "sum", "min", "max", "avg"})
+"""Aggregates that Spark computes with the same result. Those that depend on the records' order are not among them."""
 
 
 def expressions_of(operation: object) -> Iterator[Function]:

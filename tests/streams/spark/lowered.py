@@ -55,7 +55,9 @@ class Bench:
 
     def produce(self, topic: str, records: Sequence[Given], partition: int = 0) -> None:
         """Append records to a partition."""
-        made = [Record(offset, time, _bytes(key), _bytes(value), ()) for offset, (key, value, time) in enumerate(records)]
+        made = [
+            Record(offset, time, _bytes(key), _bytes(value), ()) for offset, (key, value, time) in enumerate(records)
+        ]
         self.client.produce({TopicPartition(topic, partition): build_batch(made)})
 
     def run(self, topology: Topology, stages: Stages | None = None, **settings: Any) -> list[Written]:
@@ -78,7 +80,8 @@ class Bench:
 
     def settings(self, given: Mapping[str, Any]) -> StreamsSettings:
         """Return an application's settings for this broker."""
-        return StreamsSettings.of({"application.id": "app", "bootstrap.servers": self.bootstrap, **given})
+        chosen = {"default.key.serde": "string", "default.value.serde": "string", **given}
+        return StreamsSettings.of({"application.id": "app", "bootstrap.servers": self.bootstrap, **chosen})
 
 
 def _observed(progress: Any) -> dict[str, Any]:
