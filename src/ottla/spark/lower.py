@@ -28,6 +28,7 @@ from ottla.spark.lower_flow import (
 )
 from ottla.spark.lower_native import aggregated
 from ottla.spark.lower_python import Entering, Leaving, Staying
+from ottla.spark.lower_times import timed
 from ottla.spark.lower_topics import ClusterTopics, TopicRead, Topics
 from ottla.spark.rows import HEADERS_DDL, OUT
 from ottla.spark.state_chunks import CHUNKS
@@ -128,11 +129,11 @@ class _Lowering:
         assert isinstance(node, ProcessorNode)
         assert isinstance(node.operation, operations.StreamAggregate | operations.WindowAggregate)
         spec = self.plan.stores[node.operation.store]
+        flow, failed = self._aggregable(self._merged(node.parents, name), node.operation.aggregator)
         flow = aggregated(
-            self._merged(node.parents, name),
+            flow,
             node.operation,
             spec,
-            policy=self.settings.deserialization,
             changelog=changelog_topic(self.settings.application_id, spec.name) if spec.logged else None,
             tasks=self.partitions.stores.get(spec.name, 1),
             tail=bool(self._below(name, self.stage.nodes)),
@@ -143,8 +144,16 @@ class _Lowering:
         while below := self._below(end, self.stage.nodes):
             end = below[0]
         if end == name:
-            return flow.frame.select("_out.*")
-        return _union(self._leaving([end], self.stage.nodes))
+            return _union([flow.frame.select("_out.*"), *failed])
+        return _union([*self._leaving([end], self.stage.nodes), *failed])
+
+    def _aggregable(self, flow: Flow, aggregator: operations.Aggregator) -> tuple[Flow, list[DataFrame]]:
+        """Return records in columns, and apart from them the OUT rows of those that failed: these take a pass of their own."""
+        if aggregator.kind != "count" or aggregator.argument is not None or not flow.key.raw:
+            flow = self._decoded(flow)
+        if not flow.finished:
+            return flow, []
+        return flow.without_finished(), [flow.frame.where("_out is not null").select("_out.*")]
 
     def stateful(self, initial: DataFrame | None) -> DataFrame:
         """Return what the executors leave, with the tails behind them."""
@@ -161,10 +170,20 @@ class _Lowering:
                 changed = replace(node, key=serdes[0], value=serdes[1])
                 topology = replace(topology, nodes={**topology.nodes, entry.node: changed})
         stage = replace(stage, topology=topology)
-        engine = EngineSettings(cache=self.settings.cache, partition_counts=dict(self.counts))
+        engine = self._engine_settings()
         plan = task_plan(stage, application_id=self.settings.application_id, tasks=self._tasks(), settings=engine)
         rows = stateful(_union(entries), plan, initial=initial)
         return self._tails(rows) if stage.tails else rows
+
+    def _engine_settings(self) -> EngineSettings:
+        settings = self.settings
+        return EngineSettings(
+            cache=settings.cache,
+            skip_undecodable=settings.deserialization.action == "continue",
+            skip_failing=settings.processing.action == "continue",
+            dead_letter_topic=settings.processing.dead_letter_topic,
+            partition_counts=dict(self.counts),
+        )
 
     def _tasks(self) -> int:
         """Return the number of the stage's tasks: its widest topic's partitions, as in Kafka Streams."""
@@ -239,7 +258,10 @@ class _Lowering:
             f.col("value").alias("_value"),
             *("timestamp", "headers", "topic", "partition", "offset"),
         )
-        return Flow(frame, Side(node.key), Side(node.value), node.name)
+        flow = Flow(frame, Side(node.key), Side(node.value), node.name)
+        given = self.settings["default.timestamp.extractor"]
+        extractor = given if node.extractor is None and hasattr(given, "extract") else node.extractor
+        return timed(flow, None if internal.keys() & set(node.topics) else extractor, self.settings.deserialization)
 
     def _repartitioned(self, node: SourceNode) -> Flow:
         """Return what would be read from a repartition topic: the records by its serdes, bytes again."""
@@ -434,7 +456,7 @@ class _Lowering:
     def _count(self, node: SinkNode) -> int:
         if not isinstance(node.topic, str):
             return 0
-        return self.partitions.topics.get(node.topic) or self.counts.get(node.topic, 1)
+        return self.partitions.topics.get(node.topic) or self.counts.get(node.topic, 0)
 
     def _native_sink(self, name: str) -> DataFrame:
         node = self.plan.nodes[name]

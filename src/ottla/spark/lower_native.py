@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType
 
-from ottla.spark.lower_flow import FINISHED_DDL, Flow, Side, column, decoded, encoded
+from ottla.spark.lower_flow import FINISHED_DDL, Flow, Side, column, encoded
 from ottla.spark.lower_python import key_hashes
-from ottla.streams import ExceptionPolicy, StoreSpec, TimeWindows, UnsupportedPlan, operations
+from ottla.streams import StoreSpec, TimeWindows, UnsupportedPlan, operations
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,7 +34,6 @@ def aggregated(
     operation: operations.StreamAggregate | operations.WindowAggregate,
     spec: StoreSpec,
     *,
-    policy: ExceptionPolicy,
     changelog: str | None,
     tasks: int,
     tail: bool,
@@ -44,10 +43,8 @@ def aggregated(
 
     `tail` says whether anybody takes the results themselves.
     """
-    if flow.finished:
-        raise UnsupportedPlan(f"step {step}: records that failed before a native aggregate cannot go beside it")
     windows = operation.windows if isinstance(operation, operations.WindowAggregate) else None
-    rows = _grouped(_prepared(flow, operation.aggregator, spec, policy, step), operation.aggregator, windows, step)
+    rows = _grouped(_prepared(flow, operation.aggregator, spec, step), operation.aggregator, windows, step)
     value = spec.value
     assert value.sql_type is not None, "stages saw to it"
     result = f.col("_result").cast(value.sql_type).alias("value")
@@ -92,16 +89,8 @@ def _changelog(topic: str, value: Column, windowed: bool, tasks: int) -> Column:
     ).cast(FINISHED_DDL)
 
 
-def _prepared(
-    flow: Flow, aggregator: operations.Aggregator, spec: StoreSpec, policy: ExceptionPolicy, step: str
-) -> DataFrame:
+def _prepared(flow: Flow, aggregator: operations.Aggregator, spec: StoreSpec, step: str) -> DataFrame:
     """Return what is aggregated: key bytes, the argument, time and place, without null keys and values."""
-    if aggregator.kind != "count" or aggregator.argument is not None or not flow.key.raw:
-        flow = decoded(flow, policy)
-    if flow.finished:
-        raise UnsupportedPlan(
-            f"step {step}: a dead letter topic beside a native aggregate needs a Python function first"
-        )
     present = f.col("_value" if flow.value.raw else "value").isNotNull()
     key = encoded(flow, "key", spec.key, step)
     if aggregator.argument is not None:

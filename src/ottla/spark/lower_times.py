@@ -1,0 +1,114 @@
+"""The time of a record where it is not the topic's: timestamp extractors at a query's sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as f
+
+from ottla.spark.lower_flow import Flow, Side, decoded
+from ottla.spark.lower_python import HEADERS
+from ottla.spark.rows import HEADERS_DDL
+from ottla.streams import (
+    ExceptionPolicy,
+    FailOnInvalidTimestamp,
+    LogAndSkipOnInvalidTimestamp,
+    Origin,
+    ProcessingFailed,
+    Record,
+    RecordMetadataTimestamp,
+    Serde,
+    ValueTimestamp,
+    WallclockTimestampExtractor,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+__all__ = ["timed"]
+
+AS_THEY_ARE = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, RecordMetadataTimestamp)
+"""Extractors that take the record's own time: Ottla's topics hold no negative one."""
+COLUMNS = (
+    f"_key binary, _value binary, timestamp bigint, headers {HEADERS_DDL}, topic string, partition int, offset bigint"
+)
+SCHEMA = pa.schema(
+    [
+        ("_key", pa.binary()),
+        ("_value", pa.binary()),
+        ("timestamp", pa.int64()),
+        ("headers", HEADERS),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+
+
+def timed(flow: Flow, extractor: Any, policy: ExceptionPolicy) -> Flow:
+    """Return a source's records with the time that an extractor says; those with a negative time are dropped."""
+    if extractor is None or isinstance(extractor, AS_THEY_ARE):
+        return flow
+    if isinstance(extractor, WallclockTimestampExtractor) and extractor.clock is None:
+        return _with_time(flow, f.current_timestamp())
+    serde = flow.value.serde
+    in_columns = serde is not None and serde.sql_type is not None
+    if isinstance(extractor, ValueTimestamp) and isinstance(extractor.source, str) and in_columns:
+        flow = decoded(flow, policy)
+        time: Column = f.expr(extractor.source)
+        kind = flow.frame.select(time.alias("time")).schema["time"].dataType.simpleString()
+        made = f.expr(f"timestamp_millis(cast({extractor.source} as bigint))") if kind != "timestamp" else time
+        flow = _with_time(flow, made)
+        return replace(flow, frame=flow.frame.where("timestamp >= timestamp_millis(0)"))
+    return _in_python(flow, extractor)
+
+
+def _with_time(flow: Flow, time: Column) -> Flow:
+    """Return the bytes again, with another time."""
+    names = [each for each in flow.frame.columns if each not in ("key", "value", "timestamp")]
+    frame = flow.frame.select(*names, time.alias("timestamp"))
+    return Flow(frame, Side(flow.key.serde), Side(flow.value.serde), flow.node)
+
+
+def _in_python(flow: Flow, extractor: Any) -> Flow:
+    frame = flow.frame.select(
+        "_key", "_value", f.expr("unix_millis(timestamp)").alias("timestamp"), "headers", "topic", "partition", "offset"
+    )
+    timing = _Timing(extractor, flow.key.serde, flow.value.serde, flow.node)
+    frame = frame.mapInArrow(timing, COLUMNS)
+    return _with_time(replace(flow, frame=frame), f.expr("timestamp_millis(timestamp)"))
+
+
+@dataclass(frozen=True)
+class _Timing:
+    """Asks an extractor for each record's time, in Spark's workers. The partition's time is that of the micro-batch."""
+
+    extractor: Any
+    key: Serde | None
+    value: Serde | None
+    node: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Replace the times of batches."""
+        latest: dict[tuple[str, int], int] = {}
+        for batch in batches:
+            times = np.fromiter((self._time(row, latest) for row in batch.to_pylist()), np.int64, batch.num_rows)
+            made = batch.set_column(2, pa.field("timestamp", pa.int64()), pa.array(times))
+            yield pa.RecordBatch.from_arrays(made.filter(pa.array(times >= 0)).columns, schema=SCHEMA)
+
+    def _time(self, row: dict[str, Any], latest: dict[tuple[str, int], int]) -> int:
+        place = row["topic"], row["partition"]
+        try:
+            key = row["_key"] if self.key is None else self.key.deserialize(row["_key"])
+            value = row["_value"] if self.value is None else self.value.deserialize(row["_value"])
+            headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
+            record = Record(key, value, row["timestamp"], headers, row["topic"], row["partition"], row["offset"])
+            time = int(self.extractor.extract(record, latest.get(place, -1)))
+        except Exception as error:
+            raise ProcessingFailed(self.node, Origin(*place, row["offset"]), error) from error
+        latest[place] = max(time, latest.get(place, -1))
+        return time
