@@ -148,7 +148,7 @@ class _Lowering:
         return _union([*self._leaving([end], self.stage.nodes), *failed])
 
     def _aggregable(self, flow: Flow, aggregator: operations.Aggregator) -> tuple[Flow, list[DataFrame]]:
-        """Return records in columns, and apart from them the OUT rows of those that failed: these take a pass of their own."""
+        """Return records in columns, and apart from them the OUT rows of what failed: these take a pass of their own."""
         if aggregator.kind != "count" or aggregator.argument is not None or not flow.key.raw:
             flow = self._decoded(flow)
         if not flow.finished:

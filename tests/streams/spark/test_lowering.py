@@ -37,7 +37,8 @@ def long(number: int) -> bytes:
 
 
 def pairs(rows: list[Any], topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    return sorted(((each.key, each.value) for each in rows if each.topic == topic), key=repr)
+    found = [(each.key, each.value) for each in rows if each.topic == topic]
+    return sorted(found, key=lambda each: (each[0] or b"", each[1] or b""))
 
 
 @dataclass
