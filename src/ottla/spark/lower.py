@@ -32,6 +32,7 @@ from ottla.spark.lower_times import timed
 from ottla.spark.lower_topics import ClusterTopics, TopicRead, Topics
 from ottla.spark.rows import HEADERS_DDL, OUT
 from ottla.spark.state_chunks import CHUNKS
+from ottla.spark.stateful import stateful, task_plan, uses_wall_clock
 from ottla.streams import (
     STATELESS,
     EngineSettings,
@@ -157,8 +158,6 @@ class _Lowering:
 
     def stateful(self, initial: DataFrame | None) -> DataFrame:
         """Return what the executors leave, with the tails behind them."""
-        from ottla.spark.stateful import stateful, task_plan
-
         stage, entries = self.stage, []
         topology = stage.topology
         for edge, entry in enumerate(stage.entries):
@@ -512,7 +511,9 @@ class _Lowering:
         if entry.is_global:
             spread = f.explode(f.sequence(f.lit(0), f.lit(tasks - 1))).alias("_task")
             frame = frame.select("*", spread)
-        rows = frame.mapInArrow(Entering(chain, edge, tasks, entry.repartition is not None), CHUNKS)
+        wake = tasks if edge == 0 and uses_wall_clock(self.stage) else 0
+        entering = Entering(chain, edge, tasks, entry.repartition is not None, wake)
+        rows = frame.mapInArrow(entering, CHUNKS)
         return rows, (key, value)
 
     def _entry_serdes(

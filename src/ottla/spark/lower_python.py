@@ -225,9 +225,12 @@ class Entering:
     tasks: int
     by_key: bool
     """True where the key decides the task, else the source's partition."""
+    wake: int = 0
+    """So many tasks are to be there even if no record ever comes for them (`fold_entries`)."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Run batches through the chain."""
+        yield from fold_entries([], wake=self.wake)
         for whole in batches:
             batch, gone = _passing(whole)
             if gone is not None:

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     import numpy
     import pyarrow
 
-__all__ = ["CHUNKS", "Run", "finished_apart", "fold_entries", "fold_finished", "fold_results", "runs_of", "unfold"]
+__all__ = [
+    "CHUNKS",
+    "Run",
+    "finished_apart",
+    "fold_entries",
+    "fold_finished",
+    "fold_results",
+    "headers_of",
+    "runs_of",
+    "unfold",
+]
 
 CHUNKS = "`group` int, chunk binary"
 """What `fold_entries` yields (Spark DDL)."""
@@ -39,26 +49,29 @@ Run = tuple[int, list[Record]]
 # -- in: ENTRY rows → chunks → records
 
 
-def fold_entries(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Fold batches of ENTRY rows into a row per task: for `mapInArrow`, or at the end of another step's."""
-    import pyarrow
+def fold_entries(batches: Iterable[pyarrow.RecordBatch], *, wake: int = 0) -> Iterator[pyarrow.RecordBatch]:
+    """Fold batches of ENTRY rows into a row per task: for `mapInArrow`, or at the end of another step's.
 
+    The first `wake` tasks get a row without a chunk, so that they are there even if no record ever comes for them.
+    """
+    if wake:
+        yield _folded((group_of(task), None) for task in range(wake))
     for batch in batches:
         if batch.num_rows:
-            groups, chunks = zip(*_by_task(batch), strict=True)
-            yield pyarrow.RecordBatch.from_arrays(
-                [pyarrow.array(groups, pyarrow.int32()), pyarrow.array(chunks, pyarrow.binary())],
-                names=["group", "chunk"],
-            )
+            yield _folded(_by_task(batch))
+
+
+def _folded(rows: Iterable[tuple[int, bytes | None]]) -> pyarrow.RecordBatch:
+    import pyarrow
+
+    groups, chunks = zip(*rows, strict=True)
+    arrays = [pyarrow.array(groups, pyarrow.int32()), pyarrow.array(chunks, pyarrow.binary())]
+    return pyarrow.RecordBatch.from_arrays(arrays, names=["group", "chunk"])
 
 
 def fold_finished(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
     """Fold OUT rows that only pass through (dead letters of the steps before) into a chunk of task 0's."""
-    import pyarrow
-
-    chunk = FINISHED + _bytes_of(batch)
-    arrays = [pyarrow.array([group_of(0)], pyarrow.int32()), pyarrow.array([chunk], pyarrow.binary())]
-    return pyarrow.RecordBatch.from_arrays(arrays, names=["group", "chunk"])
+    return _folded([(group_of(0), FINISHED + _bytes_of(batch))])
 
 
 def finished_apart(chunks: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -149,7 +162,7 @@ def _records(table: pyarrow.Table) -> list[Record]:
         _objects(table.column("key")),
         _objects(table.column("value")),
         table.column("timestamp").to_numpy().tolist(),
-        _headers(table.column("headers")),
+        headers_of(table.column("headers")),
         table.column("topic").to_pylist(),
         table.column("partition").to_numpy().tolist(),
         table.column("offset").to_numpy().tolist(),
@@ -163,7 +176,8 @@ def _objects(column: pyarrow.ChunkedArray) -> list[bytes | None]:
     return found
 
 
-def _headers(column: pyarrow.ChunkedArray) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
+def headers_of(column: Any) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
+    """Return a column of headers as an executor has them."""
     import pyarrow.compute as compute
 
     lengths = compute.max(compute.list_value_length(column)).as_py()
