@@ -262,7 +262,7 @@ public class ConnectOracle {
 
     static JsonNode offsetsRead(JsonNode asked) throws Exception {
         org.apache.kafka.connect.storage.FileOffsetBackingStore store =
-            new org.apache.kafka.connect.storage.FileOffsetBackingStore(null);
+            new org.apache.kafka.connect.storage.FileOffsetBackingStore(internalConverter());
         Map<String, String> props = new HashMap<>();
         props.put("bootstrap.servers", "localhost:9092");
         props.put("key.converter", "org.apache.kafka.connect.json.JsonConverter");
