@@ -563,6 +563,10 @@ _UNKNOWN = _Unknown()
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    if not frames:
+        raise UnsupportedPlan(
+            "a part of the plan ends in expressions without effect: expected a sink or a Python action"
+        )
     return reduce(lambda one, other: one.unionAll(other), frames)
 
 
