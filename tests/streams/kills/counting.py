@@ -10,8 +10,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-__all__ = ["Counts", "Feeder", "differences", "read_topic"]
+__all__ = ["CHANGELOG", "Feeder", "differences", "read_topic"]
 
+CHANGELOG = "app-counts-changelog"
 CHUNK = 20
 KEYS = 17
 PAUSE_S = 0.2
@@ -57,20 +58,20 @@ class Feeder(threading.Thread):
         self.join()
 
 
-def read_topic(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> list[tuple[str, str]]:
+def read_topic(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> list[tuple[str, bytes]]:
     """Return a topic's committed records as (key, value); each key's in their order."""
     settings = {"bootstrap.servers": bootstrap, "group.id": str(uuid.uuid4()), "isolation.level": "read_committed"}
     consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True, **QUIET})
     try:
         partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
         consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
-        found: list[tuple[str, str]] = []
+        found: list[tuple[str, bytes]] = []
         ended: set[int] = set()
         while len(ended) < len(partitions):
             message = consumer.poll(timeout_s)
             assert message is not None, f"{topic} brings nothing for {timeout_s} s"
             if message.error() is None:
-                found.append(((message.key() or b"").decode(), (message.value() or b"").decode()))
+                found.append(((message.key() or b"").decode(), message.value() or b""))
             elif message.error().code() == -191:  # _PARTITION_EOF
                 ended.add(message.partition() or 0)
             else:
@@ -80,23 +81,31 @@ def read_topic(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> list[t
         consumer.close()
 
 
-Counts = tuple[int, list[str]]
-
-
-def differences(bootstrap: str) -> Counts:
-    """Return how many records `in` has, and what is not as it has to be in `copied` and `counted`."""
-    given = read_topic(bootstrap, "in")
-    copied = Counter(value for _, value in read_topic(bootstrap, "copied"))
+def differences(bootstrap: str) -> tuple[int, list[str]]:
+    """Return how many records `in` has, and what is not as it has to be in the topics of results."""
+    given = [(key, value.decode()) for key, value in read_topic(bootstrap, "in")]
     wrong = [f"{value} was aborted and is in the input" for _, value in given if value.startswith("aborted")]
+    copied = Counter(value.decode() for _, value in read_topic(bootstrap, "copied"))
     wanted = Counter(value.upper() for _, value in given)
     wrong += [f"{value} is {copied[value]} times in copied" for value in wanted if copied[value] != wanted[value]]
     wrong += [f"{value} is in copied and not in the input" for value in copied.keys() - wanted.keys()]
+    totals = Counter(key for key, _ in given)
+    counted = [(key, int(value)) for key, value in read_topic(bootstrap, "counted")]
+    changes = [(key, int.from_bytes(value, "big")) for key, value in read_topic(bootstrap, CHANGELOG)]
+    wrong += _wrong_counts("counted", counted, totals)
+    wrong += _wrong_counts("the changelog", changes, totals) if changes else []
+    return len(given), wrong
+
+
+def _wrong_counts(topic: str, found: list[tuple[str, int]], totals: Counter[str]) -> list[str]:
+    """Say which keys' counts do not rise, each once, to the total."""
     counts: dict[str, list[int]] = defaultdict(list)
-    for key, value in read_topic(bootstrap, "counted"):
-        counts[key].append(int(value))
-    for key, total in Counter(key for key, _ in given).items():
-        seen = counts.pop(key, [0])
+    for key, count in found:
+        counts[key].append(count)
+    wrong = [f"{key} is in {topic} and not in the input" for key in counts.keys() - totals.keys()]
+    for key, total in totals.items():
+        seen = counts.get(key, [0])
         if seen[-1] != total:
-            wrong.append(f"{key} is counted to {seen[-1]} and not to {total}")
-        wrong += [f"{key} is counted to {b} after {a}" for a, b in pairwise(seen) if b <= a]
-    return len(given), wrong + [f"{key} is counted and not in the input" for key in counts]
+            wrong.append(f"{topic} counts {key} to {seen[-1]} and not to {total}")
+        wrong += [f"{topic} counts {key} to {b} after {a}" for a, b in pairwise(seen) if b <= a]
+    return wrong

@@ -14,7 +14,7 @@ from ottla.client import LATEST, BlockingClient, Isolation, Limits
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.ports import free_port
 from tests.server import Server, start_server
-from tests.streams.kills.counting import Feeder, differences
+from tests.streams.kills.counting import CHANGELOG, Feeder, differences
 from tests.streams.kills.processes import Driver, Placed
 
 __all__ = ["KINDS", "PLACES", "Rounds", "kills"]
@@ -44,7 +44,8 @@ class Rounds:
         self.bootstrap = self._broker.bootstrap
         self._feeder = Feeder(self.bootstrap)
         with BlockingClient(self.bootstrap) as client:
-            wanted = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in TOPICS]
+            names = (*TOPICS, CHANGELOG)
+            wanted = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in names]
             client.request(CreateTopicsRequest(topics=wanted, timeout_ms=10_000))
         self._feeder.start()
         self._driver = self._start_driver()
