@@ -52,7 +52,8 @@ TRANSACTION_TIMEOUT_MS_DEFAULT = 300_000
 """As long as a task may take to send its rows; and as long as an application that is not started again holds readers up."""
 RESULT = "task int, rows bigint, skipped boolean"
 ABORT_SECONDS_MAX = 5.0
-QUERY_ID_PROPERTY = "sql.streaming.queryId"
+QUERY_ID_PROPERTY, RUN_ID_PROPERTY = "sql.streaming.queryId", "spark.jobGroup.id"
+"""What Spark's streaming queries say to their jobs: the id in the checkpoint, and the id of this start."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class _Work:
 def deliver(batch: DataFrame, batch_id: int, delivery: Delivery) -> Delivered:
     """Write a micro-batch of OUT rows (columns as of `format("ottla")`); returns when all of it is in its topics.
 
+    To be called once for a batch: exactly once, a second call would find the batch delivered, whatever its rows are.
     Raises ConfigError for a session or a number of tasks that exactly-once delivery does not go with, and what Spark raises
     where a task fails.
     """
@@ -115,7 +117,7 @@ def deliver(batch: DataFrame, batch_id: int, delivery: Delivery) -> Delivered:
     commit = Commit(_query_id(batch), batch_id, _task_count(batch))
     if delivery.task_partitions not in (None, commit.tasks):
         raise ConfigError("task partitions", commit.tasks, f"query {delivery.query} has {delivery.task_partitions}")
-    history = _history_of(delivery, commit.query_id)
+    history = _history_of(batch, delivery, commit.query_id)
     is_new = history.begin(delivery, options, commit)
     done = _run(batch, _Work(delivery, options, commit, is_new))
     history.delivered = batch_id
@@ -197,14 +199,19 @@ class _History:
         return is_new
 
 
-_histories: dict[tuple[object, ...], _History] = {}
+_histories: dict[tuple[object, ...], tuple[tuple[str, str | None], _History]] = {}
 _histories_lock = threading.Lock()
 
 
-def _history_of(delivery: Delivery, query_id: str) -> _History:
-    servers = write_options(delivery.options).connecting.bootstrap
+def _history_of(batch: DataFrame, delivery: Delivery, query_id: str) -> _History:
+    """Return what is known of this run of the query; before it, another process may have had the checkpoint."""
+    key = (write_options(delivery.options).connecting.bootstrap, delivery.application, delivery.query)
+    run = (query_id, batch.sparkSession.sparkContext.getLocalProperty(RUN_ID_PROPERTY))
     with _histories_lock:
-        return _histories.setdefault((servers, delivery.application, delivery.query, query_id), _History())
+        known = _histories.get(key)
+        if known is None or known[0] != run:
+            known = _histories[key] = run, _History()
+        return known[1]
 
 
 def _resume(client: BlockingClient, delivery: Delivery, commit: Commit) -> int | None:

@@ -24,7 +24,7 @@ KINDS = ("worker", "executor", "driver", "broker", *PLACES)
 WEIGHTS = (28, 8, 6, 15, 13, 13, 12, 5)
 """A driver that is killed takes many seconds to be there again: few of them leave time for the others."""
 LOCAL, CLUSTER = "local[2,8]", "local-cluster[2,1,700]"
-GO_ON_SECONDS_MAX = 120.0
+GO_ON_SECONDS_MAX = SETTLE_SECONDS_MAX = 180.0
 TOPICS = ("in", "copied", "counted")
 
 
@@ -140,7 +140,7 @@ class Rounds:
             records, wrong = differences(self.bootstrap)
             return not wrong
 
-        records, until = 0, time.monotonic() + 60
+        records, until = 0, time.monotonic() + SETTLE_SECONDS_MAX
         while not is_even() and time.monotonic() < until:
             if not self._driver.is_alive:
                 self._driver = self._start_driver()
