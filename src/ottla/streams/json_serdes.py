@@ -1,6 +1,7 @@
 """JSON: any value as it comes (`JsonSerde()`), or a dataclass and other annotated types with their fields checked.
 
-The text has no spaces and keeps the fields' order, as Jackson's and Spark's has, so that equal keys have equal bytes.
+The text has no spaces and keeps the fields' order, as Jackson's and Spark's has, so that equal keys have equal
+bytes. Decimals are written as text, which both read, so that no digit is lost.
 """
 
 from __future__ import annotations
@@ -87,8 +88,7 @@ class JsonSerde:
         codec = _codec(self.type)
         if codec.ddl is None:
             raise SerializationError(f"{self.name}: only Python can decode it")
-        if codec.ddl.startswith(("struct", "array", "map")):
-            return f"from_json({text}, '{codec.ddl}')"
+        # Inside an object of its own, because text that is no JSON gives null there, and a struct of nulls at the top.
         return f"from_json(concat('{{\"v\":', {text}, '}}'), 'struct<v: {codec.ddl}>').v"
 
     def sql_encode(self, column: str) -> str:
@@ -154,7 +154,7 @@ _PLAIN: dict[Any, _Codec] = {
     ),
     datetime: _Codec(_time_text, _time_read, "timestamp"),
     date: _Codec(_time_text, lambda value: date.fromisoformat(_expecting(str, "a date's text")(value)), "date"),
-    Decimal: _Codec(lambda value: _Exact(value), lambda value: Decimal(str(value)), "decimal(38,18)"),
+    Decimal: _Codec(lambda value: format(value, "f"), lambda value: Decimal(str(value)), "decimal(38,18)"),
     UUID: _Codec(lambda value: str(_expecting(UUID, "uuid.UUID")(value)), lambda value: UUID(value), "string"),
     Any: _Codec(lambda value: value, lambda value: value, "variant"),
     object: _Codec(lambda value: value, lambda value: value, "variant"),
@@ -162,20 +162,6 @@ _PLAIN: dict[Any, _Codec] = {
     dict: _Codec(_expecting(dict, "dict"), _expecting(dict, "an object"), "variant"),
     list: _Codec(_expecting(list, "list"), _expecting(list, "an array"), "variant"),
 }
-
-
-class _Exact(float):
-    """A Decimal on its way into JSON: a number whose digits are kept."""
-
-    def __new__(cls, value: Decimal) -> _Exact:
-        made = super().__new__(cls, value)
-        made.digits = format(value, "f")
-        return made
-
-    digits: str
-
-    def __repr__(self) -> str:
-        return self.digits
 
 
 def _codec(kind: Any) -> _Codec:
