@@ -1,9 +1,104 @@
 """Kafka Connect: the plugin API in Python, converters, transformations, and what the workers decide.
 
-Plugins are written against this face. Its packages `data`, `converters`, `transforms` and `storage` are pure; tasks are
-run by the room `spark`, and the REST interface is served through the room `http`.
+Plugins are written against this face. The packages `data`, `converters`, `transforms`, `storage` and `handling` are pure;
+tasks are run by the room `spark`, and the REST interface is served through the room `http`.
 """
 
-from ottla.connect.errors import ConnectError, DataError, RetriableError
+from ottla.connect import data, handling, storage
+from ottla.connect.api import (
+    Connector,
+    ConnectorContext,
+    Converter,
+    ErrantRecordReporter,
+    HeaderConverter,
+    Offsets,
+    Predicate,
+    SinkConnector,
+    SinkTask,
+    SinkTaskContext,
+    SourceConnector,
+    SourceTask,
+    SourceTaskContext,
+    TransactionContext,
+    Transformation,
+)
+from ottla.connect.config_def import (
+    REQUIRED,
+    ConfigDef,
+    ConfigKey,
+    ConfigValue,
+    Importance,
+    Recommender,
+    Width,
+    config_infos,
+    key_info,
+)
+from ottla.connect.data import Schema, SchemaAndValue, SchemaBuilder, SchemaType, Struct
+from ottla.connect.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConnectError,
+    DataError,
+    NotFoundError,
+    RebalanceNeededError,
+    RetriableError,
+)
+from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins, discover
+from ottla.connect.providers import Providers, providers_of
+from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
+from ottla.connect.transforms.chain import Stage, apply_chain, chain_of
 
-__all__ = ["ConnectError", "DataError", "RetriableError"]
+__all__ = [
+    "REQUIRED",
+    "AlreadyExistsError",
+    "BadRequestError",
+    "ConfigDef",
+    "ConfigKey",
+    "ConfigValue",
+    "ConnectError",
+    "ConnectRecord",
+    "Connector",
+    "ConnectorContext",
+    "Converter",
+    "DataError",
+    "ErrantRecordReporter",
+    "Header",
+    "HeaderConverter",
+    "Importance",
+    "InstalledPlugin",
+    "NotFoundError",
+    "Offsets",
+    "PluginKind",
+    "Plugins",
+    "Predicate",
+    "Providers",
+    "RebalanceNeededError",
+    "Recommender",
+    "RetriableError",
+    "Schema",
+    "SchemaAndValue",
+    "SchemaBuilder",
+    "SchemaType",
+    "SinkConnector",
+    "SinkRecord",
+    "SinkTask",
+    "SinkTaskContext",
+    "SourceConnector",
+    "SourceRecord",
+    "SourceTask",
+    "SourceTaskContext",
+    "Stage",
+    "Struct",
+    "TransactionContext",
+    "Transformation",
+    "Width",
+    "apply_chain",
+    "chain_of",
+    "config_infos",
+    "data",
+    "discover",
+    "handling",
+    "key_info",
+    "providers_of",
+    "storage",
+]

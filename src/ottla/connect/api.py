@@ -12,7 +12,7 @@ A source connector is two classes::
     class NumbersConnector(SourceConnector):
         task_class = NumbersTask
 
-Both are found through the entry points `ottla.connect.connectors`, or in a file or folder of `plugin.path`.
+The connector is found by an entry point of the group `ottla.connect`, or in a file or folder of `plugin.path`.
 """
 
 from __future__ import annotations

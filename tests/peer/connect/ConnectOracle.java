@@ -88,6 +88,12 @@ public class ConnectOracle {
             case "transform": return transform(asked);
             case "predicate": return predicate(asked);
             case "validate": return validate(asked);
+            case "connector_def": {
+                Class<?> type = Class.forName("org.apache.kafka.connect.runtime." + asked.get("class").asText());
+                ConfigDef def = (ConfigDef) type.getMethod("configDef").invoke(null);
+                return JSON.valueToTree(AbstractHerder.generateResult(
+                    asked.get("class").asText(), def.configKeys(), def.validate(config(asked)), def.groups()));
+            }
             case "java_map_write": return javaMapWrite(asked);
             case "java_map_read": return javaMapRead(asked);
             case "config_fold": return configFold(asked);
