@@ -32,7 +32,7 @@ def application_session(settings: StreamsSettings) -> SparkSession:
     from ottla.spark.sessions import register, session
 
     master = settings["spark.master"]
-    given = {**_state_settings(), **settings.spark}
+    given = {**_state_settings(settings), **settings.spark}
     if not master.startswith(CONNECT):
         return session(settings.application_id, master=master, settings=given)
     from pyspark.sql import SparkSession
@@ -46,10 +46,12 @@ def application_session(settings: StreamsSettings) -> SparkSession:
     return spark
 
 
-def _state_settings() -> Mapping[str, str]:
-    from ottla.spark.stateful import STATE_SETTINGS
+def _state_settings(settings: StreamsSettings) -> Mapping[str, str]:
+    from ottla.spark.stateful import LOCAL_SETTINGS, STATE_SETTINGS
 
-    return STATE_SETTINGS
+    folder = settings.state_dir or ""
+    is_local = settings["spark.master"].startswith(LOCAL) and "://" not in folder.removeprefix("file://")
+    return {**STATE_SETTINGS, **(LOCAL_SETTINGS if is_local else {})}
 
 
 class SparkLauncher:

@@ -168,7 +168,8 @@ class TaskProcessor(StatefulProcessor):
             work(executor, plan, chunks)
             if plan.wall_clock:
                 executor.advance_wall_clock(now_ms)
-                self._handle.registerTimer(now_ms + 1)
+                if (due_ms := executor.wall_clock_due_ms) is not None:
+                    self._handle.registerTimer(max(due_ms, now_ms + 1))
             outputs, changes, progress = executor.finish_batch()
             token = os.urandom(16)
             blobs.put(KEEPER, keeper(plan.tasks, token))

@@ -34,12 +34,13 @@ def client(broker: str) -> Iterator[BlockingClient]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session as a Streams application has it, of two slots; its workers can import `tests`."""
     from ottla.spark import session
-    from ottla.spark.stateful import STATE_SETTINGS
+    from ottla.spark.stateful import LOCAL_SETTINGS, STATE_SETTINGS
 
     path = [str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(path)
     settings = {
         **STATE_SETTINGS,
+        **LOCAL_SETTINGS,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark")),
     }

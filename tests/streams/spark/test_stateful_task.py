@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,15 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark")
 
+from pyspark import cloudpickle
+
 from ottla.spark import state_task
 from ottla.spark.state_chunks import fold_entries, fold_results, runs_of, unfold
 from ottla.spark.state_groups import group_of, task_of
 from ottla.spark.state_task import KEEPER, StateMismatch, TaskProcessor, check_keeper, keeper
-from ottla.streams import Output, Record, StoreChange
+from ottla.streams import Output, ProcessRecord, PunctuationType, Record, StoreChange
+from ottla.streams import operations as op
+from tests.streams.engine.plans import sink, source, step, topology
 from tests.streams.spark.entry_files import In, plan_of, with_tasks, write_batch
 from tests.streams.spark.test_stateful_stages import aggregate, records
 
@@ -39,8 +45,11 @@ def chunks_of(folder: Path, rows: Sequence[In]) -> dict[int, list[bytes]]:
 
 
 class Timers:
+    def __init__(self, now_ms: int = 0) -> None:
+        self.now_ms = now_ms
+
     def getCurrentProcessingTimeInMs(self) -> int:
-        return 0
+        return self.now_ms
 
 
 class State(dict[tuple[str], tuple[bytes]]):
@@ -62,20 +71,22 @@ class State(dict[tuple[str], tuple[bytes]]):
 class Handle:
     def __init__(self, state: State) -> None:
         self.state = state
+        self.timers: list[int] = []
+
+    def registerTimer(self, expiry_ms: int) -> None:
+        self.timers.append(expiry_ms)
 
     def getMapState(self, *_: Any) -> State:
         return self.state
 
 
 class ChunkRow:
-    def __init__(self, chunk: bytes) -> None:
+    def __init__(self, chunk: bytes | None) -> None:
         self.chunk = chunk
 
 
 def run_batch(state: State, chunks: Sequence[bytes], start: str = "start") -> list[Any]:
     """Run a batch of task 0 as Spark would, and return what it leaves."""
-    from pyspark import cloudpickle
-
     processor = TaskProcessor(start, cloudpickle.dumps(PLAN))
     processor.init(Handle(state))
     return [row.chunk for row in processor.handleInputRows((group_of(0),), map(ChunkRow, chunks), Timers())]
@@ -151,6 +162,41 @@ def test_a_worker_whose_batch_was_not_committed_reads_the_state_again(tmp_path: 
     again = run_batch(committed, chunks)
     assert again == first
     assert committed.reads > 1
+
+
+class Ticker:
+    """A processor that forwards the time every ten seconds."""
+
+    def init(self, context: Any) -> None:
+        self.context = context
+        context.schedule(timedelta(seconds=10), PunctuationType.WALL_CLOCK_TIME, self.tick)
+
+    def process(self, record: Any) -> None:
+        """Records lead to nothing."""
+
+    def tick(self, now_ms: int) -> None:
+        self.context.forward(ProcessRecord("tick", str(now_ms), now_ms))
+
+
+def test_the_clock_wakes_a_task_once_whether_or_not_records_came(tmp_path: Path) -> None:
+    ticking = topology(source(), step("ticker", op.Process(Ticker), "source"), sink("ticker"))
+    data = cloudpickle.dumps(replace(plan_of(ticking, tasks=1), wall_clock=True))
+    (chunks,) = chunks_of(tmp_path, records(4, keys=4, tasks=1)).values()
+    state, key = State(), (group_of(0),)
+
+    def batch(now_ms: int, *rows: bytes | None, expired: bool) -> tuple[int, list[int]]:
+        """Run a batch as Spark does, rows first, then timers; return how often time was told, and the timers set."""
+        processor, handle, timers = TaskProcessor("clock", data), Handle(state), Timers(now_ms)
+        processor.init(handle)
+        left = list(processor.handleInputRows(key, map(ChunkRow, rows), timers)) if rows else []
+        if expired:
+            left += processor.handleExpiredTimer(key, timers, None)
+        return sum(row.chunk is not None for row in left), handle.timers
+
+    assert batch(1_000, None, expired=False) == (0, [11_000])
+    assert batch(9_000, chunks[0], expired=False) == (0, [11_000])
+    assert batch(12_000, chunks[0], expired=True) == (1, [21_000])
+    assert batch(21_500, expired=True) == (1, [31_000])
 
 
 def test_another_start_of_the_query_begins_with_its_own_functions(tmp_path: Path) -> None:

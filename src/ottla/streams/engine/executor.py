@@ -227,6 +227,11 @@ class Executor:
         for _, call in self._task.clocks:
             call(now_ms)
 
+    @property
+    def wall_clock_due_ms(self) -> int | None:
+        """The time at which `advance_wall_clock` has something to do next; None where nothing waits for the clock."""
+        return self._task.clock_schedules.due_ms
+
     def finish_batch(self) -> tuple[list[Output], list[StoreChange], Progress]:
         """Forward what was coalesced, write state to the backend, and return all that leaves."""
         task = self._task

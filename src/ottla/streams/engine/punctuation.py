@@ -47,6 +47,13 @@ class PunctuationQueue:
         """Take a schedule in."""
         heappush(self._heap, (schedule.due_ms, self._number(), schedule))
 
+    @property
+    def due_ms(self) -> int | None:
+        """When the next one is due; None where there is none."""
+        while self._heap and self._heap[0][2].is_cancelled:
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
     def run(self, now_ms: int) -> None:
         """Call what is due, the earliest first."""
         while self._heap and self._heap[0][0] <= now_ms:
