@@ -34,7 +34,7 @@ def test_state_rebuilt_from_changelog_topics_goes_on_as_if_nothing_was_lost(
 
         alone = Alone(plan)
         left = [row for rows in (first, second) for row in alone.batch(rows) if row.topic == "app-store-changelog"]
-        spark.createDataFrame(left, OUT).write.format("ottla").options(**options).mode("append").save()
+        spark.createDataFrame(left, OUT).coalesce(1).write.format("ottla").options(**options).mode("append").save()
         topics = ",".join(changelogs_of(plan.topology, "app").values())
         read = spark.read.format("ottla").options(**options, subscribe=topics, includeHeaders="true").load()
         stage = Stage(spark, tmp_path, plan, initial=initial_state(read, plan)).add(third).go()
