@@ -94,10 +94,6 @@ def _declared(aggregator: Aggregator, node: Node) -> Accumulator:
     return Accumulator(initial, add, subtract if subtract_one else _refuse(node.name, "subtractor"), merge)
 
 
-def _subtract_from_set(one: list[Any], value: Any) -> list[Any]:
-    raise TypeError("collect_set cannot take a value back: it does not know how often it was there")
-
-
 def _without(values: list[Any], value: Any) -> list[Any]:
     at = values.index(value) if value in values else None
     return values if at is None else [*values[:at], *values[at + 1 :]]

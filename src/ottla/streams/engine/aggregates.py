@@ -7,6 +7,7 @@ from typing import Any
 from ottla.streams import operations
 from ottla.streams.engine.accumulators import Accumulator, accumulator
 from ottla.streams.engine.forwarding import Writer, table_writer
+from ottla.streams.engine.fused import Direct
 from ottla.streams.engine.interface import Headers
 from ottla.streams.engine.stores import KeyValueStore
 from ottla.streams.engine.task import Node, Process, builds
@@ -23,8 +24,11 @@ def _stream_aggregate(node: Node) -> Process:
     how = accumulator(node.operation.aggregator, node)
     if not (node.caches and store.caches):
         return _each(node, store, how, write)
-    if node.operation.aggregator.kind == "count":
+    aggregator = node.operation.aggregator
+    if aggregator.kind == "count" and aggregator.argument is None:
+        node.task.direct[node.name] = Direct(store, None)
         return _coalesced_count(node, store)
+    node.task.direct[node.name] = Direct(store, how.add)
     return _coalesced(node, store, how)
 
 

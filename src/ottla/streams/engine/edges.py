@@ -9,9 +9,10 @@ from ottla.streams import operations
 from ottla.streams.engine.changed import changed_decoder, changed_encoder
 from ottla.streams.engine.interface import Change, Headers, Output
 from ottla.streams.engine.task import Process, Task
+from ottla.streams.extractors import WallclockTimestampExtractor
 from ottla.streams.topology import ProcessorNode, SinkNode, SourceNode
 
-__all__ = ["sink", "source_decoder"]
+__all__ = ["extractor_of", "sink", "source_decoder"]
 
 
 def _same(value: Any) -> Any:
@@ -29,6 +30,15 @@ def source_decoder(source: SourceNode, task: Task) -> tuple[Callable[[Any], Any]
     return key, value
 
 
+def extractor_of(source: SourceNode, task: Task) -> Callable[[Any, int], int]:
+    """Return a source's `extract(record, partition_time)`; one that wants a clock gets the task's."""
+    extractor = source.extractor
+    if isinstance(extractor, WallclockTimestampExtractor) and extractor.clock is None:
+        return lambda _record, _time: task.wall_clock_ms
+    extract: Callable[[Any, int], int] = extractor.extract
+    return extract
+
+
 def _feeds_a_table_aggregate(source: SourceNode, task: Task) -> bool:
     """True behind the repartition topic of a re-grouped table, which carries changes."""
     nodes = (task.topology.nodes[name] for name in task.topology.children(source.name))
@@ -39,7 +49,11 @@ def _feeds_a_table_aggregate(source: SourceNode, task: Task) -> bool:
 
 def sink(node: SinkNode, task: Task) -> Process:
     """Return the process that hands records to the outside."""
-    name, append = node.name, task.outputs.append
+    name, append, new = (
+        node.name,
+        task.outputs.append,
+        tuple.__new__,
+    )  # a named tuple's own constructor takes twice as long
     key_bytes: Callable[[Any], Any] = _same if node.key is None else node.key.serialize
     value_bytes: Callable[[Any], Any] = _same if node.value is None else node.value.serialize
     changed = changed_encoder(value_bytes)
@@ -49,7 +63,7 @@ def sink(node: SinkNode, task: Task) -> Process:
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             data = changed(value) if type(value) is Change else value_bytes(value)
-            append(Output(name, topic, key_bytes(key), data, timestamp, headers))
+            append(new(Output, (name, topic, key_bytes(key), data, timestamp, headers, None)))
 
         return process
 

@@ -26,7 +26,8 @@ import ottla.streams.engine.suppress
 import ottla.streams.engine.tables
 import ottla.streams.engine.windowed  # noqa: F401  (their builders register themselves)
 from ottla.streams.engine.buffers import SuppressBuffer
-from ottla.streams.engine.edges import sink, source_decoder
+from ottla.streams.engine.edges import extractor_of, sink, source_decoder
+from ottla.streams.engine.fused import direct_loop
 from ottla.streams.engine.interface import EngineSettings, Output, Progress, Record, StateBackend, StoreChange
 from ottla.streams.engine.joins.stores import JOIN_STORES
 from ottla.streams.engine.stores import AnyStore, KeyValueStore
@@ -155,7 +156,29 @@ class Executor:
             raise KeyError(f"{source!r} is none of this executor's nodes: {sorted(self._processes)}")
         found = self._task.topology.nodes[source]
         decode = source_decoder(found, self._task) if isinstance(found, SourceNode) else None
-        return self._loop(self._processes[source], decode, source)
+        if isinstance(found, SourceNode) and found.extractor is not None:
+            return self._timed(found, decode)
+        ordinary = self._loop(self._processes[source], decode, source)
+        return self._fused(found, ordinary) if isinstance(found, SourceNode) else ordinary
+
+    def _fused(
+        self, source: SourceNode, ordinary: Callable[[Iterable[Record]], None]
+    ) -> Callable[[Iterable[Record]], None]:
+        """Return the loop of a source that feeds one coalescing aggregate alone; the ordinary one for any other."""
+        children = [name for name in self._task.topology.children(source.name) if name in self._processes]
+        direct = self._task.direct.get(children[0]) if len(children) == 1 else None
+        if direct is None or self._task.starts or source.value is None or source.extractor is not None:
+            return ordinary
+        if source.key != direct.store.spec.key:
+            return ordinary
+        run_direct = direct_loop(
+            direct, source.value, self._task, ordinary, lambda record, error: self._failed(record, source.name, error)
+        )
+
+        def run(records: Iterable[Record]) -> None:
+            self._processed += run_direct(records)
+
+        return run
 
     def _loop(self, process: Process, decode: Any, source: str) -> Callable[[Iterable[Record]], None]:
         task, punctuate = self._task, self._task.stream_schedules.run
@@ -182,6 +205,32 @@ class Executor:
                 if punctuates:
                     self._punctuate(punctuate, task.stream_time)
             self._processed += number
+
+        return run
+
+    def _timed(self, source: SourceNode, decode: Any) -> Callable[[Iterable[Record]], None]:
+        """Return the loop of a source whose extractor says what time it is; a negative time drops the record."""
+        loop = self._loop(self._processes[source.name], None, source.name)
+        extract, memory = extractor_of(source, self._task), self._task.memory.setdefault(source.name, {})
+
+        def run(records: Iterable[Record]) -> None:
+            for record in records:
+                try:
+                    known = (
+                        record
+                        if decode is None
+                        else record._replace(key=decode[0](record.key), value=decode[1](record.value))
+                    )
+                    where = f"{record.topic}-{record.partition}"
+                    time = extract(known, memory.get(where, -1))
+                except Exception as error:
+                    self._undecodable(record, source.name, error)
+                    continue
+                if time < 0:
+                    self._poison += 1
+                    continue
+                memory[where] = max(time, memory.get(where, -1))
+                loop((known._replace(timestamp=time),))
 
         return run
 

@@ -13,6 +13,7 @@ from ottla.streams.engine.interface import Change, Headers
 from ottla.streams.engine.rows import Rows
 from ottla.streams.engine.stores import KeyValueStore
 from ottla.streams.engine.task import Node
+from ottla.streams.engine.values import SCALARS
 from ottla.streams.engine.versioned import NOT_PUT, VersionedStore
 
 __all__ = ["Writer", "flush_once", "table_writer"]
@@ -65,7 +66,7 @@ def flush_once(node: Node, table: KeyValueStore | Rows, key_of: Callable[[list[A
     if table.flushed:
         return
     table.flushed = True
-    forward, sends_old = node.forward, node.sends_old
+    forward, sends_old, new = node.forward, node.sends_old, tuple.__new__
 
     def flush() -> None:
         for entry in table.updated():
@@ -73,6 +74,8 @@ def flush_once(node: Node, table: KeyValueStore | Rows, key_of: Callable[[list[A
                 continue
             old = table.before(entry) if sends_old else None
             key = entry[4] if key_of is None else key_of(entry)
-            forward(key, Change(old, table.value_of(entry)), entry[1], entry[5])
+            value = entry[0]
+            now = value if type(value) in SCALARS else table.value_of(entry)
+            forward(key, new(Change, (old, now, True)), entry[1], entry[5])
 
     node.on_flush(flush)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from operator import itemgetter
 from typing import Any
 
 from ottla.streams.engine.blocks import Blocks
@@ -94,8 +95,8 @@ class KeyValueStore:
         return entry
 
     def updated(self) -> list[Entry]:
-        """Return the entries that were updated since the last `settle`, in the order of their last update."""
-        return sorted((each for each in self.live.values() if each[3]), key=lambda each: each[3])
+        """Return the entries that were updated in this batch, in the order of their last update."""
+        return sorted([each for each in self.live.values() if each[3]], key=itemgetter(3))
 
     def scan(self, low: bytes | None = None, high: bytes | None = None) -> Iterator[tuple[bytes, Any, int]]:
         """Return (key bytes, value, timestamp) in the order of the keys' bytes, `low` <= key <= `high`."""
@@ -111,23 +112,21 @@ class KeyValueStore:
         """Return how many keys have a value."""
         return sum(1 for _ in self.scan())
 
-    def _bytes_of(self, entry: Entry) -> bytes | None:
-        value = entry[0]
-        return bytes(value) if type(value) is Raw else self.serialize(value)
-
     def finish(self, changes: list[StoreChange]) -> None:
         """Put the batch's updates into their blocks, write those, and say what changed."""
-        name, logged, changing = self.name, self.spec.logged, self._blocks.changing
+        name, logged, changing, serialize = self.name, self.spec.logged, self._blocks.changing, self.serialize
+        new = tuple.__new__  # a named tuple's own constructor takes twice as long
         for raw, entry in self.live.items():
             if entry[3] < 1:
                 continue
-            data = self._bytes_of(entry)
+            value, timestamp = entry[0], entry[1]
+            data = bytes(value) if type(value) is Raw else serialize(value)
             if data is None:
                 changing(raw).pop(raw, None)
             else:
-                changing(raw)[raw] = (data, entry[1])
+                changing(raw)[raw] = (data, timestamp)
             if logged:
-                changes.append(StoreChange(name, raw, data, entry[1]))
+                changes.append(new(StoreChange, (name, raw, data, timestamp, ())))
         self.live.clear()
         self._blocks.write()
         self._blocks.forget(self._resident)

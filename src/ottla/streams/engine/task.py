@@ -98,6 +98,8 @@ class Task:
         self.outputs: list[Output] = []
         self.memory: dict[str, dict[str, int]] = {}
         self.getters: dict[str, Getter] = {}
+        self.direct: dict[str, Any] = {}
+        """Aggregates that a source may feed directly (`fused.Direct`), by node."""
         self.stores: dict[str, AnyStore] = {}
         self.make_store: Callable[[str], AnyStore]
         self.flushes: list[tuple[int, Callable[[], None]]] = []

@@ -13,7 +13,7 @@ import decimal
 import uuid
 from typing import Any
 
-__all__ = ["Raw", "is_fixed"]
+__all__ = ["SCALARS", "Raw", "is_fixed"]
 
 _FIXED: dict[type, bool] = dict.fromkeys(
     (
@@ -22,7 +22,8 @@ _FIXED: dict[type, bool] = dict.fromkeys(
     ),
     True,
 )
-_SCALARS = frozenset(_FIXED)
+SCALARS = frozenset(_FIXED)
+"""Types whose values nobody can change, for loops that ask themselves."""
 
 
 class Raw(bytes):
