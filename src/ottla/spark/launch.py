@@ -104,8 +104,8 @@ class SparkLauncher:
         return rebuild_state(self._spark, stage, self._settings, self._prepared)
 
     def _has_begun(self, stage: Stage) -> bool:
-        """Whether the query has a checkpoint by now: a restart goes on from it."""
-        return self._prepared.checkpoint.has(stage.name)
+        """Whether the query has finished a batch by now: a restart goes on from that."""
+        return self._prepared.checkpoint.has_committed(stage.name)
 
     def _transaction_timeout_ms(self) -> int:
         from ottla.spark.delivery import TRANSACTION_TIMEOUT_MS_DEFAULT

@@ -75,10 +75,17 @@ class Checkpoint:
         new.write_text(json.dumps(plan, indent=1))
         new.replace(folder / PLAN_FILE)
 
-    def has(self, stage: str) -> bool:
-        """Whether a stage's query has begun before: it has offsets to go on from."""
-        offsets = Path(self.of_stage(stage)) / "offsets"
-        return not self.is_local or (offsets.is_dir() and any(offsets.iterdir()))
+    def has_committed(self, stage: str) -> bool:
+        """Whether a stage's query has finished a batch: it has state to go on from."""
+        return self._holds(stage, "commits")
+
+    def has_begun(self, stage: str) -> bool:
+        """Whether a stage's query has planned a batch, finished or not."""
+        return self._holds(stage, "offsets")
+
+    def _holds(self, stage: str, kind: str) -> bool:
+        folder = Path(self.of_stage(stage)) / kind
+        return self.is_local and folder.is_dir() and any(each.name.isdecimal() for each in folder.iterdir())
 
     @property
     def exists(self) -> bool:
@@ -131,13 +138,13 @@ def prepare(client: BlockingClient, topology: Topology, stages: Stages, settings
     wanted = internal_topics(topology, partitions, settings, repartition=stages.repartition_topics)
     created = make_topics(client, wanted, settings.replication_factor)
     committed = committed_offsets(client, settings.application_id)
-    fresh = [stage for stage in stages.stages if not checkpoint.has(stage.name)]
-    rebuilt = _lost(client, fresh, [topic for topic in wanted if topic.name not in created])
+    fresh = [stage for stage in stages.stages if not checkpoint.has_committed(stage.name)]
+    rebuilt = _rebuilt(client, fresh, [topic for topic in wanted if topic.name not in created], checkpoint, old)
     starting = {
         stage.name: _starting(client, stage, settings, known, committed, rebuild=stage.name in rebuilt)
         for stage in fresh
     }
-    checkpoint.note(plan)
+    checkpoint.note({**plan, "rebuilding": rebuilt})
     counts = {**known, **{topic.name: topic.partitions for topic in wanted}}
     return Prepared(
         identity, stages, partitions, checkpoint, tuple(wanted), tuple(created), counts, starting, tuple(rebuilt)
@@ -212,6 +219,26 @@ def topics_global(topics: Mapping[str, SourceNode], partition: TopicPartition) -
     """Whether a partition belongs to a global table, which is read whole whatever was committed."""
     source = topics.get(partition.topic)
     return source is not None and source.is_global
+
+
+def _rebuilt(
+    client: BlockingClient,
+    fresh: list[Stage],
+    changelogs: list[InternalTopic],
+    checkpoint: Checkpoint,
+    old: Mapping[str, Any] | None,
+) -> list[str]:
+    """Return the stages whose state is to come from their changelogs.
+
+    A first batch that was cut short is done again: with state from the changelogs only if it was to have that the first
+    time, since what a part of it has written there must not count twice.
+    """
+    if not checkpoint.is_local:
+        return []
+    halfway = {stage.name for stage in fresh if checkpoint.has_begun(stage.name)}
+    again = halfway & set((old or {}).get("rebuilding", ()))
+    lost = _lost(client, [stage for stage in fresh if stage.name not in halfway], changelogs)
+    return [stage.name for stage in fresh if stage.name in again or stage.name in lost]
 
 
 def _lost(client: BlockingClient, fresh: list[Stage], changelogs: list[InternalTopic]) -> list[str]:

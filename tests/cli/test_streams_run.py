@@ -1,0 +1,90 @@
+"""`ottla streams run` as a process: it tells its state, serves HTTP, and stops gracefully at a signal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from ottla.base import TopicPartition
+from ottla.client import BlockingClient
+from ottla.spark.progress import committed_offsets
+from ottla.wire import Record, build_batch
+from tests.server import running_server
+from tests.spark.conftest import create_topic
+
+WAIT_SECONDS_MAX = 100
+
+APPLICATION = """
+from ottla.streams import StreamsBuilder
+
+from shouting import louder
+
+builder = StreamsBuilder()
+text = builder.stream("text", key_serde="string", value_serde="string")
+words = text.map_values(louder, value_serde="string").group_by(
+    lambda key, word: word, key_serde="string", value_serde="string"
+)
+words.count(materialized="counts").to_stream().to("counts-out", key_serde="string", value_serde="long")
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(2 * WAIT_SECONDS_MAX)
+def test_an_application_runs_is_looked_at_and_stops_at_a_signal(tmp_path: Path) -> None:
+    (tmp_path / "words.py").write_text(APPLICATION)
+    (tmp_path / "shouting.py").write_text("def louder(text):\n    return text.upper()\n")
+    with running_server(tmp_path) as server, BlockingClient(server.bootstrap) as client:
+        create_topic(client, "text", 2)
+        create_topic(client, "counts-out", 2)
+        for index, word in enumerate((b"a", b"b", b"a")):
+            client.produce({TopicPartition("text", index % 2): bytes(build_batch([Record(0, 1, None, word, ())]))})
+        command = [sys.executable, "-u", "-m", "ottla.cli.main", "streams", "run", str(tmp_path / "words.py")]
+        command += ["--bootstrap-server", server.bootstrap, "--master", "local[2]", "--http", "0"]
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+        )
+        try:
+            seen = read_until(process, "REBALANCING → RUNNING")
+            port = next(line for line in seen if "serving http" in line).rpartition(":")[2].partition("/")[0]
+            assert status_with_rows(int(port), 3)["lag"] == 0
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/stores/counts/keys/A", timeout=30) as answer:
+                assert json.load(answer)["value"] == 2
+            process.send_signal(signal.SIGTERM)
+            rest = process.communicate(timeout=WAIT_SECONDS_MAX)[0]
+        finally:
+            process.kill()
+        assert process.returncode == 0 and "PENDING_SHUTDOWN → NOT_RUNNING" in rest, rest
+        assert committed_offsets(client, "words") == {TopicPartition("text", 0): 2, TopicPartition("text", 1): 1}
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> list[str]:
+    """Return the lines up to the one with these words."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line)
+        if words in line:
+            return lines
+    raise AssertionError("it ended without them:\n" + "".join(lines))
+
+
+def status_with_rows(port: int, rows: int) -> dict[str, object]:
+    """Return the status once so many rows are counted: Prometheus' way of waiting, by asking again."""
+    for _ in range(10_000):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=30) as answer:
+            status: dict[str, object] = json.load(answer)
+        if status["rows"] == rows:
+            return status
+        assert status["state"] != "ERROR", status
+    raise AssertionError(status)
