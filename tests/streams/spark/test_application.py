@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-WAIT_SECONDS_MAX = 60.0
+WAIT_SECONDS_MAX = 100.0
+NOW_MS = int(time.time() * 1000)
+"""Records of another year would be past the topic's retention."""
 
 
 def counting(topic: str, store: str = "counts", split: Callable[[str], list[str]] = str.split) -> Topology:
@@ -63,7 +66,7 @@ class World:
 
     def feed(self, *values: str, key: str | None = None, partition: int = 0) -> None:
         data = None if key is None else key.encode()
-        records = [Record(0, 1000 + index, data, value.encode(), ()) for index, value in enumerate(values)]
+        records = [Record(0, NOW_MS + index, data, value.encode(), ()) for index, value in enumerate(values)]
         self.client.produce({TopicPartition(self.name, partition): bytes(build_batch(records))})
 
     def outputs(self) -> list[tuple[str, bytes]]:
