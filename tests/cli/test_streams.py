@@ -56,7 +56,8 @@ def test_explain_says_which_queries_there_are(run: Run, tmp_path: Path) -> None:
         "  writes   counts-out",
         "  state    counts (timestamped_key_value)",
     ]
-    assert lines[-1] == "shuffled by Spark in the place of repartition topics: counts-repartition"
+    assert lines[-2] == "shuffled by Spark in the place of repartition topics: counts-repartition"
+    assert any(line.startswith("  native   KSTREAM-AGGREGATE") for line in lines)
 
 
 @pytest.mark.parametrize(

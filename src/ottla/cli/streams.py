@@ -270,29 +270,26 @@ def describe(args: Namespace) -> int:
 
 def explain(args: Namespace) -> int:
     """Print the queries of an application."""
-    from ottla.streams import cut
+    from ottla.streams import cut, explain
 
     loaded = load(args.app)
     topology = loaded.topology(settings_to_look_at(args.app, loaded.settings))
     stages = cut(topology, stream_time=args.stream_time)
-    for number, stage in enumerate(stages.stages):
-        if number:
-            print()
+    steps = explain(topology, stream_time=args.stream_time)
+    for stage in stages.stages:
         print(f"{stage.name} ({stage.kind})")
         print(f"  reads    {', '.join(stage.topics_read()) or 'topics by pattern'}")
-        sinks = [getattr(topology.nodes[name], "topic", name) for name in stage.sinks]
+        sinks = [getattr(stage.plan.nodes[name], "topic", name) for name in stage.sinks]
         print(f"  writes   {', '.join(map(topic_name, sinks)) or 'nothing'}")
         if stage.stores:
             print(f"  state    {', '.join(f'{each} ({topology.stores[each].kind})' for each in stage.stores)}")
-        print(f"  steps    {', '.join(stage.nodes)}")
-        for name in stage.nodes:
-            if name in stages.reasons:
-                print(f"  why      {name} is done in Python: {stages.reasons[name]}")
+        for step in steps:
+            if step.stage == stage.name:
+                print(f"  {step.how:<8} {step.node}: {step.emission}{'; ' if step.why else ''}{step.why}")
+        print()
     shuffled = [name for name in topology.repartition_topics if name not in stages.repartition_topics]
-    if shuffled:
-        print(f"\nshuffled by Spark in the place of repartition topics: {', '.join(shuffled)}")
-    if stages.repartition_topics:
-        print(f"\nrepartition topics: {', '.join(stages.repartition_topics)}")
+    print(f"shuffled by Spark in the place of repartition topics: {', '.join(shuffled) or 'none'}")
+    print(f"repartition topics: {', '.join(stages.repartition_topics) or 'none'}")
     return 0
 
 
