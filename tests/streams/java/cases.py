@@ -1,4 +1,4 @@
-"""All cases: each topology with inputs of two or three seeds."""
+"""All cases: each topology with random inputs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ GROUPS: dict[str, Callable[[], Iterator[Plan]]] = {
 """The groups of topologies, by operator."""
 
 _OPTIONS = ("sequence_only",)
+"""`sequence_only` says why a case has other final values in batches and with caches."""
 
 
-def cases(group: str, seeds: int = 1, first: int = 0) -> list[dict[str, Any]]:
-    """Return a group's cases: each of its topologies with the inputs of `seeds` seeds."""
+def cases(group: str, seeds: int = 1, first: int = 0, count: int | None = None) -> list[dict[str, Any]]:
+    """Return a group's cases: each of its topologies with inputs of `seeds` seeds, of `count` records if that is given."""
     found = []
     for name, steps, topics, options in GROUPS[group]():
         given = {key: value for key, value in options.items() if key not in _OPTIONS}
+        if count is not None:
+            given["count"] = count
         for seed in range(first, first + seeds):
             inputs = random_inputs(zlib.crc32(name.encode()) + seed, topics, **given)
             case: dict[str, Any] = {"name": name, "seed": seed, "topology": steps, "inputs": inputs}

@@ -75,7 +75,7 @@ class Driver:
 
     def _end(self) -> None:
         outputs, changes, progress = self._executor.finish_batch()
-        self.dropped += progress.dropped_late + progress.dropped_null_key
+        self.dropped += progress.dropped_late + progress.dropped_null_key + progress.skipped_poison
         for output in outputs:
             self._take(output)
         for change in changes:

@@ -12,6 +12,7 @@ __all__ = ["foreign_key_joins", "global_joins", "stream_stream_joins", "stream_t
 
 _SERDES = {"key": "string", "value": "string", "other_value": "string"}
 _TWO = {"l": "string", "r": "string"}
+_APART = {"sequence_only": "records that go through a topic come in later than those that do not"}
 KINDS = ("join", "left_join", "outer_join")
 
 
@@ -45,7 +46,7 @@ def stream_stream_joins() -> Iterator[Plan]:
         rekeyed = [op("select_key", "l", "lk", fn="first"), op("select_key", "r", "rk", fn="first")]
         step = op(kind, "lk", "j", fn="pair", windows=window, **{"with": "rk"}, **_SERDES)
         topics = {"l": "foreign", "r": "foreign"}
-        yield f"stream-stream {kind} by another key", [*heads, *rekeyed, step, *out("j", "string")], topics, {}
+        yield f"stream-stream {kind} by another key", [*heads, *rekeyed, step, *out("j", "string")], topics, _APART
         twice = [
             source("third", "string"),
             op(kind, "l", "j", fn="pair", windows=window, **{"with": "r"}, **_SERDES),
@@ -67,7 +68,7 @@ def stream_table_joins() -> Iterator[Plan]:
         yield f"stream-table {kind}", [stream, table, step, *out("j", "string")], _TWO, {"headers": True}
         rekeyed = [op("select_key", "l", "k", fn="first"), op(kind, "k", "j", fn="pair", **{"with": "r"}, **_SERDES)]
         topics = {"l": "foreign", "r": "string"}
-        keys = {"keys": ("p", "q", "r")}
+        keys = {"keys": ("p", "q", "r"), **_APART}
         yield f"stream-table {kind} by another key", [stream, table, *rekeyed, *out("j", "string")], topics, keys
         mapped = [op("map_values", "r", "m", fn="upper"), op("filter", "m", "f", fn="key_not_b")]
         step = op(kind, "l", "j", fn="pair", **{"with": "f"}, **_SERDES)
@@ -117,7 +118,7 @@ def table_table_joins() -> Iterator[Plan]:
             op("aggregate", "g", "a", initial="empty", fn="concat_plus", subtract="concat_minus", value="string"),
             *out("a", "string", table=True),
         ]
-        options = {"keys": ("aa", "ab", "ba"), "sequence_only": True}
+        options = {"keys": ("aa", "ab", "ba"), "sequence_only": "intermediate rows are concatenated"}
         yield f"table-table {kind}, grouped", [*heads, *grouped], _TWO, options
         third = [
             source("third", "string", "table"),
@@ -127,7 +128,13 @@ def table_table_joins() -> Iterator[Plan]:
         ]
         yield f"table-table {kind}, then another", [*heads, *third], {**_TWO, "third": "string"}, {}
         own = op(kind, "l", "j", fn="pair", **{"with": "l"})
-        yield f"table-table {kind} with itself", [heads[0], own, *out("j", "string", table=True)], {"l": "string"}, {}
+        untold = {"sequence_only": "joined with itself, a row that is deleted is gone on both sides: nobody is told"}
+        yield (
+            f"table-table {kind} with itself",
+            [heads[0], own, *out("j", "string", table=True)],
+            {"l": "string"},
+            untold,
+        )
         versioned = [source(each, "string", "table", store=f"{each}-rows", versioned=60) for each in "lr"]
         step = op(kind, "l", "j", fn="pair", **{"with": "r"})
         yield f"table-table {kind}, versioned", [*versioned, step, *out("j", "string", table=True)], _TWO, {}

@@ -13,6 +13,9 @@ Plan = tuple[str, list[dict[str, Any]], dict[str, str], dict[str, Any]]
 """A name, the steps, the topics' kinds of values, and options for the inputs."""
 
 LONGS = {"in": "long"}
+_UNADDED = {"sequence_only": "without cache Kafka subtracts the initial value, which was never added"}
+_FORGETS = {"sequence_only": "the processor counts in an attribute, which does not outlive it"}
+_HOLDS = {"sequence_only": "what is held back depends on how often the table's changes are told"}
 _KEYED = op("group_by_key", "in", "g")
 
 
@@ -91,7 +94,12 @@ def aggregations() -> Iterator[Plan]:
         op("count", "g2", "c2"),
         *out("c2", table=True),
     ]
-    yield "count of counts", [source("in"), _KEYED, op("count", "g", "c"), *again], LONGS, {"sequence_only": True}
+    yield (
+        "count of counts",
+        [source("in"), _KEYED, op("count", "g", "c"), *again],
+        LONGS,
+        {"sequence_only": "intermediate values are told and counted"},
+    )
     words = [
         source("in", "string"),
         op("flat_map_values", "in", "w", fn="words"),
@@ -239,7 +247,7 @@ def tables() -> Iterator[Plan]:
         op("count", "g", "c"),
         op("group_by", "c", "g2", fn="mod3_pair", key="string", value="long"),
     ]
-    yield "table of counts grouped again", [*counts, op("count", "g2", "d"), *out("d", table=True)], LONGS, {}
+    yield "table of counts grouped again", [*counts, op("count", "g2", "d"), *out("d", table=True)], LONGS, _UNADDED
     versioned = source("in", "long", "table", store="rows", versioned=50)
     yield "versioned table", [versioned, *out("in", table=True)], LONGS, {}
     yield "versioned table filter", [versioned, op("filter", "in", "f", fn="even"), *out("f", table=True)], LONGS, {}
@@ -266,17 +274,22 @@ def suppressions() -> Iterator[Plan]:
     head = [source("in"), _KEYED, op("count", "g", "c")]
     for wait in (0, 10):
         waits = op("suppress", "c", "s", until="time_limit", wait=wait, name="waits")
-        yield f"suppress for {wait} ms", [*head, waits, *out("s", table=True)], LONGS, {}
+        yield f"suppress for {wait} ms", [*head, waits, *out("s", table=True)], LONGS, _HOLDS
     full = op("suppress", "c", "s", until="time_limit", wait=1000, max_records=2)
-    yield "suppress two records", [*head, full, *out("s", table=True)], LONGS, {"keys": "abcdef"}
+    yield "suppress two records", [*head, full, *out("s", table=True)], LONGS, {"keys": "abcdef", **_HOLDS}
     stop = op("suppress", "c", "s", until="time_limit", wait=1000, max_records=3, full="stop")
-    yield "suppress and stop when full", [*head, stop, *out("s", table=True)], LONGS, {"keys": "abcdef"}
+    yield "suppress and stop when full", [*head, stop, *out("s", table=True)], LONGS, {"keys": "abcdef", **_HOLDS}
     rows = [source("in", "long", "table"), op("suppress", "in", "s", until="time_limit", wait=8)]
-    yield "suppress a table", [*rows, *out("s", table=True)], LONGS, {}
+    yield "suppress a table", [*rows, *out("s", table=True)], LONGS, _HOLDS
     grouped = op("group_by", "s", "g", fn="mod3_pair", key="string", value="long")
-    yield "suppress a table, group_by count", [*rows, grouped, op("count", "g", "c"), *out("c", table=True)], LONGS, {}
+    yield (
+        "suppress a table, group_by count",
+        [*rows, grouped, op("count", "g", "c"), *out("c", table=True)],
+        LONGS,
+        _HOLDS,
+    )
     filtered = op("filter", "s", "f", fn="even")
-    yield "suppress a table, filter", [*rows, filtered, *out("f", table=True)], LONGS, {}
+    yield "suppress a table, filter", [*rows, filtered, *out("f", table=True)], LONGS, _HOLDS
 
 
 def processors() -> Iterator[Plan]:
@@ -289,7 +302,12 @@ def processors() -> Iterator[Plan]:
         flush = op("process", "in", "p", processor="flush", stores=["sums"], every=15, type=kind)
         yield f"flush at {kind} time", [store, source("in"), flush, *out("p")], whole, {"advance": 10}
         clock = op("process", "in", "p", processor="clock", every=7, type=kind)
-        yield f"{kind} clock", [source("in", "string"), clock, *out("p", "string")], {"in": "string!"}, {"advance": 5}
+        yield (
+            f"{kind} clock",
+            [source("in", "string"), clock, *out("p", "string")],
+            {"in": "string!"},
+            {"advance": 5, **_FORGETS},
+        )
     yield "process forwards twice", [source("in"), op("process", "in", "p", processor="later"), *out("p")], whole, {}
     times = op("process_values", "in", "p", processor="times")
     yield "process_values times", [source("in"), times, *out("p", "string")], LONGS, {}

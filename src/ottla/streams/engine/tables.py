@@ -12,6 +12,7 @@ from ottla.streams.engine.interface import Change, Headers
 from ottla.streams.engine.stores import KeyValueStore
 from ottla.streams.engine.task import Getter, Node, Process, builds
 from ottla.streams.engine.values import is_fixed
+from ottla.streams.engine.versioned import is_versioned
 
 __all__ = ["derived_table"]
 
@@ -100,7 +101,7 @@ def _table_filter(node: Node) -> Process:
     def compute(key: Any, value: Any) -> Any:
         return value if value is not None and bool(holds(key, value)) is not negate else None
 
-    return derived_table(node, compute, skips_nothing=True)
+    return derived_table(node, compute, skips_nothing=not is_versioned(node.task.topology, node.parents[0]))
 
 
 @builds(operations.TableMapValues)
@@ -148,6 +149,8 @@ def _table_regroup(node: Node) -> Process:
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if key is None:
             raise ValueError(f"{name}: a table's row without a key cannot be grouped")
+        if not value.latest:
+            return  # without being counted, as in Kafka
         new_key, new = pair(key, value.new)
         old_key, old = pair(key, value.old)
         if old is not None and new is not None and old_key == new_key:

@@ -25,9 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.streams import operations
 from ottla.streams.engine.functions import callable_of
 from ottla.streams.engine.interface import EngineSettings, Headers, Output, Record
 from ottla.streams.engine.punctuation import PunctuationQueue
+from ottla.streams.topology import ProcessorNode
 
 if TYPE_CHECKING:
     from ottla.streams.engine.stores import AnyStore
@@ -41,6 +43,15 @@ Getter = Callable[..., "tuple[Any, int] | None"]
 Builder = Callable[["Node"], Process]
 
 BUILDERS: dict[type, Builder] = {}
+_PASS_ON = (
+    operations.TableFilter,
+    operations.TableMapValues,
+    operations.TableProcess,
+    operations.TablePassThrough,
+    operations.TableJoinMerge,
+    operations.Suppress,
+)
+"""Steps from one table to the next with the same keys."""
 
 
 def builds(operation: type) -> Callable[[Builder], Builder]:
@@ -77,6 +88,22 @@ def _to_all(processes: Sequence[Process]) -> Process:
             process(key, value, timestamp, headers)
 
     return to_each
+
+
+def feeds_a_table_join(topology: Topology, name: str) -> bool:
+    """True for a table that a join by primary key hears of, so that it must hear of each change.
+
+    A side that is told late of a change would meet rows of the other side that are newer than what that side has told: the
+    deletion of both rows would be told by neither, and what an aggregate behind it takes away had never been added.
+    """
+    for child in topology.children(name):
+        found = topology.nodes[child]
+        operation = found.operation if isinstance(found, ProcessorNode) else None
+        if isinstance(operation, operations.TableJoin):
+            return True
+        if isinstance(operation, _PASS_ON) and feeds_a_table_join(topology, child):
+            return True
+    return False
 
 
 class Task:
@@ -122,7 +149,7 @@ class Node:
         self.forward: Process = _to_all(tuple(children.values()))
         self.sends_old = False
         self.parents = tuple(getattr(task.topology.nodes[name], "parents", ()))
-        self.caches = task.settings.cache
+        self.caches = task.settings.cache and not feeds_a_table_join(task.topology, name)
         self.memory = task.memory.setdefault(name, {})
         self._order = order
 

@@ -10,14 +10,26 @@ from typing import Any
 
 from ottla.streams.engine.blocks import Blocks
 from ottla.streams.engine.interface import EngineSettings, StateBackend, StoreChange
-from ottla.streams.topology import StoreSpec
+from ottla.streams.operations import TableFilter, TableMapValues
+from ottla.streams.topology import ProcessorNode, StoreSpec, Topology
 
-__all__ = ["NOT_PUT", "VersionedStore"]
+__all__ = ["NOT_PUT", "VersionedStore", "is_versioned"]
 
 NOT_PUT = -2
 """What `put` returns for a version that came after its time in the history (PUT_RETURN_CODE_NOT_PUT)."""
 _ALWAYS = 1 << 62
 Version = tuple[int, bytes | None]
+
+
+def is_versioned(topology: Topology, processor: str) -> bool:
+    """True for a table that knows what a row was before: kept so itself, or computed of one that is (KIP-914)."""
+    found = topology.nodes[processor]
+    if not isinstance(found, ProcessorNode):
+        return False
+    store = getattr(found.operation, "store", None)
+    if store is not None:
+        return topology.stores[store].kind == "versioned"
+    return isinstance(found.operation, TableFilter | TableMapValues) and is_versioned(topology, found.parents[0])
 
 
 class VersionedStore:

@@ -20,6 +20,7 @@ MAX_TIME = (1 << 63) - 1
 _WINDOW = Struct(">qi")
 _SESSION = Struct(">qq")
 _SEQUENCE_MASK = 0x7FFFFFFF
+_SEGMENT_MS_MIN = 60_000
 
 
 class _Observed:
@@ -33,6 +34,17 @@ class _Observed:
     def note(self, time: int) -> None:
         if time > self.time:
             self.time = self._memory["time"] = time
+
+    def takes(self, time: int) -> bool:
+        """Return whether a row of that time is taken: also one that cannot be read any more, if it is not too old.
+
+        Kafka's RocksDB stores drop whole segments of time (half the retention, at least a minute), so that an update that
+        comes just after a row has expired is forwarded and logged.
+        """
+        if self._retention_ms < 0:
+            return True
+        segment = max(self._retention_ms // 2, _SEGMENT_MS_MIN)
+        return time // segment >= max(0, self.time - self._retention_ms) // segment
 
     @property
     def earliest(self) -> int:
@@ -92,7 +104,7 @@ class WindowStore:
         if self.duplicates and value is None:
             return
         self.observed.note(start)
-        if start < self.observed.earliest:
+        if not self.observed.takes(start):
             return
         place: Any = start
         if self.duplicates:
@@ -182,7 +194,7 @@ class SessionStore:
     def put(self, session: Windowed[Any], value: Any, *, timestamp: int, headers: Headers = ()) -> None:
         """Set a session's value; None deletes it."""
         self.observed.note(session.end_ms)
-        if session.end_ms < self.observed.earliest:
+        if not self.observed.takes(session.end_ms):
             return
         place = (session.end_ms, session.start_ms)
         self.rows.set(self.rows.entry(self.key_bytes(session.key), place, session.key), value, timestamp, headers)

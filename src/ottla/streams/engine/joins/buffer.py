@@ -14,6 +14,8 @@ __all__ = ["JoinBuffer"]
 
 _TIME = Struct(">q")
 _INT = Struct(">i")
+_PREFIX = b"\0"
+"""What Kafka's TimeFirstWindowKeySchema begins with."""
 _NUMBER_MASK = 0x7FFFFFFF
 
 
@@ -64,14 +66,15 @@ class JoinBuffer:
             for raw in self._changed:
                 found = self._waiting.get(raw)
                 data = None if found is None else _buffer_value(*found)
-                changes.append(StoreChange(self.name, raw, data, _TIME.unpack_from(raw)[0]))
+                changes.append(StoreChange(self.name, _PREFIX + raw, data, _TIME.unpack_from(raw)[0]))
         self._changed.clear()
         self._waiting.finish(self._keep)
 
     def restore(self, change: StoreChange) -> None:
         """Take in a record of the changelog topic."""
-        self._waiting.put(change.key, None if change.value is None else _read_buffer_value(change.value))
-        time, number = _TIME.unpack_from(change.key)[0], _INT.unpack(change.key[-4:])[0]
+        raw = change.key[len(_PREFIX) :]
+        self._waiting.put(raw, None if change.value is None else _read_buffer_value(change.value))
+        time, number = _TIME.unpack_from(raw)[0], _INT.unpack(change.key[-4:])[0]
         self._memory["time"] = max(time, self._memory.get("time", -1))
         self._memory["number"] = max(number, self._memory.get("number", 0))
 

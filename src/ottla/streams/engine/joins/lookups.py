@@ -10,7 +10,7 @@ from ottla.streams.engine.interface import Headers, Record
 from ottla.streams.engine.joins.buffer import JoinBuffer
 from ottla.streams.engine.joins.calls import joiner_of
 from ottla.streams.engine.task import Node, Process, builds
-from ottla.streams.topology import ProcessorNode
+from ottla.streams.engine.versioned import is_versioned
 
 __all__: list[str] = []
 
@@ -22,7 +22,7 @@ def _stream_table_join(node: Node) -> Process:
     """A record meets its key's row: the current one, or a versioned table's of the record's time."""
     operation = node.operation
     get = node.getter(operation.table)
-    meet = _join(node, get if _is_versioned(node, operation.table) else lambda key, timestamp: get(key))
+    meet = _join(node, get if is_versioned(node.task.topology, operation.table) else lambda key, timestamp: get(key))
     accepts = _accepts(node)
     if operation.buffer_store is None:
 
@@ -32,19 +32,6 @@ def _stream_table_join(node: Node) -> Process:
 
         return process
     return _waiting(node, node.store(operation.buffer_store), accepts, meet)
-
-
-def _is_versioned(node: Node, processor: str) -> bool:
-    """True for a table that knows what a row was before: kept so itself, or computed of one that is."""
-    topology = node.task.topology
-    found = topology.nodes[processor]
-    if not isinstance(found, ProcessorNode):
-        return False
-    store = getattr(found.operation, "store", None)
-    if store is not None:
-        return topology.stores[store].kind == "versioned"
-    computed = isinstance(found.operation, operations.TableFilter | operations.TableMapValues)
-    return computed and _is_versioned(node, found.parents[0])
 
 
 @builds(operations.StreamGlobalJoin)
