@@ -238,6 +238,8 @@ FAMILIES = {
     "config_folds": (storage_cases.config_folds, 120),
     "status_folds": (storage_cases.status_folds, 60),
     "java_maps": (storage_cases.java_maps, 30),
+    "connector_defs": (transform_cases.connector_defs, 60),
+    "enriched": (transform_cases.enriched, 30),
     "validations": (transform_cases.validations, 120),
 }
 """Family -> its questions, and how many of them are kept as facts."""

@@ -6,8 +6,9 @@ import base64
 from typing import Any
 
 from ottla.base import OttlaError
-from ottla.connect import converters, storage
+from ottla.connect import converters, discover, storage
 from ottla.connect.config_def import config_infos
+from ottla.connect.connector_config import connector_def, enriched_def
 from ottla.connect.data import SchemaAndValue, parse_value, to_text
 from ottla.connect.errors import java_name_of
 from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
@@ -168,7 +169,21 @@ def java_map_read(asked: Json) -> Json:
     return {"t": "map", "v": [[encoded(key), encoded(each)] for key, each in found.items()]}
 
 
+def connector_defaults(asked: Json) -> Json:
+    found = connector_def(sink="Sink" in asked["class"])
+    return config_infos(asked["class"], found.keys, found.validate(asked["config"]), found.groups)
+
+
+def enriched(asked: Json) -> Json:
+    found = enriched_def(connector_def(sink=True), asked["config"], PLUGINS)
+    found.classes = PLUGINS.class_of
+    return config_infos("enriched", found.keys, found.validate(asked["config"]), found.groups)
+
+
+PLUGINS = discover()
 ANSWERS = {
+    "enriched": enriched,
+    "connector_def": connector_defaults,
     "config_fold": config_fold,
     "status_fold": status_fold,
     "java_map_write": java_map_write,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.connect import ConnectError, PluginKind, discover
+from ottla.connect import BadRequestError, ConnectError, PluginKind, discover, validate_connector
 
 NUMBERS = """
 from ottla.connect import SourceConnector, SourceRecord, SourceTask
@@ -66,6 +66,24 @@ def test_javas_names_and_short_ones_are_ours() -> None:
     assert cast.on == "key"
     kinds = {each["type"] for each in plugins.listing(connectors_only=False)}
     assert kinds == {"transformation", "predicate", "converter", "header_converter"}
+
+
+def test_a_connector_is_validated_with_the_common_keys_and_its_own(plugin_path: Path) -> None:
+    plugins = discover([plugin_path])
+    found = validate_connector({"name": "n", "connector.class": "Numbers", "tasks.max": "0", "x": None}, plugins)
+    errors = {each["value"]["name"]: each["value"]["errors"] for each in found["configs"] if each["value"]["errors"]}
+    assert errors == {
+        "tasks.max": ["Invalid value 0 for configuration tasks.max: Value must be at least 1"],
+        "x": ["Null value can not be supplied as the configuration value."],
+    }
+    assert (found["name"], found["error_count"], found["groups"][0]) == ("Numbers", 2, "Common")
+
+
+def test_a_configuration_without_an_installed_connector_cannot_be_validated() -> None:
+    with pytest.raises(BadRequestError, match="contains no connector type"):
+        validate_connector({"name": "n"}, discover())
+    with pytest.raises(BadRequestError, match=r"which name matches x\.Y"):
+        validate_connector({"name": "n", "connector.class": "x.Y"}, discover())
 
 
 @pytest.mark.parametrize("name", ["os.system", "com.example.Missing", "ottla.connect.api.SourceConnector", "json"])

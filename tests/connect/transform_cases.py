@@ -169,6 +169,58 @@ VALUES = ["", "a", "a:b", "a:int8", "int64", "true", "maybe", "7", "99999999999"
 VALUES += ["BASE64", "numeric", "V2", "yyyy", "1.5", "a:b:c", "key", " value "]
 
 
+CONNECTOR_KEYS = ["name", "connector.class", "tasks.max", "tasks.max.enforce", "transforms", "predicates", "topics"]
+CONNECTOR_KEYS += ["errors.tolerance", "errors.retry.timeout", "config.action.reload", "errors.log.enable"]
+CONNECTOR_KEYS += ["topic.creation.groups", "exactly.once.support", "transaction.boundary", "offsets.storage.topic"]
+CONNECTOR_KEYS += ["transaction.boundary.interval.ms", "errors.deadletterqueue.topic.replication.factor"]
+CONNECTOR_VALUES = [
+    "",
+    "a",
+    "a,b",
+    "a,a",
+    "a,,b",
+    "0",
+    "1",
+    "-1",
+    "99999",
+    "all",
+    "none",
+    "true",
+    "restart",
+    "Required",
+]
+CONNECTOR_VALUES += ["interval", "poll", "1.5", " x ", "tab\there", "connector"]
+
+
+def connector_defs(random: random.Random, count: int) -> Iterator[Json]:
+    """What every source and sink is configured with, right and wrong."""
+    for _ in range(count):
+        kind = random.choice(["SourceConnectorConfig", "SinkConnectorConfig"])
+        chosen = {key: random.choice(CONNECTOR_VALUES) for key in CONNECTOR_KEYS if random.random() < 0.6}
+        yield {"op": "connector_def", "class": kind, "config": chosen}
+
+
+def enriched(random: random.Random, count: int) -> Iterator[Json]:
+    """A sink's configuration with transformations and predicates."""
+    classes = [f"{KAFKA}transforms.{name}$Value" for name in PARTS] + [f"{KAFKA}transforms.{name}" for name in WHOLES]
+    for _ in range(count):
+        chosen = {
+            "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+            "topics": "t",
+            "name": "n",
+        }
+        chosen |= {"transforms": random.choice(["a", "a,b", ""]), "predicates": random.choice(["p", ""])}
+        for alias in "ab":
+            settings = {"type": random.choice(classes), "field": "f", "spec": "int8", "regex": "x", "delimiter": "_"}
+            settings |= {"predicate": "p"} if random.random() < 0.4 else {}
+            settings |= {"negate": random.choice(["true", "x"])} if random.random() < 0.4 else {}
+            kept = {key: each for key, each in settings.items() if random.random() < 0.8 or key in ("type", "regex")}
+            chosen |= {f"transforms.{alias}.{key}": each for key, each in kept.items()}
+        predicate = random.choice([each for each in PREDICATES if each != "TopicNameMatches"])
+        chosen |= {"predicates.p.type": f"{KAFKA}transforms.predicates.{predicate}", "predicates.p.name": "h"}
+        yield {"op": "enriched", "config": chosen}
+
+
 def validations(random: random.Random, count: int) -> Iterator[Json]:
     """Settings of every plugin, right and wrong."""
     names = [f"transforms.{name}$Value" for name in PARTS] + [f"transforms.{name}" for name in WHOLES]

@@ -33,6 +33,7 @@ from ottla.connect.config_def import (
     config_infos,
     key_info,
 )
+from ottla.connect.connector_config import connector_def, enriched_def, validate_connector
 from ottla.connect.data import Schema, SchemaAndValue, SchemaBuilder, SchemaType, Struct
 from ottla.connect.errors import (
     AlreadyExistsError,
@@ -95,10 +96,13 @@ __all__ = [
     "apply_chain",
     "chain_of",
     "config_infos",
+    "connector_def",
     "data",
     "discover",
+    "enriched_def",
     "handling",
     "key_info",
     "providers_of",
     "storage",
+    "validate_connector",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from ottla.config import ConfigType, Password
 from ottla.connect.data.java_text import class_of, double_text, java_text
 from ottla.connect.data.values import double_of_text
 from ottla.connect.errors import config_error
-from ottla.connect.validators import Validator, ValidList, invalid
+from ottla.connect.validators import Embedded, Validator, ValidList, invalid
 
 __all__ = [
     "REQUIRED",
@@ -164,27 +164,26 @@ class ConfigDef:
         )
         return self
 
-    def embed(self, prefix: str, group: str, other: ConfigDef) -> ConfigDef:
-        """Add another definition's keys under a prefix and in one group, as Kafka does for transformations."""
-        if group not in self.groups:
-            self.groups.append(group)
-        for key in other.keys.values():
-            self.keys[prefix + key.name] = ConfigKey(
-                prefix + key.name,
-                key.type,
-                key.default,
-                key.importance,
-                key.doc,
-                key.validator,
-                group,
-                key.order,
-                key.width,
-                prefix + key.display_name,
-                tuple(prefix + each for each in key.dependents),
-                key.recommender,
-                key.internal,
-            )
+    def embed(self, prefix: str, group: str, other: ConfigDef, *, order: int) -> ConfigDef:
+        """Add another definition's keys under a prefix and group, from a place in the group on, sorted as in Kafka."""
+        for place, key in enumerate(other.sorted_keys(), order):
+            within = group if key.group is None else f"{group}: {key.group}"
+            if within not in self.groups:
+                self.groups.append(within)
+            name, dependents = prefix + key.name, tuple(prefix + each for each in key.dependents)
+            rule = None if key.validator is None else Embedded(key.validator, prefix)
+            self.keys[name] = replace(key, name=name, group=within, order=place, dependents=dependents, validator=rule)
         return self
+
+    def sorted_keys(self) -> list[ConfigKey]:
+        """Return the keys by group and place, those without a default first, then by importance and name."""
+        importance = list(Importance)
+
+        def rank(key: ConfigKey) -> tuple[int, int, bool, int, str]:
+            group = -1 if key.group is None else self.groups.index(key.group)
+            return group, key.order, not key.required, importance.index(key.importance), key.name
+
+        return sorted(self.keys.values(), key=rank)
 
     def copy(self) -> ConfigDef:
         """Return a definition of the same keys that can be added to."""

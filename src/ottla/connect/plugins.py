@@ -134,6 +134,11 @@ class Plugins:
         found = exact or [each for each in self.installed if name in each.names]
         return found[0] if found else None
 
+    def class_of(self, name: str) -> type[Any] | None:
+        """Return the class of a plugin of any kind, for a key of type CLASS; None where none is installed."""
+        found = self.any_kind(name)
+        return None if found is None else found.cls
+
     def listing(self, *, connectors_only: bool) -> list[dict[str, str]]:
         """Return the answer of `/connector-plugins`."""
         kinds = _CONNECTORS if connectors_only else tuple(PluginKind)

@@ -15,6 +15,7 @@ __all__ = [
     "AtMost",
     "CaseInsensitiveValidString",
     "Composite",
+    "Embedded",
     "Lambda",
     "NonEmptyList",
     "NonEmptyString",
@@ -206,6 +207,19 @@ class Composite:
 
     def __str__(self) -> str:
         return ", ".join(str(rule) for rule in self.rules)
+
+
+class Embedded:
+    """Another definition's rule under a prefix: it speaks of the key by the name that it knows."""
+
+    def __init__(self, rule: Validator, prefix: str) -> None:
+        self.rule, self.prefix = rule, prefix
+
+    def __call__(self, name: str, value: Any) -> None:
+        self.rule(name.removeprefix(self.prefix), value)
+
+    def __str__(self) -> str:
+        return str(self.rule)
 
 
 class Lambda:

@@ -42,6 +42,7 @@ import org.apache.kafka.connect.transforms.predicates.Predicate;
 
 /** Runs Apache Kafka Connect's own classes on what Ottla runs its own on: one JSON object in a line, one answer in a line. */
 public class ConnectOracle {
+    static org.apache.kafka.connect.runtime.isolation.Plugins plugins;
     static final ObjectMapper JSON = new ObjectMapper();
 
     public static void main(String[] args) throws Exception {
@@ -93,6 +94,14 @@ public class ConnectOracle {
                 ConfigDef def = (ConfigDef) type.getMethod("configDef").invoke(null);
                 return JSON.valueToTree(AbstractHerder.generateResult(
                     asked.get("class").asText(), def.configKeys(), def.validate(config(asked)), def.groups()));
+            }
+            case "enriched": {
+                if (plugins == null)
+                    plugins = new org.apache.kafka.connect.runtime.isolation.Plugins(Map.of());
+                ConfigDef def = org.apache.kafka.connect.runtime.ConnectorConfig.enrich(
+                    plugins, org.apache.kafka.connect.runtime.SinkConnectorConfig.configDef(), config(asked), false);
+                return JSON.valueToTree(AbstractHerder.generateResult(
+                    "enriched", def.configKeys(), def.validate(config(asked)), def.groups()));
             }
             case "java_map_write": return javaMapWrite(asked);
             case "java_map_read": return javaMapRead(asked);
