@@ -80,14 +80,16 @@ def plan_query(
     settings: StreamsSettings,
     *,
     initial: DataFrame | None = None,
+    clock: str = "",
 ) -> Query:
     """Return a stage's query; raises UnsupportedPlan, with the step's name, for what Spark cannot do.
 
-    `initial` is state for a new checkpoint of a stateful stage. The session must not run adaptively (`sessions.SETTINGS`).
+    `initial` is state for a new checkpoint of a stateful stage; `clock` a file that tells the time, for tests. The
+    session must not run adaptively (`sessions.SETTINGS`).
     """
     lowering = _Lowering(stage, spark, topics, settings)
     if stage.kind == "stateful":
-        rows, mode = lowering.stateful(initial), "append"
+        rows, mode = lowering.stateful(initial, clock), "append"
     elif stage.kind == "native":
         rows, mode = lowering.native(), "update"
     else:
@@ -156,7 +158,7 @@ class _Lowering:
             return flow, []
         return flow.without_finished(), [flow.frame.where("_out is not null").select("_out.*")]
 
-    def stateful(self, initial: DataFrame | None) -> DataFrame:
+    def stateful(self, initial: DataFrame | None, clock: str = "") -> DataFrame:
         """Return what the executors leave, with the tails behind them."""
         stage, entries = self.stage, []
         topology = stage.topology
@@ -170,7 +172,9 @@ class _Lowering:
                 topology = replace(topology, nodes={**topology.nodes, entry.node: changed})
         stage = replace(stage, topology=topology)
         engine = self._engine_settings()
-        plan = task_plan(stage, application_id=self.settings.application_id, tasks=self._tasks(), settings=engine)
+        plan = task_plan(
+            stage, application_id=self.settings.application_id, tasks=self._tasks(), settings=engine, clock=clock
+        )
         rows = stateful(_union(entries), plan, initial=initial)
         return self._tails(rows) if stage.tails else rows
 
@@ -378,7 +382,10 @@ class _Lowering:
         """Return the records behind a Python step for Spark's own steps; behind a Branch, those of a child."""
         root, steps = self._tree([name])
         flow = self._in_bytes(self._take(root, columns=False), (None, None), name)
-        key, value = self._behind(name, flow)
+        key, value = (
+            self._as_written(name, side) if found is _UNKNOWN else found
+            for side, found in zip(("key", "value"), self._behind(name, flow), strict=True)
+        )
         if key is _UNKNOWN or value is _UNKNOWN:
             what = "key" if key is _UNKNOWN else "value"
             raise UnsupportedPlan(f"step {name}: a column step follows, so the {what} needs a serde; give its type")
@@ -415,6 +422,17 @@ class _Lowering:
             ):
                 found[1] = operation.value or self._default("value")
         return found[0], found[1]
+
+    def _as_written(self, name: str, side: str) -> Any:
+        """Return the serde with which Kafka would write what leaves a step to the repartition topic that follows it."""
+        for sink in self.plan.nodes.values():
+            if isinstance(sink, SinkNode) and sink.topic in self.plan.repartition_topics:
+                above = sink.parents[0]
+                while above != name and isinstance(getattr(self.plan.nodes[above], "operation", None), _UNCHANGED):
+                    above = self.plan.nodes[above].parents[0]  # type: ignore[union-attr]  # a processor has parents
+                if above == name and getattr(sink, side) is not None:
+                    return getattr(sink, side)
+        return _UNKNOWN
 
     def _default(self, name: str) -> Any:
         """Return the application's default serde."""
@@ -560,6 +578,7 @@ class _Unknown:
 
 
 _UNKNOWN = _Unknown()
+_UNCHANGED = (operations.NotNullKey, operations.PassThrough, operations.Filter, operations.Peek)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -59,7 +59,9 @@ where renaming over a file is the other way's strength.
 """
 
 
-def task_plan(stage: Stage, *, application_id: str, tasks: int, settings: EngineSettings | None = None) -> TaskPlan:
+def task_plan(
+    stage: Stage, *, application_id: str, tasks: int, settings: EngineSettings | None = None, clock: str = ""
+) -> TaskPlan:
     """Return what the tasks of a stage do; `tasks` is the number of partitions of its input."""
     from ottla.spark.internal_topics import changelog_topic
     from ottla.spark.state_task import TaskPlan
@@ -75,6 +77,7 @@ def task_plan(stage: Stage, *, application_id: str, tasks: int, settings: Engine
         settings=settings or EngineSettings(),
         changelogs={name: changelog_topic(application_id, name) for name, each in stores.items() if each.logged},
         wall_clock=uses_wall_clock(stage),
+        clock=clock,
     )
 
 
