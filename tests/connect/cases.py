@@ -239,7 +239,7 @@ FAMILIES = {
     "status_folds": (storage_cases.status_folds, 60),
     "java_maps": (storage_cases.java_maps, 30),
     "connector_defs": (transform_cases.connector_defs, 60),
-    "enriched": (transform_cases.enriched, 30),
+    "enriched": (transform_cases.enriched, 10),
     "validations": (transform_cases.validations, 120),
 }
 """Family -> its questions, and how many of them are kept as facts."""

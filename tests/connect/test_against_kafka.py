@@ -18,7 +18,7 @@ from tests.peer.connect import oracle
 @pytest.mark.parametrize("family", cases.FAMILIES)
 def test_recorded_questions_are_answered_as_kafka_answered_them(family: str) -> None:
     facts = json.loads((FACTS / f"{family}.json").read_text())
-    assert len(facts) > 10
+    assert len(facts) >= 10
     for asked, theirs in facts:
         ours = json.loads(json.dumps(answer(asked)))
         assert settled(ours) == settled(theirs), json.dumps(asked)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import pytest
 
-from ottla.connect.errors import DataError
-from ottla.connect.storage import OffsetState, apply_offset, encode_offset, read_java_map, write_java_map
+from ottla.base import TopicPartition
+from ottla.connect.errors import BadRequestError, DataError
+from ottla.connect.storage import (
+    OffsetState,
+    apply_offset,
+    encode_offset,
+    parse_sink_offsets,
+    read_java_map,
+    sink_offsets,
+    write_java_map,
+)
 from tests.peer.connect import oracle
 
 
@@ -61,6 +71,32 @@ def test_a_file_that_is_no_serialised_map_is_refused(cut: int) -> None:
     assert read_java_map(whole) == {b"key": b"value"}
     with pytest.raises(DataError, match="offsets file"):
         read_java_map(whole[:cut] + b"\x00" * 3)
+
+
+def test_a_sinks_offsets_are_shown_and_taken_under_connects_names() -> None:
+    committed = {TopicPartition("t", 1): 5, TopicPartition("a", 0): 7}
+    shown = sink_offsets(committed)
+    assert shown[0] == {"partition": {"kafka_topic": "a", "kafka_partition": 0}, "offset": {"kafka_offset": 7}}
+    assert parse_sink_offsets([(each["partition"], each["offset"]) for each in shown]) == committed
+    assert parse_sink_offsets([({"kafka_topic": "t", "kafka_partition": "3"}, None)]) == {TopicPartition("t", 3): None}
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "message"),
+    [
+        (None, None, "The partition for a sink connector offset cannot be null or missing"),
+        ({"kafka_topic": "t"}, None, "must contain the keys 'kafka_topic' and 'kafka_partition'"),
+        ({"kafka_topic": None, "kafka_partition": 0}, None, "Kafka topic names must be valid strings"),
+        ({"kafka_topic": "t", "kafka_partition": "x"}, None, "Failed to parse the following Kafka partition value"),
+        ({"kafka_topic": "t", "kafka_partition": 0}, {}, "should either be null or contain the key 'kafka_offset'"),
+        ({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 1.5}, "'1.5'. Offset values for sink connectors"),
+    ],
+)
+def test_sink_offsets_that_mean_nothing_are_refused_in_kafkas_words(
+    partition: dict[str, object] | None, offset: dict[str, object] | None, message: str
+) -> None:
+    with pytest.raises(BadRequestError, match=re.escape(message)):
+        parse_sink_offsets([(partition, offset)])
 
 
 @pytest.mark.peer

@@ -24,6 +24,7 @@ from ottla.connect.storage.config_state import (
 )
 from ottla.connect.storage.java_map import read_java_map, write_java_map
 from ottla.connect.storage.offset_records import OffsetState, StoredOffset, apply_offset, check_offset, encode_offset
+from ottla.connect.storage.sink_offsets import parse_sink_offsets, sink_group, sink_offsets
 from ottla.connect.storage.status_records import (
     State,
     Status,
@@ -67,7 +68,10 @@ __all__ = [
     "encode_offset",
     "encode_status",
     "encode_topic_use",
+    "parse_sink_offsets",
     "parse_task_id",
     "read_java_map",
+    "sink_group",
+    "sink_offsets",
     "write_java_map",
 ]
