@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.spark.shipping import ship_module
     from ottla.spark.states import State
     from ottla.spark.supervisor import OnError
+    from ottla.spark.test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
     from ottla.spark.web import ApplicationServer, lookup
     from ottla.spark.wordcount import Progress, WordCount, follow, update_writer
 
@@ -37,6 +38,10 @@ __all__ = [
     "Progress",
     "State",
     "StreamsApplication",
+    "TestInputTopic",
+    "TestOutputTopic",
+    "TestRecord",
+    "TopologyTestDriver",
     "WordCount",
     "deliver",
     "delivery_writer",
@@ -51,6 +56,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "TestInputTopic": "ottla.spark.test_driver",
+    "TestOutputTopic": "ottla.spark.test_driver",
+    "TestRecord": "ottla.spark.test_driver",
+    "TopologyTestDriver": "ottla.spark.test_driver",
     "ship_module": "ottla.spark.shipping",
     "lookup": "ottla.spark.web",
     "Checkpoint": "ottla.spark.preparation",
