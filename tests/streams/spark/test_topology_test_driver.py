@@ -9,7 +9,16 @@ import pytest
 
 from ottla.base import ConfigError, KafkaError
 from ottla.spark.test_driver import TestRecord, TopologyTestDriver
-from ottla.streams import Processor, ProcessRecord, PunctuationType, StreamsBuilder, TimeWindows, Topology
+from ottla.streams import (
+    Processor,
+    ProcessRecord,
+    PunctuationType,
+    StoreBuilder,
+    Stores,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,15 +116,22 @@ def test_windows_are_kept_by_the_time_of_the_records(open_driver: Open) -> None:
 
 
 class Every(Processor):
-    """Tells how often it was called, each second of the wall clock."""
+    """Tells how many records there were, each second of the wall clock."""
+
+    @staticmethod
+    def stores() -> list[StoreBuilder]:
+        return [Stores.key_value_store("seen", str, int)]
 
     def init(self, context: Any) -> None:
-        self.seen = 0
-        tell = lambda at: context.forward(ProcessRecord("seen", str(self.seen), at))  # noqa: E731
-        context.schedule(1000, PunctuationType.WALL_CLOCK_TIME, tell)
+        self.seen = context.get_state_store("seen")
+        context.schedule("1s", PunctuationType.WALL_CLOCK_TIME, self.tell)
+        self.context = context
 
     def process(self, record: Any) -> None:
-        self.seen += 1
+        self.seen.put("all", (self.seen.get("all") or 0) + 1)
+
+    def tell(self, now_ms: int) -> None:
+        self.context.forward(ProcessRecord("seen", str(self.seen.get("all")), now_ms))
 
 
 def test_the_wall_clock_moves_only_when_it_is_told(open_driver: Open) -> None:
