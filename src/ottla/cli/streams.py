@@ -65,9 +65,7 @@ def explain_options() -> Options:
     """Return the parser of `streams explain`."""
     parser = Options("streams explain", "Print which queries Spark runs for an application, and why.")
     parser.add_argument("app", metavar="app.py", help="a file with `topology`, `builder` or `build()`")
-    parser.add_argument(
-        "--stream-time", choices=["auto", "partition"], default="auto", help="as the setting stream.time"
-    )
+    parser.add_argument("--stream-time", choices=["auto", "partition"], help="in the place of the setting stream.time")
     return parser
 
 
@@ -273,9 +271,10 @@ def explain(args: Namespace) -> int:
     from ottla.streams import cut, explain
 
     loaded = load(args.app)
-    topology = loaded.topology(settings_to_look_at(args.app, loaded.settings))
-    stages = cut(topology, stream_time=args.stream_time)
-    steps = explain(topology, stream_time=args.stream_time)
+    settings = settings_to_look_at(args.app, loaded.settings)
+    topology, stream_time = loaded.topology(settings), args.stream_time or settings["stream.time"]
+    stages = cut(topology, stream_time=stream_time)
+    steps = explain(topology, stream_time=stream_time)
     for stage in stages.stages:
         print(f"{stage.name} ({stage.kind})")
         print(f"  reads    {', '.join(stage.topics_read()) or 'topics by pattern'}")

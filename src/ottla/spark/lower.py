@@ -446,7 +446,7 @@ class _Lowering:
 
     def _leaving(self, ends: Sequence[str], among: Sequence[str]) -> list[DataFrame]:
         """Return OUT rows of sinks and actions: those behind one run of Python steps in one pass."""
-        python: dict[str, list[str]] = {}
+        python: list[Any] = []
         native: list[str] = []
         for end in ends:
             node = self.plan.nodes[end]
@@ -455,8 +455,14 @@ class _Lowering:
             elif isinstance(node, ProcessorNode) and not self._chained(end):
                 continue  # an action in columns has no effect
             else:
-                python.setdefault(self._root(node), []).append(end)
-        return [*map(self._native_sink, native), *(self._python_sinks(root, found) for root, found in python.items())]
+                python.append(node)
+        made = list(map(self._native_sink, native))
+        roots: dict[str, list[str]] = {}
+        for (
+            node
+        ) in python:  # only now: a step that a native sink needed too is a root, behind which nothing is done twice
+            roots.setdefault(self._root(node), []).append(node.name)
+        return [*made, *(self._python_sinks(root, found) for root, found in roots.items())]
 
     def _in_columns(self, node: SinkNode) -> bool:
         """True where nothing of a sink, nor the step before it, is Python's."""

@@ -6,12 +6,16 @@ at once; other serdes are called record by record, without a Python frame of our
 
 from __future__ import annotations
 
+import dataclasses
+import typing
 from collections.abc import Callable, Iterable
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+
+from ottla.streams import JsonSerde
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +34,7 @@ NATIVE_KIND = {
     "double": pa.float64(),
     "float": pa.float32(),
 }
+SCALARS = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 
 
 class _Mark:
@@ -80,6 +85,8 @@ class Cells:
         if self._items is None:
             if self._typed is not None:
                 self._items = _listed(self._typed)
+                if isinstance(self.serde, JsonSerde) and self.serde.type is not None:
+                    self._items, bad = apply(self.serde.typed, (self._items,), failed)
             else:
                 assert self._raw is not None
                 self._items, bad = _decoded(self.serde, self._raw, failed)
@@ -94,7 +101,7 @@ class Cells:
                 items, bad = self.items(failed)
                 if bad:
                     return None, items
-                self._typed = pa.array(items)
+                self._typed = _array(self.serde, items)
         return self._typed, None
 
     def raw(self, serde: Serde | None, failed: Failed) -> tuple[pa.Array, list[Any] | None]:
@@ -154,6 +161,29 @@ def _listed(column: pa.Array) -> list[Any]:
         return numbers
     values: list[Any] = column.to_pylist()
     return values
+
+
+def _array(serde: Serde | None, items: list[Any]) -> pa.Array:
+    """Return Python values as an Arrow array; typed JSON as the structs, lists and maps that it is written as."""
+    if not isinstance(serde, JsonSerde) or serde.type is None:
+        return pa.array(items)
+    return pa.array(list(map(serde.plain, items)), _arrow_type(serde.type))
+
+
+def _arrow_type(kind: Any) -> pa.DataType | None:
+    """Return what a type is in Arrow; None where only the values tell."""
+    if kind in SCALARS:
+        return SCALARS[kind]
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        hints = typing.get_type_hints(kind)
+        fields = [(each.name, _arrow_type(hints[each.name])) for each in dataclasses.fields(kind) if each.init]
+        return None if any(found is None for _, found in fields) else pa.struct(fields)
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is list:
+        item = _arrow_type(arguments[0])
+        return None if item is None else pa.list_(item)
+    given = [each for each in arguments if each is not type(None)]
+    return _arrow_type(given[0]) if len(given) == 1 and len(arguments) == 2 else None
 
 
 def _text(column: pa.Array) -> pa.Array | None:

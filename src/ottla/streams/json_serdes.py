@@ -80,6 +80,14 @@ class JsonSerde:
         except (TypeError, ValueError, KeyError, ArithmeticError) as problem:
             raise SerializationError(f"{self.name}: {problem}") from None
 
+    def plain(self, value: Any) -> Any:
+        """Return a value as what JSON knows: a dataclass as a dictionary of its fields."""
+        return value if value is None or self.type is None else _codec(self.type).say(value)
+
+    def typed(self, plain: Any) -> Any:
+        """Return the value that `plain` says; raises TypeError or ValueError for what is not of the type."""
+        return plain if plain is None or self.type is None else _codec(self.type).read(plain)
+
     def sql_decode(self, column: str) -> str:
         """Return SQL text that reads a binary column."""
         text = f"cast({column} as string)"

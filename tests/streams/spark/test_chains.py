@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -132,3 +133,28 @@ def test_dead_letters_of_a_prefix_pass_by_the_state() -> None:
     assert [record.offset for _, run in runs_of(records) for record in run] == [51]
     [letters] = finished
     assert pa.ipc.open_stream(letters).read_all().column("topic").to_pylist() == ["letters", None]
+
+
+@dataclass(frozen=True)
+class Order:
+    cents: int
+    tags: list[str] = field(default_factory=list)
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Priced:
+    euros: float
+
+
+def test_a_vectorised_function_gets_dataclasses_as_structs_and_may_return_structs() -> None:
+    def price(orders: pa.StructArray) -> pa.StructArray:
+        assert orders.type == pa.struct([("cents", pa.int64()), ("tags", pa.list_(pa.string())), ("note", pa.string())])
+        return pa.StructArray.from_arrays([pa.compute.divide(orders.field("cents").cast(pa.float64()), 100)], ["euros"])
+
+    map_values = step(operations.MapValues(python(vectorised(price)), Serdes.json(Priced)))
+    chain = Chain(TEXT, Serdes.json(Order), (map_values,), (ChainEnd("s", 0, TEXT, Serdes.json(Priced), topic="out"),))
+    assert [row["value"] for row in left(chain, (b"a", b'{"cents": 250}'))] == [b'{"euros":2.5}']
+    twice = step(operations.MapValues(python(lambda priced: Priced(priced.euros * 2)), Serdes.json(Priced)), parent=0)
+    chain = replace(chain, steps=(map_values, twice), ends=(replace(chain.ends[0], after=1),))
+    assert [row["value"] for row in left(chain, (b"a", b'{"cents": 250}'))] == [b'{"euros":5.0}']
