@@ -119,3 +119,9 @@ def test_a_status_line_says_what_went_wrong_and_when_it_goes_on() -> None:
     assert one_line(status) == (
         "REBALANCING, 1,234 rows, 10 rows/s, lag 5; one starts again in 4 s: IOError: x; one: 2 late"
     )
+
+
+def test_explain_goes_by_the_files_own_settings(run: Run, tmp_path: Path) -> None:
+    views = Path(__file__).resolve().parents[2] / "examples" / "streams" / "page_views.py"
+    assert "stateful KSTREAM-AGGREGATE" in run(f"streams explain {views}").out
+    assert "native   KSTREAM-AGGREGATE" in run(f"streams explain {views} --stream-time auto").out
