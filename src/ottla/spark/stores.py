@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, Isolation
@@ -86,6 +86,13 @@ def log_topic(topology: Topology, application_id: str, name: str) -> str:
             ErrorCode.INVALID_REQUEST, f"store {name} has no changelog (logging disabled), so it is not told"
         )
     return changelog_topic(application_id, name)
+
+
+class Asked(Protocol):
+    """Whoever has stores' tables and keeps them up to date."""
+
+    def ask(self, name: str, question: Callable[[StoreTable], T], wait_s: float) -> tuple[T, Position]:
+        """Answer from a store's table; raises KafkaError where it cannot be read."""
 
 
 class StoreReader:
@@ -232,9 +239,7 @@ class StoreView:
     answer reflected.
     """
 
-    def __init__(
-        self, reader: StoreReader, name: str, spec: StoreSpec, *, wait_s: float = CAUGHT_UP_SECONDS_MAX
-    ) -> None:
+    def __init__(self, reader: Asked, name: str, spec: StoreSpec, *, wait_s: float = CAUGHT_UP_SECONDS_MAX) -> None:
         self.name = name
         self.spec = spec
         self.wait_s = wait_s

@@ -61,12 +61,13 @@ _numbers = count(1)
 class TestRecord(NamedTuple):
     """A record, with values of the topic's serdes; `timestamp` in milliseconds."""
 
-    __test__ = False  # no test case, though pytest would take its name for one's
-
     key: Any
     value: Any
     timestamp: int
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+TestRecord.__test__ = False  # type: ignore[attr-defined]  # no test case, though pytest would take its name for one's
 
 
 class TopologyTestDriver:
