@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 OUT ?= bench.json
+SIZE ?= 1
 SEED ?=
 SECONDS ?= 60
 ROUNDS ?= 10
@@ -10,7 +11,7 @@ ONLY ?=
 FILE ?=
 KEEP ?=
 
-.PHONY: help install demo test check format generate bench compat sim fuzz mutations soak chaos chaos-streams peer constraints clean
+.PHONY: help install demo test check format generate bench bench-streams compat sim fuzz mutations soak chaos chaos-streams peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -43,6 +44,10 @@ generate: .venv/.installed  ## rewrite everything that is generated from facts
 bench: .venv/.installed  ## Ottla beside Apache Kafka in one run (OUT=file.json)
 	@$(PY) tools/compile_hot.py
 	@$(PY) -m bench --out "$(OUT)" $(if $(ONLY),--only "$(ONLY)")
+
+bench-streams: .venv/.installed  ## Streams on Spark beside Kafka Streams in one run (OUT=file.json, SIZE=1)
+	@$(PY) tools/compile_hot.py
+	@$(PY) -m bench.streams --out "$(OUT)" --size "$(SIZE)" $(if $(ONLY),--only "$(ONLY)")
 
 compat: .venv/.installed  ## clients and tools that nobody here wrote (ONLY=name)
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq kcat >/dev/null 2>&1; } || \

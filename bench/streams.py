@@ -1,0 +1,312 @@
+"""`python -m bench.streams --out FILE`: Streams on Spark beside Kafka Streams, on one Ottla broker, in one run.
+
+Each figure is made in a process of its own kind: a Spark session for each master (`bench.streams_session`), a JVM for each
+plan of Kafka Streams (`bench.streams_peer`), and nothing else meanwhile but the broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from bench.rows import Metric, Rounds, Row, print_table, write_rows
+from bench.streams_peer import compiled, kafka_latency, kafka_throughput, spark_cluster
+from bench.streams_topics import EVENTS, LINES, WORDS_PER_LINE, fill, make_topics
+from bench.systems import KAFKA, Ottla
+from ottla.client import BlockingClient
+from ottla.spark import java_missing
+from ottla.wire import build_mode
+from tests import peer
+
+__all__ = ["CASES", "main"]
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS_MAX = 570.0
+"""What has not begun by then is named and left out."""
+LATENCY_SECONDS, LATENCY_RATE = 12.0, 500
+ONCE = ", exactly once"
+PRICE = "price of exactly once, "
+CLUSTER = "cluster of two workers"
+FIRST, SECOND = "local[2]", "local[1]"
+MODES = (FIRST, SECOND, CLUSTER)
+CLICKS = "bench-clicks"
+NO_SUCH_PLAN = ("python", "vectorised")
+"""Plans that are about Python: Kafka Streams has none of them."""
+EXACTLY_ONCE = {"processing.guarantee": "exactly_once_v2"}
+
+
+@dataclass(frozen=True)
+class StreamCase:
+    """A figure: a plan on a topic, with the target for Ottla on two cores."""
+
+    metric: Metric
+    plan: str
+    source: str
+    rows: int = 0
+    """Records of the topic that are taken at scale 1; 0 where latency is measured."""
+    once: bool = False
+    factor: int = 1
+    """How often Kafka Streams counts a record as processed."""
+    modes: tuple[str, ...] = (FIRST,)
+
+    @property
+    def sink(self) -> str:
+        """A topic of its own."""
+        return f"out-{self.plan}{'-once' if self.once else ''}{'' if self.rows else '-latency'}"
+
+    def metrics(self) -> list[Metric]:
+        """Return the figure, or for a latency p50, which has the target, and p99."""
+        if self.rows:
+            return [self.metric]
+        names = [f"{self.metric.name}, {share}" for share in ("p50", "p99")]
+        return [replace(self.metric, name=names[0]), Metric(names[1], "ms")]
+
+    def job(self, scale: float) -> dict[str, Any]:
+        """Return the case as a session or a JVM takes it."""
+        job: dict[str, Any] = {"metric": self.metric.name, "plan": self.plan, "source": self.source, "sink": self.sink}
+        job["settings"] = EXACTLY_ONCE if self.once else {}
+        if self.rows:
+            return {**job, "rows": max(20_000, int(self.rows * scale) // 20_000 * 20_000), "factor": self.factor}
+        return {**job, "seconds": max(5.0, LATENCY_SECONDS * min(1.0, scale)), "rate": LATENCY_RATE}
+
+
+def _rate(name: str, **target: Any) -> Metric:
+    return Metric(name, "rows/s", **target)
+
+
+WORD_FACTOR = 1 + WORDS_PER_LINE
+LATENCIES = ("map", "windows")
+CASES = (
+    StreamCase(_rate("map", at_least=1.5), "map", EVENTS, 4_000_000, modes=MODES),
+    StreamCase(
+        _rate("Python function, per record", at_least=300_000, absolute=True), "python", EVENTS, 2_000_000, modes=MODES
+    ),
+    StreamCase(
+        _rate("Python function, vectorised", at_least=300_000, absolute=True),
+        "vectorised",
+        EVENTS,
+        4_000_000,
+        modes=MODES,
+    ),
+    StreamCase(_rate("word count", at_least=1.5), "words", LINES, 600_000, factor=WORD_FACTOR, modes=MODES),
+    StreamCase(_rate("windowed count", at_least=1.5), "windows", CLICKS, 2_000_000, modes=MODES),
+    StreamCase(
+        _rate("stateful Python aggregate, 100,000 keys", at_least=150_000, absolute=True),
+        "stateful",
+        EVENTS,
+        2_000_000,
+        modes=MODES,
+    ),
+    StreamCase(_rate(f"map{ONCE}"), "map", EVENTS, 4_000_000, once=True),
+    StreamCase(_rate(f"word count{ONCE}"), "words", LINES, 600_000, once=True, factor=WORD_FACTOR),
+    StreamCase(Metric("latency, map", "ms", at_most=150, absolute=True), "map", "in-map-latency"),
+    StreamCase(Metric("latency, windowed count", "ms", at_most=300, absolute=True), "windows", "in-windows-latency"),
+)
+"""Every figure that is measured; those of latency become two, p50 and p99."""
+
+
+@dataclass
+class Run:
+    """What all measurements share."""
+
+    bootstrap: str
+    folder: Path
+    scale: float
+    only: str | None
+    started: float = field(default_factory=time.monotonic)
+    values: Rounds = field(default_factory=Rounds)
+
+    @property
+    def left(self) -> float:
+        """Seconds until nothing more is begun."""
+        return self.started + SECONDS_MAX - time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print a line of progress at once."""
+        print(f"[{time.monotonic() - self.started:4.0f} s] {text}", flush=True)
+
+    def wanted(self, mode: str) -> list[StreamCase]:
+        """Return the cases of a mode that were asked for."""
+        parts = (self.only or "").split("|")
+        return [case for case in CASES if mode in case.modes and any(part in case.metric.name for part in parts)]
+
+    def add(self, mode: str, case: StreamCase, found: dict[str, Any]) -> None:
+        """Note a figure."""
+        for name in ("p50", "p99") if not case.rows else ("value",):
+            metric = case.metric.name if case.rows else f"{case.metric.name}, {name}"
+            self.values.add(mode, metric, found[name])
+            self.say(f"  {metric}, {mode}: {found[name]:,.0f} {case.metric.unit}")
+
+
+def main(argv: list[str]) -> int:
+    """Run the benchmark; returns 0 when it ran, whatever it measured."""
+    parser = argparse.ArgumentParser(prog="python -m bench.streams", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("bench-streams.json"))
+    parser.add_argument("--only", help="cases whose name contains this, or one of several with | between")
+    parser.add_argument("--size", type=float, default=1.0, help="records as a share of the usual; 0.1 for a trial")
+    parser.add_argument("--modes", default=",".join((*MODES, KAFKA)), help="of: %(default)s")
+    args = parser.parse_args(argv)
+    if reason := peer.missing() or java_missing() or (None if shutil.which("javac") else "there is no javac on PATH"):
+        print(f"{reason}\n0 passed, 0 failed")
+        return 1
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that everything is stopped
+    folder = Path(mkdtemp(prefix="ottla-bench-streams-"))
+    broker = Ottla(build_mode(), folder / "broker")
+    try:
+        broker.start()
+        run = Run(broker.bootstrap, folder, args.size, args.only)
+        _topics(run)
+        _measure(run, args.modes.split(","))
+    finally:
+        broker.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    rows = _rows(run)
+    write_rows(rows, args.out)
+    print_table(rows)
+    held = [row.met for row in rows if row.met is not None]
+    print(f"{held.count(True)} passed, {held.count(False)} failed, in {time.monotonic() - run.started:.0f} s")
+    return 0
+
+
+def _topics(run: Run) -> None:
+    """Make and fill what is read, and make what is written."""
+    cases = {case.metric.name: case for mode in MODES for case in run.wanted(mode)}.values()
+    run.say(f"filling topics ({build_mode()})")
+    with BlockingClient(run.bootstrap) as client:
+        systems = ("", f"-{KAFKA}")
+        make_topics(client, sorted({f"{case.sink}{system}" for case in cases for system in systems}))
+        make_topics(client, sorted({case.source for case in cases}))
+        for source in sorted({case.source for case in cases if case.rows}):
+            fill(client, source, max(case.job(run.scale)["rows"] for case in cases if case.source == source))
+
+
+def _measure(run: Run, modes: list[str]) -> None:
+    """Measure mode by mode: first both on two cores, which have the targets."""
+    if FIRST in modes:
+        _spark(run, FIRST, FIRST)
+    if KAFKA in modes:
+        _kafka(run)
+    if SECOND in modes:
+        _spark(run, SECOND, SECOND)
+    if CLUSTER in modes and run.wanted(CLUSTER):
+        run.say("starting a master and two workers")
+        try:
+            with spark_cluster(run.folder / "cluster") as master:
+                _spark(run, CLUSTER, master)
+        except RuntimeError as error:
+            run.say(f"  failed: {error}")
+
+
+def _kafka(run: Run) -> None:
+    classes = compiled(run.folder)
+    for case in run.wanted(FIRST):
+        if case.plan in NO_SUCH_PLAN:
+            continue
+        if run.left <= 0:
+            run.say(f"no time is left for {case.metric.name}, {KAFKA}")
+            continue
+        job = {**case.job(run.scale), "sink": f"{case.sink}-{KAFKA}"}
+        # as often as the other side commits; else a count would be held back for 30 s
+        settings = {**job["settings"], **({} if case.rows else {"commit.interval.ms": "100"})}
+        try:
+            if case.rows:
+                found = {"value": kafka_throughput(classes, run.bootstrap, job, settings)}
+            else:
+                found = kafka_latency(classes, run.bootstrap, job, settings)
+        except (RuntimeError, ValueError, subprocess.TimeoutExpired) as error:
+            run.say(f"  {case.metric.name}, {KAFKA}: failed: {error}")
+            continue
+        run.add(KAFKA, case, found)
+
+
+def _spark(run: Run, mode: str, master: str) -> None:
+    """Run a session of one master and gather its lines."""
+    cases = {case.metric.name: case for case in run.wanted(mode)}
+    if not cases:
+        return
+    if run.left <= 0:
+        run.say(f"no time is left for {mode}")
+        return
+    run.say(f"Spark, {mode}")
+    folder = run.folder / f"spark-{len(list(run.folder.iterdir()))}"
+    folder.mkdir()
+    jobs = [case.job(run.scale) for case in cases.values()]
+    order = {"master": master, "bootstrap": run.bootstrap, "folder": str(folder), "jobs": jobs}
+    with _session(order, folder / "errors", run.left) as lines:
+        for line in lines:
+            if line.startswith("{"):
+                found = json.loads(line)
+                run.add(mode, cases.pop(found["metric"]), found)
+    for name in cases:
+        run.say(f"  {name}, {mode}: no figure")
+    if cases:
+        told = [line for line in (folder / "errors").read_text(errors="replace").splitlines() if line.strip()]
+        run.say("  " + "\n  ".join(told[-12:]))
+
+
+@contextmanager
+def _session(order: dict[str, Any], errors: Path, seconds: float) -> Iterator[Any]:
+    """Run a session's process, at most so long; yields the lines that it prints."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "bench.streams_session", json.dumps(order)]
+    with errors.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
+        # by its group: the JVM is its child
+        timer = threading.Timer(max(1.0, seconds), lambda: os.killpg(process.pid, signal.SIGKILL))
+        timer.start()
+        try:
+            yield process.stdout
+        finally:
+            timer.cancel()
+            if process.poll() is None and sys.exc_info()[0] is not None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def _rows(run: Run) -> list[Row]:
+    """Return a row for each figure: those of two cores with their targets, then those of other masters."""
+    metrics = [metric for case in CASES for metric in case.metrics()]
+    rows = run.values.rows(metrics, [FIRST])
+    for plan in ("map", "word count"):
+        rows += _price(run.values, plan)
+    others = [Metric(metric.name, metric.unit) for metric in metrics]
+    return rows + [row for mode in MODES[1:] for row in run.values.rows(others, [mode]) if row.ottla is not None]
+
+
+def _price(values: Rounds, plan: str) -> list[Row]:
+    """Return what exactly once costs, in percent of the rows/s without it."""
+    found: dict[str, float] = {}
+    for system in (FIRST, KAFKA):
+        with_it, without = (values.values.get(f"{plan}{more}", {}).get(system) for more in (ONCE, ""))
+        if with_it and without:
+            found[system] = 100 * (1 - with_it[0] / without[0])
+    if not found:
+        return []
+    name = f"{PRICE}{plan}"
+    return [Row(name, "%", found.get(FIRST), found.get(KAFKA), None, None, None, 1, FIRST)]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""`python -m bench.streams_page FILE.json > docs/streams-benchmark.md`: the rows of `bench.streams` as a page."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.rows import number
+
+__all__ = ["page"]
+
+INTRODUCTION = """# Streams on Spark beside Kafka Streams
+
+Both on one machine, in one run, on the same topics of one Ottla broker: `make bench-streams OUT=bench-streams.json` (needs
+`make peer` once; at most ten minutes, `SIZE=0.1` for a trial), then
+`python -m bench.streams_page bench-streams.json > docs/streams-benchmark.md`.
+
+- **rows/s** are input records of a preloaded topic of four partitions, from topic to topic, with the broker on the same
+  processors. The first fifth warms both sides up and is not counted: one of five micro-batches on Spark
+  (`max.records.per.batch`), a fifth of the processed records in Kafka Streams.
+- Kafka Streams 4.3.0 runs in a JVM of its own with `num.stream.threads=2`, default caches and default commits (30 s), by
+  its own count of processed records (`process-total`); what its producer has not sent by then is not waited for.
+  Ottla writes, and commits state and progress, after every batch.
+- Map: `upper(value)` of events of 100 bytes, as a column expression, a Python function and a vectorised one. Word count:
+  lines of eight words of a vocabulary of 10,000. Windowed count: windows of a minute, 1,000 keys. The stateful aggregate
+  sums lengths by a Python function at 100,000 keys.
+- **Latency** at 500 records/s: from a record's time, set by `confluent-kafka`'s producer, until a `confluent-kafka`
+  consumer has its output; settings are the defaults, and Kafka Streams commits every 100 ms as Ottla does.
+- **Price of exactly once**: rows/s that are lost by `processing.guarantee=exactly_once_v2`.
+- The cluster is a standalone master and two workers of one core each, from PySpark's wheel, started by the benchmark.
+- Targets hold for two cores (`local[2]`). A ratio is Ottla's value by Kafka Streams' on two threads, whatever the mode.
+"""
+
+
+def page(rows: list[dict[str, Any]]) -> str:
+    """Return the page of these rows."""
+    machine = f"{os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}"
+    lines = [INTRODUCTION, f"Measured with {machine}.\n"]
+    lines.append("| metric | mode | Ottla | Kafka Streams | ratio | target | met |")
+    lines.append("|---|---|---:|---:|---:|---:|---|")
+    for row in rows:
+        met = {True: "yes", False: "**no**", None: ""}[row["met"]]
+        values = [number(row["ottla"], row["unit"]), number(row["kafka"], row["unit"]), number(row["ratio"])]
+        cells = [row["metric"], row["mode"], *values, row["target"] or "", met]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str]) -> int:
+    """Print the page of a result file."""
+    print(page(json.loads(Path(argv[0]).read_text())), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,109 @@
+"""One Spark session that runs the benchmark's applications, one after the other: `python -m bench.streams_session JSON`.
+
+The argument has `master`, `bootstrap`, `folder` and `jobs`, each with `metric`, `plan`, `source`, `sink` and either `rows`,
+the records that are to be taken, or `seconds` and `rate` for a latency. Prints a JSON line for every job that is done.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark import cloudpickle
+
+from bench import streams_plans
+from ottla.spark import StreamsApplication
+from ottla.spark.launch import application_session
+from ottla.spark.shipping import ship_files
+from ottla.streams import StreamsSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["main"]
+
+JOB_SECONDS_MAX = 150.0
+LOOK_SECONDS = 0.05
+BATCHES = 5
+"""Batches that a job's records come in; the first warms up and is not counted."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the jobs; one that fails is told on stderr and the next is begun."""
+    order: dict[str, Any] = json.loads(argv[0])
+    cloudpickle.register_pickle_by_value(streams_plans)  # type: ignore[no-untyped-call]  # workers need not have it
+    settings = {
+        "bootstrap.servers": order["bootstrap"],
+        "state.dir": f"{order['folder']}/state",
+        "spark.master": order["master"],
+        # a cluster's workers have to find the driver, wherever this machine's name leads
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.warehouse.dir": f"{order['folder']}/warehouse",
+    }
+    spark = application_session(StreamsSettings.of({"application.id": "bench", **settings}))
+    ship_files(spark, with_ottla=not order["master"].startswith("local"))
+    for number, job in enumerate(order["jobs"]):
+        given = {**settings, **job.get("settings", {}), "application.id": f"bench-{number}-{time.time_ns()}"}
+        try:
+            values = _latency(spark, job, given) if "seconds" in job else _throughput(spark, job, given)
+        except Exception as error:  # one job must not cost the others
+            print(f"{job['metric']}: {error}", file=sys.stderr, flush=True)
+            continue
+        print(json.dumps({"metric": job["metric"], **values}), flush=True)
+    spark.stop()
+    return 0
+
+
+def _throughput(spark: SparkSession, job: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Take a preloaded topic's records in batches; returns rows/s of all batches but the first, and each batch's."""
+    limits = {"max.records.per.batch": job["rows"] // BATCHES, "auto.offset.reset": "earliest"}
+    topology = streams_plans.PLANS[job["plan"]](job["source"], job["sink"])
+    with StreamsApplication(topology, {**settings, **limits}, spark=spark) as application:
+        deadline = time.monotonic() + JOB_SECONDS_MAX
+        while len(batches := _batches(spark, settings["application.id"])) < BATCHES:
+            if application.state.is_final or time.monotonic() > deadline:
+                raise RuntimeError(f"{len(batches)} of {BATCHES} batches; {application.error}")
+            time.sleep(LOOK_SECONDS)
+    first, last = batches[1], batches[BATCHES - 1]
+    seconds = last["began"] + last["seconds"] - first["began"]
+    rows = sum(each["rows"] for each in batches[1:BATCHES])
+    return {"value": rows / seconds, "batches": batches[:BATCHES]}
+
+
+def _batches(spark: SparkSession, application_id: str) -> list[dict[str, Any]]:
+    """Return the batches with rows that the application's query has finished."""
+    found = []
+    for query in spark.streams.active:
+        if query.name is not None and query.name.startswith(f"{application_id}/"):
+            for each in query.recentProgress:
+                facts = json.loads(each.json) if hasattr(each, "json") else each
+                if facts["numInputRows"]:
+                    began = datetime.fromisoformat(facts["timestamp"].replace("Z", "+00:00")).timestamp()
+                    durations = facts["durationMs"]
+                    seconds = durations["triggerExecution"] / 1000
+                    found.append({"rows": facts["numInputRows"], "began": began, "seconds": seconds, "ms": durations})
+    return found
+
+
+def _latency(spark: SparkSession, job: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Measure while the application runs, from a process of its own."""
+    topology = streams_plans.PLANS[job["plan"]](job["source"], job["sink"])
+    with StreamsApplication(topology, settings, spark=spark) as application:
+        if not application.wait_running(JOB_SECONDS_MAX):
+            raise RuntimeError(f"it did not run: {application.error}")
+        words = (settings["bootstrap.servers"], job["source"], job["sink"], str(job["seconds"]), str(job["rate"]))
+        command = [sys.executable, "-m", "bench.streams_latency", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=JOB_SECONDS_MAX)
+        batches = _batches(spark, settings["application.id"])[-5:]
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[-300:])
+    return {**json.loads(done.stdout), "batches": batches}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
