@@ -13,6 +13,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from pyspark import cloudpickle
 
 from bench import streams_plans
@@ -60,19 +61,42 @@ def main(argv: list[str]) -> int:
 
 
 def _throughput(spark: SparkSession, job: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Take a preloaded topic's records in batches; returns rows/s of all batches but the first, and each batch's."""
+    """Take a preloaded topic's records in batches; returns rows/s of all batches but the first.
+
+    Beside it: the batches, and the processor seconds that a million rows took, by the name of the process.
+    """
     limits = {"max.records.per.batch": job["rows"] // BATCHES, "auto.offset.reset": "earliest"}
     topology = streams_plans.PLANS[job["plan"]](job["source"], job["sink"])
     with StreamsApplication(topology, {**settings, **limits}, spark=spark) as application:
         deadline = time.monotonic() + JOB_SECONDS_MAX
+        before: dict[str, float] = {}
         while len(batches := _batches(spark, settings["application.id"])) < BATCHES:
+            if batches and not before:
+                before = _processor_seconds()
             if application.state.is_final or time.monotonic() > deadline:
                 raise RuntimeError(f"{len(batches)} of {BATCHES} batches; {application.error}")
             time.sleep(LOOK_SECONDS)
+        used = {name: seconds - before.get(name, 0.0) for name, seconds in _processor_seconds().items()}
     first, last = batches[1], batches[BATCHES - 1]
     seconds = last["began"] + last["seconds"] - first["began"]
     rows = sum(each["rows"] for each in batches[1:BATCHES])
-    return {"value": rows / seconds, "batches": batches[:BATCHES]}
+    return {
+        "value": rows / seconds,
+        "batches": batches[:BATCHES],
+        "cpu": {name: each / rows * 1e6 for name, each in used.items()},
+    }
+
+
+def _processor_seconds() -> dict[str, float]:
+    """Return the processor time so far of this process's children, by name: Spark's JVM, and Python workers."""
+    found: dict[str, float] = {}
+    for process in psutil.Process().children(recursive=True):
+        try:
+            times, name = process.cpu_times(), process.name()
+        except psutil.Error:
+            continue  # it has just ended
+        found[name] = found.get(name, 0.0) + times.user + times.system
+    return found
 
 
 def _batches(spark: SparkSession, application_id: str) -> list[dict[str, Any]]:
