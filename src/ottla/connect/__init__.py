@@ -1,10 +1,11 @@
 """Kafka Connect: the plugin API in Python, converters, transformations, and what the workers decide.
 
-Plugins are written against this face. The packages `data`, `converters`, `transforms`, `storage` and `handling` are pure;
-tasks are run by the room `spark`, and the REST interface is served through the room `http`.
+Plugins are written against this face. The packages `data`, `converters`, `transforms`, `storage`, `handling` and `herding`
+are pure. A `StandaloneHerder` hosts connectors and leaves their tasks to a `TaskRunner`; `ottla.connect.rest` serves any
+`Herder` through the room `http`.
 """
 
-from ottla.connect import data, handling, storage
+from ottla.connect import data, handling, herding, storage
 from ottla.connect.api import (
     Connector,
     ConnectorContext,
@@ -44,9 +45,12 @@ from ottla.connect.errors import (
     RebalanceNeededError,
     RetriableError,
 )
+from ottla.connect.herder import Created, ElsewhereError, GroupBusyError, Herder, SinkGroups, TaskRunner, TaskStart
+from ottla.connect.offset_file import OffsetFile
 from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins, discover
 from ottla.connect.providers import Providers, providers_of
 from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
+from ottla.connect.standalone import StandaloneHerder
 from ottla.connect.transforms.chain import Stage, apply_chain, chain_of
 
 __all__ = [
@@ -61,13 +65,18 @@ __all__ = [
     "Connector",
     "ConnectorContext",
     "Converter",
+    "Created",
     "DataError",
+    "ElsewhereError",
     "ErrantRecordReporter",
+    "GroupBusyError",
     "Header",
     "HeaderConverter",
+    "Herder",
     "Importance",
     "InstalledPlugin",
     "NotFoundError",
+    "OffsetFile",
     "Offsets",
     "PluginKind",
     "Plugins",
@@ -81,6 +90,7 @@ __all__ = [
     "SchemaBuilder",
     "SchemaType",
     "SinkConnector",
+    "SinkGroups",
     "SinkRecord",
     "SinkTask",
     "SinkTaskContext",
@@ -89,7 +99,10 @@ __all__ = [
     "SourceTask",
     "SourceTaskContext",
     "Stage",
+    "StandaloneHerder",
     "Struct",
+    "TaskRunner",
+    "TaskStart",
     "TransactionContext",
     "Transformation",
     "Width",
@@ -101,6 +114,7 @@ __all__ = [
     "discover",
     "enriched_def",
     "handling",
+    "herding",
     "key_info",
     "providers_of",
     "storage",

@@ -120,11 +120,17 @@ _CONVERTERS = {
 }
 
 
-def connector_def(*, sink: bool, plugins: Plugins | None = None) -> ConfigDef:
-    """Return the keys that every source or sink has; with plugins, converters are checked and recommended."""
+def connector_def(
+    *, sink: bool, plugins: Plugins | None = None, defaults: Mapping[str, str | None] | None = None
+) -> ConfigDef:
+    """Return the keys that every source or sink has; with plugins, converters are checked and recommended.
+
+    `defaults` are those of this connector on this worker: its own version (KIP-891), the worker's converters.
+    """
     found = ConfigDef() if plugins is None else ConfigDef(classes=plugins.class_of)
+    own = defaults or {}
     for key in COMMON_KEYS + (SINK_KEYS if sink else SOURCE_KEYS):
-        _define(found, key, plugins)
+        _define(found, key._replace(default=own[key.name]) if key.name in own else key, plugins)
     return found
 
 
@@ -221,8 +227,20 @@ def _own_def(cls: type[Any], *, transformation: bool) -> ConfigDef:
     return own
 
 
-def validate_connector(props: Properties, plugins: Plugins) -> dict[str, Any]:
+def _converters(worker: Mapping[str, str], plugins: Plugins) -> dict[str, str | None]:
+    """Return the worker's converters and their versions, which a connector without its own has."""
+    found: dict[str, str | None] = {}
+    for key in _CONVERTERS:
+        plugin = plugins.any_kind(worker.get(key, ""))
+        if plugin is not None:
+            found |= {key: plugin.name, f"{key}.plugin.version": str(plugin.version)}
+    return found
+
+
+def validate_connector(props: Properties, plugins: Plugins, worker: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return everything that is wrong with a connector's configuration, in the shape of the validate endpoint.
+
+    `worker` has the worker's converters, which are the connector's where it names none.
 
     Raises BadRequestError for a configuration without a `connector.class`, or with one that is not installed.
     """
@@ -234,7 +252,9 @@ def validate_connector(props: Properties, plugins: Plugins) -> dict[str, Any]:
     except ConnectError as error:
         raise BadRequestError(str(error)) from error
     sink = plugin.kind is PluginKind.SINK
-    definition = enriched_def(connector_def(sink=sink, plugins=plugins), props, plugins)
+    defaults = {**_converters(worker or {}, plugins), "connector.plugin.version": str(plugin.version)}
+    common = connector_def(sink=sink, plugins=plugins, defaults=defaults)
+    definition = enriched_def(common, props, plugins)
     values = definition.validate(props)
     if sink:
         _check_topics(props, values)

@@ -1,0 +1,179 @@
+"""What the REST interface asks of a worker, and what a worker asks of whoever runs its tasks: three protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ottla.base import TopicPartition
+from ottla.connect.errors import ConnectError
+from ottla.connect.herding import Signature, View
+from ottla.connect.herding.offsets import Pair
+from ottla.connect.logger_levels import LoggerLevels
+from ottla.connect.plugins import Plugins
+from ottla.connect.storage import RestartRequest, TargetState, TaskId
+
+__all__ = ["Created", "ElsewhereError", "GroupBusyError", "Herder", "SinkGroups", "TaskRunner", "TaskStart"]
+
+Properties = Mapping[str, str | None]
+
+
+class ElsewhereError(ConnectError):
+    """Another worker has to do this: the leader, or the one that the connector or task runs on.
+
+    `url` is where it answers, None while that is not known.
+    """
+
+    def __init__(self, message: str, url: str | None) -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class GroupBusyError(ConnectError):
+    """A consumer group's offsets cannot be changed, because it has members."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A connector as it stands after a put, and whether it is new."""
+
+    info: dict[str, Any]
+    created: bool
+
+
+class Herder(Protocol):
+    """A worker as the REST interface sees it. Every method raises the errors of `ottla.connect.errors`."""
+
+    plugins: Plugins
+    loggers: LoggerLevels
+
+    @property
+    def ready(self) -> bool:
+        """Whether the worker has started."""
+        ...
+
+    @property
+    def doing(self) -> str | None:
+        """What the worker is at, in words for who has waited too long ("The worker is currently …"), None for nothing."""
+        ...
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The Kafka cluster's id."""
+        ...
+
+    async def health(self) -> None:
+        """Return when the worker does what it is asked."""
+        ...
+
+    async def view(self, *, settled: bool = False) -> View:
+        """Return what the worker knows; `settled` raises RebalanceNeededError where that is about to change."""
+        ...
+
+    async def validate(self, config: Properties) -> dict[str, Any]:
+        """Return the validation of a connector's configuration."""
+        ...
+
+    async def put_connector(
+        self, name: str, config: Properties, *, target: TargetState | None = None, may_replace: bool
+    ) -> Created:
+        """Create a connector or replace its configuration."""
+        ...
+
+    async def patch_connector(self, name: str, patch: Properties) -> Created:
+        """Change some keys of a connector's configuration."""
+        ...
+
+    async def delete_connector(self, name: str) -> None:
+        """Remove a connector and its tasks."""
+        ...
+
+    async def pause_or_resume(self, name: str, target: TargetState) -> None:
+        """Pause or resume a connector; returns before its tasks have."""
+        ...
+
+    async def stop_connector(self, name: str) -> None:
+        """Stop a connector and remove its tasks."""
+        ...
+
+    async def restart_connector(self, name: str) -> None:
+        """Restart the connector alone, without its tasks."""
+        ...
+
+    async def restart(self, request: RestartRequest) -> dict[str, Any]:
+        """Restart what is asked, and return the status in which that is RESTARTING."""
+        ...
+
+    async def restart_task(self, task: TaskId) -> None:
+        """Restart one task."""
+        ...
+
+    async def offsets(self, name: str) -> dict[str, Any]:
+        """Return a connector's offsets."""
+        ...
+
+    async def alter_offsets(self, name: str, pairs: Sequence[Pair] | None) -> dict[str, str]:
+        """Alter a stopped connector's offsets, or reset them all where None."""
+        ...
+
+    async def reset_topics(self, name: str) -> None:
+        """Forget which topics a connector has used."""
+        ...
+
+    async def put_tasks(
+        self, name: str, configs: Sequence[Properties], *, body: bytes, signature: Signature | None
+    ) -> None:
+        """Take task configurations from another worker."""
+        ...
+
+    async def fence(self, name: str, *, body: bytes, signature: Signature | None) -> None:
+        """Fence older producers of a source connector's tasks, for another worker (KIP-618)."""
+        ...
+
+    async def set_cluster_level(self, namespace: str, level: str) -> None:
+        """Set a level of loggers on every worker (KIP-976)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStart:
+    """A task that is to run; placeholders are resolved."""
+
+    task: TaskId
+    connector_config: Properties
+    config: Properties
+    target: TargetState
+    generation: int
+
+
+class TaskRunner(Protocol):
+    """Runs tasks. It tells their states through the `Status` listener that it is made with."""
+
+    async def start(self, tasks: Sequence[TaskStart]) -> None:
+        """Begin to run tasks; what goes wrong later is told as FAILED. Raises ConnectError where none can be started."""
+        ...
+
+    async def stop(self, tasks: Collection[TaskId]) -> None:
+        """End tasks and return when their offsets are stored; those that do not run are passed over."""
+        ...
+
+    async def pause_or_resume(self, tasks: Collection[TaskId], target: TargetState) -> None:
+        """Make tasks pause or go on."""
+        ...
+
+
+class SinkGroups(Protocol):
+    """The consumer groups of sinks, whose committed offsets are the sinks' offsets."""
+
+    async def committed(self, group: str) -> Mapping[TopicPartition, int]:
+        """Return a group's offsets; empty where there is no such group."""
+        ...
+
+    async def alter(self, group: str, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Set offsets, or forget those that are None; raises GroupBusyError where the group has members."""
+        ...
+
+    async def delete(self, group: str) -> None:
+        """Remove a group, if it exists; raises GroupBusyError where it has members."""
+        ...

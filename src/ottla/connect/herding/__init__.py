@@ -1,0 +1,72 @@
+"""A herder's decisions over Connect's folds: what becomes a record, what is refused and why, and what is shown. Pure.
+
+A decision reads a `View` and returns records for the configuration, status or offsets topic, or raises the error that the
+REST interface answers. Nothing here runs a connector or a task.
+"""
+
+from ottla.connect.herding.decisions import (
+    ConnectorChange,
+    RestartPlan,
+    View,
+    check_modifiable,
+    create_or_replace,
+    kept_secrets,
+    named_config,
+    patched,
+    pause_or_resume,
+    refuse_invalid,
+    remove,
+    restart_plan,
+    reversed_tasks,
+    set_tasks,
+    stop,
+    tasks_changed,
+)
+from ottla.connect.herding.offsets import altered, check_pairs, outcome, plain_pairs, reset_pairs, source_offsets
+from ottla.connect.herding.shown import (
+    connector_info,
+    connector_status,
+    connector_type,
+    plugin_keys,
+    shown_config,
+    task_infos,
+    task_status,
+    topics_of,
+)
+from ottla.connect.herding.signature import Signature, check_signature, sign
+
+__all__ = [
+    "ConnectorChange",
+    "RestartPlan",
+    "Signature",
+    "View",
+    "altered",
+    "check_modifiable",
+    "check_pairs",
+    "check_signature",
+    "connector_info",
+    "connector_status",
+    "connector_type",
+    "create_or_replace",
+    "kept_secrets",
+    "named_config",
+    "outcome",
+    "patched",
+    "pause_or_resume",
+    "plain_pairs",
+    "plugin_keys",
+    "refuse_invalid",
+    "remove",
+    "reset_pairs",
+    "restart_plan",
+    "reversed_tasks",
+    "set_tasks",
+    "shown_config",
+    "sign",
+    "source_offsets",
+    "stop",
+    "task_infos",
+    "task_status",
+    "tasks_changed",
+    "topics_of",
+]

@@ -1,0 +1,127 @@
+"""What the REST interface shows of connectors, tasks and plugins: Kafka's shapes, with the secrets left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.connect.config_def import ConfigDef, key_info
+from ottla.connect.connector_config import connector_def, enriched_def
+from ottla.connect.errors import BadRequestError, ConnectError, NotFoundError
+from ottla.connect.handling.placeholders import masked, sensitive_keys
+from ottla.connect.herding.decisions import View
+from ottla.connect.plugins import PluginKind, Plugins
+from ottla.connect.storage import Status, TaskId
+
+__all__ = [
+    "connector_info",
+    "connector_status",
+    "connector_type",
+    "plugin_keys",
+    "shown_config",
+    "task_infos",
+    "task_status",
+    "topics_of",
+]
+
+Properties = Mapping[str, str | None]
+
+
+def connector_type(config: Properties | None, plugins: Plugins) -> str:
+    """Return `source` or `sink`, and `unknown` where the class is not installed here."""
+    try:
+        return plugins.connector((config or {}).get("connector.class") or "").kind.value
+    except ConnectError:
+        return "unknown"
+
+
+def _definition(config: Properties, plugins: Plugins) -> ConfigDef | None:
+    """Return all keys that a configuration may have, None where its class is not installed here."""
+    try:
+        plugin = plugins.connector((config.get("connector.class") or "").strip())
+    except ConnectError:
+        return None
+    found = enriched_def(connector_def(sink=plugin.kind is PluginKind.SINK), config, plugins)
+    found.keys |= plugin.cls.config_def.keys
+    return found
+
+
+def shown_config(config: Properties, plugins: Plugins) -> dict[str, str | None]:
+    """Return a configuration without its passwords. Kafka shows them; `handling` says which keys are meant."""
+    return masked(config, sensitive_keys(config, _definition(config, plugins)))
+
+
+def connector_info(view: View, name: str, plugins: Plugins) -> dict[str, Any]:
+    """Return the answer of `/connectors/{name}`; raises NotFoundError."""
+    config = view.config.configs.get(name)
+    if config is None:
+        raise NotFoundError(f"Connector {name} not found")
+    return {
+        "name": name,
+        "config": shown_config(config, plugins),
+        "tasks": [{"connector": task.connector, "task": task.task} for task in view.config.tasks(name)],
+        "type": connector_type(config, plugins),
+    }
+
+
+def task_infos(view: View, name: str, plugins: Plugins) -> list[dict[str, Any]]:
+    """Return the answer of `/connectors/{name}/tasks`; raises NotFoundError."""
+    config = view.config.configs.get(name)
+    if config is None:
+        raise NotFoundError(f"Connector {name} not found")
+    definition = _definition(config, plugins)
+    found = []
+    for task in view.config.tasks(name):
+        own = view.config.task_configs[task]
+        shown = masked(own, sensitive_keys(own, definition))
+        found.append({"id": {"connector": task.connector, "task": task.task}, "config": shown})
+    return found
+
+
+def _state(status: Status) -> dict[str, Any]:
+    shown = {"state": status.state.value, "worker_id": status.worker_id}
+    optional = {"trace": status.trace, "version": status.version if status.version != "undefined" else None}
+    return {**shown, **{key: value for key, value in optional.items() if value}}
+
+
+def task_status(view: View, task: TaskId) -> dict[str, Any]:
+    """Return the answer of `/connectors/{name}/tasks/{n}/status`; raises NotFoundError."""
+    status = view.statuses.statuses.get(task)
+    if status is None:
+        raise NotFoundError(f"No status found for task {task}")
+    return {"id": task.task, **_state(status)}
+
+
+def connector_status(view: View, name: str, plugins: Plugins) -> dict[str, Any]:
+    """Return the answer of `/connectors/{name}/status`; raises NotFoundError."""
+    status = view.statuses.statuses.get(name)
+    if status is None:
+        raise NotFoundError(f"No status found for connector {name}")
+    tasks = [each.of for each in view.statuses.tasks(name) if isinstance(each.of, TaskId)]
+    return {
+        "name": name,
+        "connector": _state(status),
+        "tasks": [task_status(view, task) for task in tasks],
+        "type": connector_type(view.config.configs.get(name), plugins),
+    }
+
+
+def topics_of(view: View, name: str) -> list[str]:
+    """Return the topics that a connector has used since it was created or last reset, sorted."""
+    return sorted(view.statuses.topics.get(name, {}))
+
+
+def plugin_keys(plugins: Plugins, name: str) -> list[dict[str, Any]]:
+    """Return the answer of `/connector-plugins/{name}/config`; raises NotFoundError."""
+    plugin = plugins.any_kind(name)
+    if plugin is None:
+        raise NotFoundError(f"Unknown plugin {name}.")
+    own: ConfigDef | None = getattr(plugin.cls, "config_def", None)
+    if own is None:
+        raise BadRequestError(f"{plugin.name}.config() must return a ConfigDef that is not null.")
+    keys = dict(own.keys)
+    if plugin.kind in (PluginKind.SINK, PluginKind.SOURCE):
+        defaults = {"connector.plugin.version": str(plugin.version)}
+        common = connector_def(sink=plugin.kind is PluginKind.SINK, plugins=plugins, defaults=defaults)
+        keys |= {each: key for each, key in common.keys.items() if each not in keys}
+    return [key_info(key) for key in keys.values()]

@@ -1,0 +1,20 @@
+"""Connect's REST interface over any `Herder`, on the room `http`: Kafka's paths, statuses and bodies.
+
+`service_routes` are the routes of one worker. `openapi_document` describes them; it is served as `/openapi.json` and
+`/openapi.yaml`. Importing this package imports aiohttp: import it where a worker serves REST.
+"""
+
+from ottla.connect.rest.forwarding import Forward, forward_by_http
+from ottla.connect.rest.openapi import openapi_document
+from ottla.connect.rest.service import RestService, service_routes
+from ottla.connect.rest.settings import RestSettings, rest_settings
+
+__all__ = [
+    "Forward",
+    "RestService",
+    "RestSettings",
+    "forward_by_http",
+    "openapi_document",
+    "rest_settings",
+    "service_routes",
+]

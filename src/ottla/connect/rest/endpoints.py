@@ -1,0 +1,372 @@
+"""Every endpoint of the interface: where it is, what it answers, and what the OpenAPI document says of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from ottla.connect import herding
+from ottla.connect.errors import BadRequestError, NotFoundError
+from ottla.connect.herder import Created, Herder
+from ottla.connect.herding.signature import signature_of
+from ottla.connect.rest.bodies import create_request, flag, read_json, read_map
+from ottla.connect.rest.settings import RestSettings
+from ottla.connect.storage import RestartRequest, TargetState, TaskId
+from ottla.connect.version import STOCK_VERSION
+from ottla.http import HttpError, Reply, Request, json_reply
+
+__all__ = ["Endpoint", "Endpoints"]
+
+_COMMIT = "Unknown"
+"""Kafka's own word for a build that names no commit."""
+
+_TASK_MAX = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One method of one path."""
+
+    method: str
+    path: str
+    handle: Callable[[Request], Awaitable[Reply]]
+    summary: str
+    statuses: tuple[int, ...] = (200, 404)
+    body: str | None = None
+    """The name of the body's schema."""
+
+    answer: str | None = None
+    """The name of the schema of what a success answers."""
+
+    query: tuple[str, ...] = ()
+    part: str = "main"
+    hidden: bool = False
+
+
+def _empty(status: int) -> Reply:
+    return Reply(b"", "application/json", status)
+
+
+def _named(request: Request) -> str:
+    return request.match_info["connector"]
+
+
+def _task(request: Request) -> TaskId:
+    text = request.match_info["task"]
+    if not (text.isascii() and text.lstrip("-").isdigit() and len(text) < 12 and abs(int(text)) < _TASK_MAX):
+        raise HttpError(404, "HTTP 404 Not Found")
+    return TaskId(_named(request), int(text))
+
+
+class Endpoints:
+    """The endpoints of a worker."""
+
+    def __init__(self, herder: Herder, settings: RestSettings) -> None:
+        self._herder, self._settings = herder, settings
+
+    def all(self) -> list[Endpoint]:
+        """Return every endpoint, in the order of Kafka's documentation."""
+        return [*self._connectors(), *self._state(), *self._plugins_and_loggers()]
+
+    def _connectors(self) -> list[Endpoint]:
+        one = "/connectors/{connector}"
+        return [
+            Endpoint("GET", "/", self.root, "Versions and the cluster's id", (200,), answer="ServerInfo"),
+            Endpoint("GET", "/health", self.health, "Whether the worker works", (200, 500, 503), answer="Health"),
+            Endpoint("GET", "/connectors", self.connectors, "All connectors", (200,), query=("expand",)),
+            Endpoint(
+                "POST",
+                "/connectors",
+                self.create,
+                "Create a connector",
+                (201, 400, 409, 415),
+                "Create",
+                "ConnectorInfo",
+            ),
+            Endpoint("GET", one, self.info, "A connector", answer="ConnectorInfo"),
+            Endpoint("DELETE", one, self.delete, "Delete a connector", (204, 404, 409)),
+            Endpoint("GET", f"{one}/config", self.config, "A connector's configuration", answer="Config"),
+            Endpoint(
+                "PUT",
+                f"{one}/config",
+                self.put,
+                "Create or configure",
+                (200, 201, 400, 409, 415),
+                "Config",
+                "ConnectorInfo",
+            ),
+            Endpoint(
+                "PATCH",
+                f"{one}/config",
+                self.patch,
+                "Change some keys",
+                (200, 400, 404, 409, 415),
+                "Config",
+                "ConnectorInfo",
+            ),
+        ]
+
+    def _state(self) -> list[Endpoint]:
+        one, restart = "/connectors/{connector}", ("includeTasks", "onlyFailed")
+        return [
+            Endpoint(
+                "GET", f"{one}/status", self.status, "A connector's state and its tasks'", answer="ConnectorStatus"
+            ),
+            Endpoint("POST", f"{one}/restart", self.restart, "Restart", (202, 204, 404, 409), query=restart),
+            Endpoint("PUT", f"{one}/pause", self.pause, "Pause a connector and its tasks", (202, 404)),
+            Endpoint("PUT", f"{one}/resume", self.resume, "Resume a connector and its tasks", (202, 404)),
+            Endpoint("PUT", f"{one}/stop", self.stop, "Stop a connector, remove its tasks", (204, 404, 409)),
+            Endpoint(
+                "GET", f"{one}/tasks", self.tasks, "Tasks and their configurations", (200, 404, 409), answer="Tasks"
+            ),
+            Endpoint("GET", one + "/tasks/{task}/status", self.task, "A task's state", answer="TaskState"),
+            Endpoint("POST", one + "/tasks/{task}/restart", self.restart_task, "Restart a task", (204, 404, 409)),
+            Endpoint("GET", f"{one}/topics", self.topics, "Topics that a connector has used", (200, 403)),
+            Endpoint("PUT", f"{one}/topics/reset", self.reset_topics, "Forget the topics used", (202, 403)),
+            Endpoint("GET", f"{one}/offsets", self.offsets, "A connector's offsets", answer="Offsets"),
+            Endpoint(
+                "PATCH", f"{one}/offsets", self.alter, "Alter offsets", (200, 400, 404, 409, 415), "Offsets", "Message"
+            ),
+            Endpoint("DELETE", f"{one}/offsets", self.reset, "Reset offsets", (200, 400, 404, 409), answer="Message"),
+            Endpoint("POST", f"{one}/tasks", self.put_tasks, "Between workers", (204,), hidden=True),
+            Endpoint("PUT", f"{one}/fence", self.fence, "Between workers", (204,), hidden=True),
+        ]
+
+    def _plugins_and_loggers(self) -> list[Endpoint]:
+        plugin = "/connector-plugins/{plugin}/config"
+        return [
+            Endpoint("GET", "/connector-plugins", self.plugins, "Installed plugins", (200,), query=("connectorsOnly",)),
+            Endpoint(
+                "GET", plugin, self.plugin, "What a plugin is configured with", (200, 400, 404), query=("version",)
+            ),
+            Endpoint("PUT", f"{plugin}/validate", self.validate, "Check a configuration", (200, 400, 415), "Config"),
+            Endpoint("GET", "/admin/loggers", self.loggers, "Levels of loggers", (200,), part="admin"),
+            Endpoint("GET", "/admin/loggers/{logger}", self.logger, "A logger's level", answer="Level", part="admin"),
+            Endpoint(
+                *(
+                    "PUT",
+                    "/admin/loggers/{logger}",
+                    self.set_level,
+                    "Set a level",
+                    (200, 204, 400, 404, 415),
+                    "LevelChange",
+                ),
+                query=("scope",),
+                part="admin",
+            ),
+        ]
+
+    async def root(self, request: Request) -> Reply:
+        """Say who answers."""
+        return json_reply({"version": STOCK_VERSION, "commit": _COMMIT, "kafka_cluster_id": self._herder.cluster_id})
+
+    async def health(self, request: Request) -> Reply:
+        """Say whether the worker does what it is asked (KIP-1017)."""
+        try:
+            async with asyncio.timeout(self._settings.health_seconds_max):
+                await self._herder.health()
+        except TimeoutError:
+            doing = f" The worker is currently {self._herder.doing}." if self._herder.doing else ""
+            if not self._herder.ready:
+                return json_reply({"status": "starting", "message": f"Worker is still starting up.{doing}"}, status=503)
+            words = "Worker was unable to handle this request and may be unable to handle other requests."
+            return json_reply({"status": "unhealthy", "message": words + doing}, status=500)
+        words = "Worker has completed startup and is ready to handle requests."
+        return json_reply({"status": "healthy", "message": words})
+
+    async def connectors(self, request: Request) -> Reply:
+        """List connectors; with `expand`, what else is asked of each."""
+        view, plugins = await self._herder.view(), self._herder.plugins
+        if "expand" not in request.query:
+            return json_reply(view.config.connectors())
+        kinds = request.query.getall("expand")
+        makers: dict[str, Callable[[str], dict[str, Any]]] = {
+            "status": lambda name: herding.connector_status(view, name, plugins),
+            "info": lambda name: herding.connector_info(view, name, plugins),
+        }
+        found = {}
+        for name in view.config.connectors():
+            try:
+                found[name] = {kind: makers[kind](name) for kind in kinds if kind in makers}
+            except NotFoundError:
+                continue  # it has no status yet, or none any more
+        return json_reply(found)
+
+    def _created(self, created: Created) -> Reply:
+        if not created.created:
+            return json_reply(created.info)
+        reply = json_reply(created.info, status=201)
+        location = f"/connectors/{quote(created.info['name'], safe='')}"
+        return Reply(reply.body, reply.content_type, 201, {"Location": location})
+
+    async def create(self, request: Request) -> Reply:
+        """Create a connector."""
+        asked = create_request(await read_json(request))
+        config = herding.named_config(asked.name, asked.config)
+        return self._created(
+            await self._herder.put_connector(asked.name, config, target=asked.initial, may_replace=False)
+        )
+
+    async def put(self, request: Request) -> Reply:
+        """Create a connector or configure it anew."""
+        config = herding.named_config(_named(request), await read_map(request))
+        return self._created(await self._herder.put_connector(_named(request), config, may_replace=True))
+
+    async def patch(self, request: Request) -> Reply:
+        """Change some of a connector's keys."""
+        return json_reply((await self._herder.patch_connector(_named(request), await read_map(request))).info)
+
+    async def info(self, request: Request) -> Reply:
+        """Show a connector."""
+        view = await self._herder.view(settled=True)
+        return json_reply(herding.connector_info(view, _named(request), self._herder.plugins))
+
+    async def config(self, request: Request) -> Reply:
+        """Show a connector's configuration."""
+        view = await self._herder.view(settled=True)
+        return json_reply(herding.connector_info(view, _named(request), self._herder.plugins)["config"])
+
+    async def status(self, request: Request) -> Reply:
+        """Show the states of a connector and its tasks."""
+        return json_reply(herding.connector_status(await self._herder.view(), _named(request), self._herder.plugins))
+
+    async def tasks(self, request: Request) -> Reply:
+        """Show a connector's tasks."""
+        view = await self._herder.view(settled=True)
+        return json_reply(herding.task_infos(view, _named(request), self._herder.plugins))
+
+    async def task(self, request: Request) -> Reply:
+        """Show a task's state."""
+        return json_reply(herding.task_status(await self._herder.view(), _task(request)))
+
+    async def delete(self, request: Request) -> Reply:
+        """Delete a connector."""
+        await self._herder.delete_connector(_named(request))
+        return _empty(204)
+
+    async def pause(self, request: Request) -> Reply:
+        """Pause a connector."""
+        await self._herder.pause_or_resume(_named(request), TargetState.PAUSED)
+        return _empty(202)
+
+    async def resume(self, request: Request) -> Reply:
+        """Resume a connector."""
+        await self._herder.pause_or_resume(_named(request), TargetState.STARTED)
+        return _empty(202)
+
+    async def stop(self, request: Request) -> Reply:
+        """Stop a connector."""
+        await self._herder.stop_connector(_named(request))
+        return _empty(204)
+
+    async def restart(self, request: Request) -> Reply:
+        """Restart a connector, and by request its tasks (KIP-745)."""
+        tasks, failed = flag(request, "includeTasks") or False, flag(request, "onlyFailed") or False
+        if not tasks and not failed:
+            await self._herder.restart_connector(_named(request))
+            return _empty(204)
+        asked = RestartRequest(_named(request), only_failed=failed, include_tasks=tasks)
+        return json_reply(await self._herder.restart(asked), status=202)
+
+    async def restart_task(self, request: Request) -> Reply:
+        """Restart a task."""
+        await self._herder.restart_task(_task(request))
+        return _empty(204)
+
+    def _check_tracking(self) -> None:
+        if not self._settings.topic_tracking:
+            raise HttpError(403, "Topic tracking is disabled.")
+
+    async def topics(self, request: Request) -> Reply:
+        """List the topics that a connector has used (KIP-558)."""
+        self._check_tracking()
+        name = _named(request)
+        return json_reply({name: {"topics": herding.topics_of(await self._herder.view(), name)}})
+
+    async def reset_topics(self, request: Request) -> Reply:
+        """Forget the topics that a connector has used."""
+        self._check_tracking()
+        if not self._settings.topic_reset:
+            raise HttpError(403, "Topic tracking reset is disabled.")
+        await self._herder.reset_topics(_named(request))
+        return _empty(202)
+
+    async def offsets(self, request: Request) -> Reply:
+        """Show a connector's offsets (KIP-875)."""
+        return json_reply(await self._herder.offsets(_named(request)))
+
+    async def alter(self, request: Request) -> Reply:
+        """Alter a stopped connector's offsets."""
+        pairs = herding.check_pairs(await read_json(request))
+        return json_reply(await self._herder.alter_offsets(_named(request), pairs))
+
+    async def reset(self, request: Request) -> Reply:
+        """Forget a stopped connector's offsets."""
+        return json_reply(await self._herder.alter_offsets(_named(request), None))
+
+    async def put_tasks(self, request: Request) -> Reply:
+        """Take a connector's tasks from the worker that it runs on."""
+        body, signature = await request.read(), _signature(request)
+        configs = await read_json(request)
+        if not isinstance(configs, list) or not all(isinstance(each, dict) for each in configs):
+            raise BadRequestError("Task configurations are a list of objects")
+        await self._herder.put_tasks(_named(request), configs, body=body, signature=signature)
+        return _empty(204)
+
+    async def fence(self, request: Request) -> Reply:
+        """Fence a source connector's older tasks for another worker."""
+        await self._herder.fence(_named(request), body=await request.read(), signature=_signature(request))
+        return _empty(204)
+
+    async def plugins(self, request: Request) -> Reply:
+        """List plugins."""
+        only = flag(request, "connectorsOnly")
+        return json_reply(self._herder.plugins.listing(connectors_only=only is not False))
+
+    async def plugin(self, request: Request) -> Reply:
+        """Show the keys of a plugin."""
+        name, version = request.match_info["plugin"], request.query.get("version", "latest")
+        plugin = self._herder.plugins.any_kind(name)
+        if plugin is not None and version not in ("latest", str(plugin.version)):
+            raise BadRequestError(f"Plugin {name} is installed in version {plugin.version}, not {version}")
+        return json_reply(herding.plugin_keys(self._herder.plugins, name))
+
+    async def validate(self, request: Request) -> Reply:
+        """Check a configuration."""
+        config, name = await read_map(request), request.match_info["plugin"]
+        included = config.get("connector.class")
+        if included is not None and not _short(included).endswith(_short(name)):
+            raise BadRequestError(f"Included connector type {included} does not match request type {name}")
+        return json_reply(await self._herder.validate(config))
+
+    async def loggers(self, request: Request) -> Reply:
+        """Show the levels of all loggers."""
+        return json_reply(self._herder.loggers.levels())
+
+    async def logger(self, request: Request) -> Reply:
+        """Show a logger's level."""
+        return json_reply(self._herder.loggers.level(request.match_info["logger"]))
+
+    async def set_level(self, request: Request) -> Reply:
+        """Set the level of a logger and those below it, here or on every worker (KIP-976)."""
+        level = (await read_map(request)).get("level")
+        if level is None:
+            raise BadRequestError("Desired 'level' parameter was not specified in request.")
+        word, namespace = self._herder.loggers.checked(level), request.match_info["logger"]
+        if request.query.get("scope", "worker").lower() == "cluster":
+            await self._herder.set_cluster_level(namespace, word)
+            return _empty(204)
+        return json_reply(self._herder.loggers.set(namespace, word))
+
+
+def _short(name: str) -> str:
+    """Return a class name without its ending, which an alias leaves out."""
+    return name.removesuffix("Connector") or name
+
+
+def _signature(request: Request) -> herding.Signature | None:
+    headers = request.headers
+    return signature_of(headers.get("X-Connect-Authorization"), headers.get("X-Connect-Request-Signature-Algorithm"))

@@ -1,0 +1,95 @@
+"""A worker's settings of its REST interface, under Kafka's names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.base import ConfigError
+
+__all__ = ["Address", "RestSettings", "rest_settings"]
+
+_LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+_HEADER = re.compile(r"\s*(add|set)\s+([^:]+):\s*(.*?)\s*", re.IGNORECASE)
+_METHODS = ("GET", "POST", "HEAD")
+"""What another origin may do where `access.control.allow.methods` is empty, as in Jetty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; an empty host is every interface."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestSettings:
+    """How the interface is served."""
+
+    listeners: tuple[Address, ...] = (Address("", 8083),)
+    admin_listeners: tuple[Address, ...] | None = None
+    """Where `/admin` is served: with the rest where None, and nowhere where empty."""
+
+    allowed_origins: tuple[str, ...] = ()
+    allowed_methods: tuple[str, ...] = _METHODS
+    headers: tuple[tuple[str, str], ...] = ()
+    topic_tracking: bool = True
+    topic_reset: bool = True
+    request_seconds_max: float = 90.0
+    health_seconds_max: float = 10.0
+
+
+def rest_settings(worker: Mapping[str, str]) -> RestSettings:
+    """Return the settings of a worker's properties; raises ConfigError."""
+    admin = worker.get("admin.listeners")
+    listed = worker.get("listeners", "")
+    port = worker.get("rest.port")  # gone from Kafka, and still in many files
+    if not listed and port is not None:
+        listed = f"http://{worker.get('rest.host.name', '')}:{port}"
+    methods = tuple(_words(worker.get("access.control.allow.methods", "")))
+    return RestSettings(
+        listeners=_addresses("listeners", listed or "http://:8083"),
+        admin_listeners=None if admin is None else _addresses("admin.listeners", admin),
+        allowed_origins=tuple(_words(worker.get("access.control.allow.origin", ""))),
+        allowed_methods=methods or _METHODS,
+        headers=tuple(_headers(worker.get("response.http.headers.config", ""))),
+        topic_tracking=_flag(worker, "topic.tracking.enable"),
+        topic_reset=_flag(worker, "topic.tracking.allow.reset"),
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _flag(worker: Mapping[str, str], name: str) -> bool:
+    text = worker.get(name, "true").strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigError(name, worker[name], "true or false")
+    return text == "true"
+
+
+def _addresses(name: str, text: str) -> tuple[Address, ...]:
+    found = []
+    for each in _words(text):
+        match = _LISTENER.fullmatch(each)
+        if match is None or match[1].lower() != "http" or not 0 <= int(match[3]) < 65536:
+            raise ConfigError(name, each, "http://host:port; HTTPS is not served yet")
+        found.append(Address(match[2], int(match[3])))
+    return tuple(found)
+
+
+def _headers(text: str) -> list[tuple[str, str]]:
+    found = []
+    for rule in re.findall(r'"[^"]*"|[^,"]+', text):
+        plain = rule.strip().strip('"')
+        match = _HEADER.fullmatch(plain)
+        if plain and match is None:
+            raise ConfigError(
+                "response.http.headers.config", plain, "rules like `add Name: value` or `set Name: value`"
+            )
+        if match is not None:
+            found.append((match[2].strip(), match[3]))
+    return found
