@@ -31,7 +31,8 @@ Both on one machine, in one run, on the same topics of one Ottla broker: `make b
 - **Latency** at 500 records/s: from a record's time, set by `confluent-kafka`'s producer, until a `confluent-kafka`
   consumer has its output; settings are the defaults, and Kafka Streams commits every 100 ms as Ottla does.
 - **Price of exactly once**: rows/s that are lost by `processing.guarantee=exactly_once_v2`.
-- The cluster is a standalone master and two workers of one core each, from PySpark's wheel, started by the benchmark.
+- The cluster is a standalone master and two workers of one core each, from PySpark's wheel, started by the
+  benchmark; Ottla is installed where they run.
 - Targets hold for two cores (`local[2]`). A ratio is Ottla's value by Kafka Streams' on two threads, whatever the mode.
 """
 
@@ -40,6 +41,8 @@ def page(rows: list[dict[str, Any]]) -> str:
     """Return the page of these rows."""
     machine = f"{os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}"
     lines = [INTRODUCTION, f"Measured with {machine}.\n"]
+    if not rows:
+        return INTRODUCTION
     lines.append("| metric | mode | Ottla | Kafka Streams | ratio | target | met |")
     lines.append("|---|---|---:|---:|---:|---:|---|")
     for row in rows:

@@ -123,8 +123,11 @@ def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     java = find_java()
     assert java is not None, "the caller has looked"
     home = Path(pyspark.__file__).parent
+    source = str(Path(__file__).resolve().parents[1] / "src")
     environment = {
         **os.environ,
+        # as a cluster's machines have it where it is installed there: nothing is sent
+        "PYTHONPATH": os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])]),
         "SPARK_HOME": str(home),
         "JAVA_HOME": str(java.home),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -19,7 +19,6 @@ from pyspark import cloudpickle
 from bench import streams_plans
 from ottla.spark import StreamsApplication
 from ottla.spark.launch import application_session
-from ottla.spark.shipping import ship_files
 from ottla.streams import StreamsSettings
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ def main(argv: list[str]) -> int:
         "spark.sql.warehouse.dir": f"{order['folder']}/warehouse",
     }
     spark = application_session(StreamsSettings.of({"application.id": "bench", **settings}))
-    ship_files(spark, with_ottla=not order["master"].startswith("local"))
     for number, job in enumerate(order["jobs"]):
         given = {**settings, **job.get("settings", {}), "application.id": f"bench-{number}-{time.time_ns()}"}
         try:
