@@ -234,3 +234,17 @@ def test_explain_says_where_each_step_runs_and_why() -> None:
     }
     assert "collect_list" in found["collect"].why
     assert explain_text(plan).startswith("Stage stateful-0\n  in: source;")
+
+
+def test_where_every_update_is_wanted_no_aggregate_is_native() -> None:
+    plan = topology(
+        source(),
+        step("count", COUNT, "in", stores=("counts",)),
+        step("stream", ops.TableToStream(), "count"),
+        sink("out", "stream"),
+    )
+    assert [each.kind for each in cut(plan).stages] == ["native"]
+    stages = cut(plan, every_update=True)
+    assert [each.kind for each in stages.stages] == ["stateful"]
+    assert "every update" in stages.reasons["count"]
+    assert "updates: every one" in explain_text(plan, every_update=True)

@@ -273,8 +273,8 @@ def explain(args: Namespace) -> int:
     loaded = load(args.app)
     settings = settings_to_look_at(args.app, loaded.settings)
     topology, stream_time = loaded.topology(settings), args.stream_time or settings["stream.time"]
-    stages = cut(topology, stream_time=stream_time)
-    steps = explain(topology, stream_time=stream_time)
+    stages = cut(topology, stream_time=stream_time, every_update=not settings.cache)
+    steps = explain(topology, stream_time=stream_time, every_update=not settings.cache)
     for stage in stages.stages:
         print(f"{stage.name} ({stage.kind})")
         print(f"  reads    {', '.join(stage.topics_read()) or 'topics by pattern'}")

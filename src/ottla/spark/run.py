@@ -58,7 +58,9 @@ class StreamsApplication:
     ) -> None:
         self.topology = topology
         self.settings = settings if isinstance(settings, StreamsSettings) else StreamsSettings.of(settings, **keywords)
-        self.stages: Stages = cut(topology, stream_time=self.settings["stream.time"])
+        self.stages: Stages = cut(
+            topology, stream_time=self.settings["stream.time"], every_update=not self.settings.cache
+        )
         self.prepared: Prepared | None = None
         """What the start found out; None before it."""
         self._machine = StateMachine()

@@ -89,7 +89,7 @@ class TopologyTestDriver:
     ) -> None:
         self.topology = topology
         self.settings = StreamsSettings.of({**SETTINGS, **(settings or {})})
-        self._stages = cut(topology, stream_time=self.settings["stream.time"])
+        self._stages = cut(topology, stream_time=self.settings["stream.time"], every_update=not self.settings.cache)
         self._folder = Path(tempfile.mkdtemp(prefix="ottla-test-driver-"))
         self._topics = LocalTopics(self._folder / "topics", frozenset(self._names()))
         partition_plan(topology, self._topics.partition_counts())

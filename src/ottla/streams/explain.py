@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.streams import operations as ops
 from ottla.streams.stage_nodes import functions_of, is_stateless, needs_columns
@@ -14,6 +14,7 @@ __all__ = ["Explained", "explain", "explain_text"]
 
 AT_ONCE = "each record, at once"
 UPDATES = "updates: the last of each key in a micro-batch"
+EVERY = "updates: every one"
 ON_CLOSE = "once, when the window has closed"
 
 
@@ -29,16 +30,17 @@ class Explained:
     why: str
 
 
-def explain(topology: Topology, *, stream_time: str = "auto") -> tuple[Explained, ...]:
+def explain(topology: Topology, *, stream_time: str = "auto", every_update: bool = False) -> tuple[Explained, ...]:
     """Return a line for each step and stage; raises UnsupportedPlan for a plan that cannot be run."""
-    stages = cut(topology, stream_time=stream_time)
-    return tuple(line for stage in stages.stages for line in _explain_stage(stage, stages))
+    stages = cut(topology, stream_time=stream_time, every_update=every_update)
+    lines = (line for stage in stages.stages for line in _explain_stage(stage, stages))
+    return tuple(replace(each, emission=EVERY) if every_update and each.emission == UPDATES else each for each in lines)
 
 
-def explain_text(topology: Topology, *, stream_time: str = "auto") -> str:
+def explain_text(topology: Topology, *, stream_time: str = "auto", every_update: bool = False) -> str:
     """Return the lines as text, stage by stage."""
     lines: list[str] = []
-    for each in explain(topology, stream_time=stream_time):
+    for each in explain(topology, stream_time=stream_time, every_update=every_update):
         if not lines or f"Stage {each.stage}" not in lines:
             lines += [f"Stage {each.stage}"]
         lines.append(f"  {each.node}: {each.how}; {each.emission}" + (f" ({each.why})" if each.why else ""))

@@ -47,6 +47,15 @@ STATELESS = (
     ops.Branch,
 )
 """Operations of streams that look at one record alone."""
+SAME_VALUES = (
+    ops.StreamToTable,
+    ops.Suppress,
+    ops.TableFilter,
+    ops.TablePassThrough,
+    ops.TableSource,
+    ops.TableToStream,
+)
+"""Operations with state or of tables that forward the values that they got."""
 NATIVE_KINDS = frozenset({"count", "sum", "min", "max", "avg"})
 """Aggregates that Spark computes with the same result. Those that depend on the records' order are not among them."""
 
@@ -118,7 +127,7 @@ def value_serde(topology: Topology, fused: Mapping[str, tuple[str, ...]], name: 
             return spec.value
         if hasattr(node.operation, "value"):
             return node.operation.value
-        if not is_stateless(node) and not isinstance(node.operation, ops.TableToStream | ops.TableFilter):
+        if not is_stateless(node) and not isinstance(node.operation, SAME_VALUES):
             return None
     return agreed(value_serde(topology, fused, each) for each in node.parents)
 
@@ -191,7 +200,7 @@ def why_window(operation: ops.StreamAggregate | ops.WindowAggregate, by_partitio
     return None
 
 
-def with_arguments_apart(topology: Topology, by_partition: bool) -> Topology:
+def with_arguments_apart(topology: Topology, by_partition: bool, every_update: bool) -> Topology:
     """Compute an aggregate's argument in a step of its own where Python aggregates and the argument is an expression."""
     nodes: dict[str, Node] = {}
     for name, node in topology.nodes.items():
@@ -202,7 +211,8 @@ def with_arguments_apart(topology: Topology, by_partition: bool) -> Topology:
             and operation.aggregator.argument is not None
             and operation.aggregator.argument.is_native
             and (
-                isinstance(operation, ops.SessionAggregate)
+                every_update
+                or isinstance(operation, ops.SessionAggregate)
                 or why_kind(operation.aggregator)
                 or why_window(operation, by_partition)
             )

@@ -37,6 +37,7 @@ __all__ = ["Entry", "Stage", "Stages", "Tail", "UnsupportedPlan", "cut", "serdes
 
 TAIL_TOPIC = "@"
 """In front of a tail's name: the topic of rows that a stateful stage hands to Spark's expressions, not to a topic."""
+WHY_EVERY_UPDATE = "every update was asked for (statestore.cache.max.bytes=0)"
 
 
 class UnsupportedPlan(ValueError):
@@ -118,13 +119,14 @@ class Stages:
     """For each aggregate that could have been native and is not: why."""
 
 
-def cut(topology: Topology, *, stream_time: str = "auto") -> Stages:
+def cut(topology: Topology, *, stream_time: str = "auto", every_update: bool = False) -> Stages:
     """Cut a topology into stages; raises UnsupportedPlan for a plan that no stage can do.
 
     `stream_time="partition"` sends every windowed aggregate through Python, where time is that of its partition as in Kafka
     Streams; else windows that Spark knows follow Spark's watermark, which is the query's and moves between batches.
+    `every_update` sends every aggregate through Python: Spark's own tell a batch's last update of a key only.
     """
-    return _Cutter(topology, stream_time).cut()
+    return _Cutter(topology, stream_time, every_update).cut()
 
 
 # -- cutting
@@ -136,9 +138,10 @@ def serdes_at(stage: Stage, name: str) -> tuple[Serde | None, Serde | None]:
 
 
 class _Cutter:
-    def __init__(self, topology: Topology, stream_time: str) -> None:
+    def __init__(self, topology: Topology, stream_time: str, every_update: bool) -> None:
         self.by_partition = stream_time == "partition"
-        self.plan = with_arguments_apart(topology, self.by_partition)
+        self.every_update = every_update
+        self.plan = with_arguments_apart(topology, self.by_partition, every_update)
         self.fused = fused(self.plan)
         self.dropped = {
             each.name
@@ -254,6 +257,7 @@ class _Cutter:
         assert isinstance(operation, ops.StreamAggregate | ops.WindowAggregate)
         return (
             why_kind(operation.aggregator)
+            or (WHY_EVERY_UPDATE if self.every_update else None)
             or why_window(operation, self.by_partition)
             or self._why_value(node, operation.aggregator)
             or self._why_neighbours(node, operation.store)
@@ -301,7 +305,8 @@ class _Cutter:
     def _serves_others(self, wanted: set[str]) -> bool:
         """True for a global table that other stages hold a copy of: it needs no stage of its own."""
         return all(self._is_global(name) for name in wanted) and any(
-            isinstance(node, ProcessorNode) and isinstance(node.operation, ops.StreamGlobalJoin | ops.Process)
+            isinstance(node, ProcessorNode)
+            and isinstance(node.operation, ops.StreamGlobalJoin | ops.Process | ops.TableProcess)
             for node in self.plan.nodes.values()
         )
 
@@ -313,7 +318,7 @@ class _Cutter:
         """Add the global tables that processors of a stage look up: those they name, or all for processors of the user's."""
         operations = [node.operation for name in wanted if isinstance(node := self.plan.nodes[name], ProcessorNode)]
         named = {each.store for each in operations if isinstance(each, ops.StreamGlobalJoin)}
-        every = any(isinstance(each, ops.Process) for each in operations)
+        every = any(isinstance(each, ops.Process | ops.TableProcess) for each in operations)
         return wanted | {
             name
             for name in self.core

@@ -99,6 +99,7 @@ final class Functions {
             case "sum": return (Long) one + (Long) other;
             case "minus": return (Long) one - (Long) other;
             case "max": return Math.max((Long) one, (Long) other);
+            case "min": return Math.min((Long) one, (Long) other);
             case "concat": return one + text(other);
             case "concat_minus": return one + "-" + text(other);
             case "last": return other;

@@ -129,6 +129,7 @@ final class Plans {
             case "select_key": return named == null ? stream.selectKey(mapper) : stream.selectKey(mapper, named);
             case "merge": return named == null ? stream.merge((KStream) other(step)) : stream.merge((KStream) other(step), named);
             case "split": return split(stream, step);
+            case "peek": return stream.peek((k, v) -> { });
             case "repartition": {
                 Repartitioned how = Repartitioned.with(serde(step, "key"), serde(step, "value"));
                 return stream.repartition(step.has("name") ? how.withName(step.get("name").asText()) : how);

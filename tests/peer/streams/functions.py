@@ -107,6 +107,7 @@ REDUCERS: dict[str, Callable[[Any, Any], Any]] = {
     "sum": lambda one, other: one + other,
     "minus": lambda one, other: one - other,
     "max": lambda one, other: max(one, other),
+    "min": lambda one, other: min(one, other),
     "concat": lambda one, other: one + text(other),
     "concat_minus": lambda one, other: f"{one}-{text(other)}",
     "last": lambda one, other: other,

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.streams.java import join_topologies, topologies
+from tests.streams.java import join_topologies, operator_topologies, topologies
 from tests.streams.java.inputs import random_inputs
 from tests.streams.java.topologies import Plan
 
@@ -15,6 +15,7 @@ __all__ = ["GROUPS", "cases"]
 GROUPS: dict[str, Callable[[], Iterator[Plan]]] = {
     **{name: getattr(topologies, name) for name in topologies.__all__},
     **{name: getattr(join_topologies, name) for name in join_topologies.__all__},
+    **{name: getattr(operator_topologies, name) for name in operator_topologies.__all__},
 }
 """The groups of topologies, by operator."""
 

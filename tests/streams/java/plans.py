@@ -145,6 +145,9 @@ class _Calls:
     def select_key(self) -> Any:
         return self.of.select_key(_mapper(self.function), name=self.name)
 
+    def peek(self) -> Any:
+        return self.of.peek(lambda key, value: None, name=self.name)
+
     def merge(self) -> Any:
         return self.of.merge(self.other, name=self.name)
 

@@ -176,7 +176,8 @@ class Executor:
         )
 
         def run(records: Iterable[Record]) -> None:
-            self._processed += run_direct(records)
+            number = run_direct(records)  # counts in `_processed` too, where it hands records to the ordinary loop
+            self._processed += number
 
         return run
 
