@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 __all__ = ["main", "measure"]
 
@@ -26,10 +26,8 @@ PARTITIONS = 4
 def measure(bootstrap: str, source: str, sink: str, seconds: float, rate: int) -> dict[str, float]:
     """Return p50 and p99 (ms) and the number of outputs; raises RuntimeError where nothing comes out."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"latency-{time.monotonic_ns()}"})
-    ends = [TopicPartition(sink, each) for each in range(PARTITIONS)]
-    consumer.assign(
-        [TopicPartition(sink, each.partition, consumer.get_watermark_offsets(each, 10)[1]) for each in ends]
-    )
+    # what an earlier run has left there is older than what is counted
+    consumer.assign([TopicPartition(sink, each, OFFSET_BEGINNING) for each in range(PARTITIONS)])
     begin = time.time()
     sender = threading.Thread(target=_send, args=(bootstrap, source, begin, WARM_SECONDS + seconds, rate), daemon=True)
     sender.start()
