@@ -61,6 +61,11 @@ class LocalTopics:
     """Every topic that the plan may name: each has one partition."""
     records: dict[str, list[LocalRecord]] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        """How many records there are in all topics."""
+        return sum(map(len, self.records.values()))
+
     def append(self, topic: str, records: Sequence[LocalRecord]) -> None:
         """Add records to a topic's end; a file appears whole."""
         kept = self.records.setdefault(topic, [])

@@ -181,8 +181,13 @@ class TopologyTestDriver:
         try:
             if not self._queries:
                 self._queries = [(stage, self._start(stage)) for stage in self._stages.stages]
-            for stage, query in self._queries:
-                self._settle(stage, query)
+            size = -1
+            while size != self._topics.size:  # until no stage has anything to tell another
+                size = self._topics.size
+                for stage, query in self._queries:
+                    self._settle(stage, query)
+                if len(self._queries) == 1:
+                    break
         except Exception as error:
             self._failure = failure_of(error)
             raise self._failure from error

@@ -86,20 +86,26 @@ def _check_sources(topology: Topology, reads: Iterable[list[str]], known: Mappin
 
 
 def _fill(topology: Topology, groups: list[frozenset[str]], reads: list[list[str]], counts: dict[str, int]) -> None:
-    """Give each repartition topic as many partitions as the widest source of what writes to it, round by round."""
+    """Give each repartition topic as many partitions as the widest source of what writes to it, round by round.
+
+    The topics of a foreign-key join write to each other's sub-topologies; there the sources that are known decide.
+    """
     open_topics = [topic for topic in topology.repartition_topics if topic not in counts]
+    upstream = {
+        topic: {
+            source
+            for group, topics in zip(groups, reads, strict=True)
+            if any(_writes(topology, name, topic) for name in group)
+            for source in topics
+        }
+        for topic in open_topics
+    }
     while open_topics:
-        filled = []
-        for topic in open_topics:
-            upstream = {
-                source
-                for group, topics in zip(groups, reads, strict=True)
-                if any(_writes(topology, name, topic) for name in group)
-                for source in topics
-            }
-            if upstream and all(source in counts for source in upstream):
-                counts[topic] = max(counts[source] for source in upstream)
-                filled.append(topic)
+        filled = [topic for topic in open_topics if upstream[topic] and upstream[topic] <= counts.keys()]
+        if not filled:
+            filled = [topic for topic in open_topics if upstream[topic] & counts.keys()][:1]
+        for topic in filled:
+            counts[topic] = max(counts[source] for source in upstream[topic] if source in counts)
         if not filled:
             names = ", ".join(sorted(open_topics))
             raise TopologyError(

@@ -6,7 +6,15 @@ import pytest
 
 from ottla.base import KafkaError
 from ottla.spark.internal_topics import internal_topics
-from ottla.streams import SourceNode, StoreSpec, StreamsSettings, Topology, TopologyError, partition_plan
+from ottla.streams import (
+    SourceNode,
+    StoreSpec,
+    StreamsBuilder,
+    StreamsSettings,
+    Topology,
+    TopologyError,
+    partition_plan,
+)
 from tests.streams.run.plans import TEXT, count_by_word, joined, mapped, topology
 
 SETTINGS = StreamsSettings.of(application_id="app", bootstrap_servers="localhost:1")
@@ -97,3 +105,13 @@ def test_a_versioned_store_keeps_its_history_from_compaction() -> None:
     (changelog,) = internal_topics(made, partition_plan(made, {"in": 1}), SETTINGS, repartition=())
     assert changelog.config["min.compaction.lag.ms"] == "90000000"
     assert changelog.config["cleanup.policy"] == "compact"
+
+
+def test_the_topics_of_a_foreign_key_join_have_the_partitions_of_the_tables_that_they_go_to() -> None:
+    builder = StreamsBuilder(default_key_serde="string", default_value_serde="string")
+    orders, users = builder.table("orders"), builder.table("users")
+    joined = orders.join(users, lambda order, user: order + user, foreign_key=lambda order: order)
+    joined.to_stream().to("joined")
+    found = partition_plan(builder.build(), {"orders": 2, "users": 3, "joined": 1}).topics
+    widths = {name.split("-")[-3 if "SUBSCRIPTION" in name else 0]: count for name, count in found.items()}
+    assert widths == {"orders": 2, "users": 3, "REGISTRATION": 3, "RESPONSE": 2}
