@@ -313,13 +313,10 @@ def written(spark: SparkSession) -> Callable[[str], dict[str, Rows]]:
     return of
 
 
-HELD = ("streams", "native streams", "tables", "native tables", "processors")
-"""The plans that are held against Java here; the others are held on the engine alone (`test_java_goldens.py`) so far."""
 CASES = [
     pytest.param(ask, id=f"{row.replace('`', '')}: {ask.topic} of {ask.plan}")
     for row, asks in ROWS.items()
     for ask in asks
-    if ask.plan in HELD
 ]
 
 
