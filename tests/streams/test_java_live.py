@@ -8,7 +8,7 @@ from tests.peer import streams
 from tests.streams.java.cases import GROUPS, cases
 from tests.streams.java.compare import differences, final_differences
 
-pytestmark = pytest.mark.peer
+pytestmark = [pytest.mark.peer, pytest.mark.slow]  # with `make compat`; goldens are compared in every run
 FIRST_SEED = 100
 
 

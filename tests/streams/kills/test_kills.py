@@ -8,7 +8,7 @@ import pytest
 
 from tests.streams.kills.rounds import PLACES, kills
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 def test_every_result_is_there_once_whatever_is_killed(tmp_path: Path) -> None:

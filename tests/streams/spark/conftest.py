@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client import BlockingClient
+from tests import spark_connector
 from tests.server import running_server
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark")),
     }
+    if spark_connector.missing() is None:  # tests/spark may get this session, and reads by Spark's own connector
+        settings["spark.jars"] = spark_connector.jars()
     opened = session("tests", master="local[2]", settings=settings, log_level="OFF")
     for name, value in settings.items():
         if name.startswith("spark.sql.") and opened.conf.isModifiable(name):
