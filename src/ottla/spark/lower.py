@@ -199,13 +199,9 @@ class _Lowering:
         return max(counts, default=1)
 
     def _topics_of(self, name: str) -> Sequence[str]:
-        import re
-
         node = self.plan.nodes[name]
         assert isinstance(node, SourceNode)
-        if node.pattern is None:
-            return node.topics
-        return [each for each in self.counts if re.fullmatch(node.pattern, each)]
+        return node.topics_among(self.counts)
 
     # -- sources and steps
 

@@ -169,13 +169,10 @@ def _check_cluster(old: Mapping[str, Any] | None, identity: str, checkpoint: Che
 
 def topics_of(stage: Stage, settings: StreamsSettings, known: Mapping[str, int]) -> dict[str, SourceNode]:
     """Return the full names of the topics that a stage reads, with the source that each belongs to."""
-    import re
-
     found: dict[str, SourceNode] = {}
     internal = stage.plan.repartition_topics
     for source in stage.source_nodes():
-        names = source.topics or tuple(name for name in sorted(known) if re.fullmatch(source.pattern or "", name))
-        for name in names:
+        for name in source.topics_among(known):
             full = repartition_topic(settings.application_id, name) if name in internal else name
             found[full] = source
     return found

@@ -119,7 +119,9 @@ class TopologyTestDriver:
 
         Records without a timestamp of their own get `start_ms`, each `auto_advance_ms` later than the one before.
         """
-        if not any(isinstance(each, SourceNode) and _reads(each, name) for each in self.topology.nodes.values()):
+        if not any(
+            isinstance(each, SourceNode) and name in each.topics_among([name]) for each in self.topology.nodes.values()
+        ):
             raise ConfigError("topic", name, "no source of the topology reads it")
         serdes = serde_of(key_serde, "key_serde"), serde_of(value_serde, "value_serde")
         return TestInputTopic(self, name, serdes, start_ms, auto_advance_ms)
@@ -444,12 +446,6 @@ def _session() -> SparkSession:
 
     active = SparkSession.getActiveSession()
     return active or session("test", master="local[2]", settings={**STATE_SETTINGS, **CHECKPOINT_SETTINGS})
-
-
-def _reads(node: SourceNode, topic: str) -> bool:
-    import re
-
-    return topic in node.topics if node.pattern is None else re.fullmatch(node.pattern, topic) is not None
 
 
 def _batch(query: StreamingQuery) -> int:

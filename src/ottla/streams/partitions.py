@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -35,10 +34,7 @@ def source_topics(topology: Topology, nodes: Iterable[str], known: Iterable[str]
     for name in nodes:
         node = topology.nodes[name]
         if isinstance(node, SourceNode):
-            pattern = node.pattern
-            found[name] = (
-                node.topics if pattern is None else tuple(each for each in sorted(known) if re.fullmatch(pattern, each))
-            )
+            found[name] = node.topics_among(known)
     return found
 
 

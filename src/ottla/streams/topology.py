@@ -8,7 +8,8 @@ Python, the `spark` room where Spark has an operator of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,11 @@ class SourceNode:
     offset_reset: str | None = None
     """`earliest`, `latest`, `none`; None is the application's default."""
     is_global: bool = False
+
+    def topics_among(self, known: Iterable[str]) -> tuple[str, ...]:
+        """Return the topics that it reads: those that it names, or those of the `known` names that match, in order."""
+        pattern = self.pattern
+        return self.topics if pattern is None else tuple(each for each in sorted(known) if re.fullmatch(pattern, each))
 
 
 @dataclass(frozen=True, slots=True)
