@@ -32,8 +32,9 @@ MATRIX: dict[str, set[str]] = {
     "streams": {"base", "config"},
     "registry": _SERVICES,
     "connect": _SERVICES,
+    "connectors": {"base", "config", "connect"},
     "sql": {*_SERVICES, "registry", "connect", "streams"},
-    "spark": {"base", "wire", "client", "config", "http", "streams", "connect"},
+    "spark": {"base", "wire", "client", "config", "http", "streams", "connect", "connectors"},
     "console": _SERVICES,
 }
 """Room -> the rooms that it may import. `cli` may import any face, but only inside functions."""

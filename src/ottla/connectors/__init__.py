@@ -1,0 +1,13 @@
+"""The connectors that are installed with Ottla, written against the face of `ottla.connect` as anybody's would be.
+
+`CONNECTORS` names their classes. What only one of them needs (SQLAlchemy, boto3) is imported when it is configured.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["CONNECTORS"]
+
+CONNECTORS: tuple[type[Any], ...] = ()
+"""Every connector's class."""
