@@ -23,6 +23,7 @@ from ottla.connect.api import (
     TransactionContext,
     Transformation,
 )
+from ottla.connect.columns import ColumnsConverter, ColumnsSinkTask, SinkColumns, SourceColumns
 from ottla.connect.config_def import (
     REQUIRED,
     ConfigDef,
@@ -57,6 +58,8 @@ __all__ = [
     "REQUIRED",
     "AlreadyExistsError",
     "BadRequestError",
+    "ColumnsConverter",
+    "ColumnsSinkTask",
     "ConfigDef",
     "ConfigKey",
     "ConfigValue",
@@ -89,11 +92,13 @@ __all__ = [
     "SchemaAndValue",
     "SchemaBuilder",
     "SchemaType",
+    "SinkColumns",
     "SinkConnector",
     "SinkGroups",
     "SinkRecord",
     "SinkTask",
     "SinkTaskContext",
+    "SourceColumns",
     "SourceConnector",
     "SourceRecord",
     "SourceTask",

@@ -18,13 +18,16 @@ The connector is found by an entry point of the group `ottla.connect`, or in a f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ottla.base import TopicPartition
 from ottla.connect.config_def import ConfigDef, ConfigValue
 from ottla.connect.data.schema import Schema
 from ottla.connect.data.struct import SchemaAndValue
 from ottla.connect.records import ConnectRecord, SinkRecord, SourceRecord
+
+if TYPE_CHECKING:
+    from ottla.connect.columns import SourceColumns
 
 __all__ = [
     "Connector",
@@ -281,8 +284,11 @@ class SourceTask:
         """Begin; `context.offset` says where the last run came to."""
         self.props = dict(props)
 
-    def poll(self) -> Sequence[SourceRecord] | None:
-        """Return records, or None where there are none now; may wait a little, not for ever."""
+    def poll(self) -> Sequence[SourceRecord] | SourceColumns | Sequence[SourceColumns] | None:
+        """Return records, or None where there are none now; may wait a little, not for ever.
+
+        Many records of one topic and schema can be returned as `SourceColumns`, which costs far less for each.
+        """
         raise NotImplementedError
 
     def commit(self) -> None:

@@ -1,0 +1,126 @@
+"""Many records at once: what a source task may return from `poll`, and a sink task may take, instead of single records.
+
+Tasks and converters that know columns are used so where nothing stands between them that wants single records: no
+transformations, and converters that convert an array as a whole. Everywhere else the worker makes records of the columns,
+with the same result. So a task that has columns needs nothing besides, and a sink task needs `put` all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from ottla.connect.data.schema import Schema
+from ottla.connect.records import SinkRecord, SourceRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.connect.data.struct import SchemaAndValue
+
+__all__ = ["ColumnsConverter", "ColumnsSinkTask", "SinkColumns", "SourceColumns"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SourceColumns:
+    """Rows of one source partition for one topic, without keys and headers.
+
+    `poll` returns one of these, or a list of them. The offset is stored once every row is acknowledged; there is none
+    between the rows.
+    """
+
+    topic: str
+    values: pa.Array
+    """`pa.string()` or `pa.binary()`; nulls are allowed where the schema allows them."""
+
+    schema: Schema | None
+    """Of every value; None for values without schema."""
+
+    source_partition: Mapping[str, Any]
+    source_offset: Mapping[str, Any]
+    """Where reading goes on behind the last row."""
+
+    partition: int | None = None
+    """The topic's partition; None lets the producer choose, one for all rows."""
+
+    timestamp: int | None = None
+    """Of every row, milliseconds since 1970; None for the time of sending."""
+
+    def records(self) -> list[SourceRecord]:
+        """Return the rows one by one; each carries the offset behind the last."""
+        return [
+            SourceRecord(
+                topic=self.topic,
+                partition=self.partition,
+                value_schema=self.schema,
+                value=value,
+                timestamp=self.timestamp,
+                source_partition=self.source_partition,
+                source_offset=self.source_offset,
+            )
+            for value in self.values.to_pylist()
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SinkColumns:
+    """Rows of one topic partition in the order of their offsets, without keys and headers."""
+
+    topic: str
+    partition: int
+    values: pa.Array
+    """`pa.string()` or `pa.binary()`."""
+
+    schema: Schema | None
+    offsets: pa.Array
+    """`pa.int64()`; not always without gaps."""
+
+    timestamps: pa.Array
+    """`pa.int64()`, milliseconds since 1970; -1 where a record has none."""
+
+    timestamp_type: str = "CREATE_TIME"
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def records(self, key: SchemaAndValue | tuple[Schema | None, Any] = (None, None)) -> list[SinkRecord]:
+        """Return the rows one by one; `key` is what their missing keys are converted into."""
+        key_schema, key_value = key
+        rows = zip(self.values.to_pylist(), self.offsets.to_pylist(), self.timestamps.to_pylist(), strict=True)
+        return [
+            SinkRecord(
+                topic=self.topic,
+                partition=self.partition,
+                key_schema=key_schema,
+                key=key_value,
+                value_schema=self.schema,
+                value=value,
+                offset=offset,
+                timestamp=None if timestamp < 0 else timestamp,
+                timestamp_type=self.timestamp_type,
+            )
+            for value, offset, timestamp in rows
+        ]
+
+
+@runtime_checkable
+class ColumnsSinkTask(Protocol):
+    """What a `SinkTask` has besides, to take columns where they come: `put` and this are called in the records' order."""
+
+    def put_columns(self, columns: SinkColumns) -> None:
+        """Take rows as `put` takes records; RetriableError asks for the same ones again."""
+        ...
+
+
+@runtime_checkable
+class ColumnsConverter(Protocol):
+    """What a `Converter` has besides, to convert many values of one schema at once."""
+
+    def columns_from_connect(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
+        """Return `pa.binary()` with each value's bytes; None to be asked value by value."""
+        ...
+
+    def columns_to_connect(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return the schema that all values of `pa.binary()` have, and the values; None to be asked one by one."""
+        ...
