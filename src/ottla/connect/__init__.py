@@ -46,7 +46,16 @@ from ottla.connect.errors import (
     RebalanceNeededError,
     RetriableError,
 )
-from ottla.connect.herder import Created, ElsewhereError, GroupBusyError, Herder, SinkGroups, TaskRunner, TaskStart
+from ottla.connect.herder import (
+    Created,
+    ElsewhereError,
+    GroupBusyError,
+    Herder,
+    SinkGroups,
+    TaskOwner,
+    TaskRunner,
+    TaskStart,
+)
 from ottla.connect.offset_file import OffsetFile
 from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins, discover
 from ottla.connect.providers import Providers, providers_of
@@ -106,6 +115,7 @@ __all__ = [
     "Stage",
     "StandaloneHerder",
     "Struct",
+    "TaskOwner",
     "TaskRunner",
     "TaskStart",
     "TransactionContext",

@@ -1,4 +1,4 @@
-"""What the REST interface asks of a worker, and what a worker asks of whoever runs its tasks: three protocols."""
+"""What the REST interface asks of a worker, and what a worker and whoever runs its tasks ask of each other: protocols."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from ottla.connect.herding import Signature, View
 from ottla.connect.herding.offsets import Pair
 from ottla.connect.logger_levels import LoggerLevels
 from ottla.connect.plugins import Plugins
-from ottla.connect.storage import RestartRequest, TargetState, TaskId
+from ottla.connect.storage import OffsetState, RestartRequest, Status, TargetState, TaskId, TopicUse
 
-__all__ = ["Created", "ElsewhereError", "GroupBusyError", "Herder", "SinkGroups", "TaskRunner", "TaskStart"]
+__all__ = [
+    "Created",
+    "ElsewhereError",
+    "GroupBusyError",
+    "Herder",
+    "SinkGroups",
+    "TaskOwner",
+    "TaskRunner",
+    "TaskStart",
+]
 
 Properties = Mapping[str, str | None]
 
@@ -145,10 +154,46 @@ class TaskStart:
     config: Properties
     target: TargetState
     generation: int
+    """Goes into the task's `Status`: the group's generation, or the task configurations' where there is no group."""
+
+    transactional_id: str | None = None
+    """Of a source task under exactly once (KIP-618), None otherwise."""
+
+    offsets_topic: str | None = None
+    """Where a source task under exactly once writes its offsets, in its own transactions; None otherwise."""
+
+
+class TaskOwner(Protocol):
+    """What a runner tells and asks of the worker that it runs tasks for; a herder is one. For the event loop's thread."""
+
+    def on_status(self, status: Status) -> None:
+        """Hear what a task does."""
+        ...
+
+    def on_topic(self, use: TopicUse) -> None:
+        """Hear that a task has used a topic (KIP-558)."""
+        ...
+
+    async def stored_offsets(self, connector: str) -> OffsetState:
+        """Return a state that holds every offset of a source connector stored before; raises ConnectError."""
+        ...
+
+    async def store_offsets(
+        self, connector: str, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+    ) -> None:
+        """Store a source connector's offsets; they are durable when this returns. Raises ConnectError."""
+        ...
+
+    async def confirm(self, task: TaskId) -> None:
+        """Raise ConnectError where a started task is not this worker's any more, or has been configured anew since.
+
+        A source task under exactly once asks when its producer has taken the transactional id, and writes nothing before.
+        """
+        ...
 
 
 class TaskRunner(Protocol):
-    """Runs tasks. It tells their states through the `Status` listener that it is made with."""
+    """Runs tasks. It tells their states to the `TaskOwner` that it is made with."""
 
     async def start(self, tasks: Sequence[TaskStart]) -> None:
         """Begin to run tasks; what goes wrong later is told as FAILED. Raises ConnectError where none can be started."""

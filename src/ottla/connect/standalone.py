@@ -17,7 +17,7 @@ from ottla.connect.connector_config import validate_connector
 from ottla.connect.connector_host import ConnectorHost
 from ottla.connect.errors import ConnectError, NotFoundError
 from ottla.connect.handling import resolved
-from ottla.connect.herder import Created, GroupBusyError, SinkGroups, TaskRunner, TaskStart
+from ottla.connect.herder import Created, GroupBusyError, SinkGroups, TaskOwner, TaskRunner, TaskStart
 from ottla.connect.herding import Signature, View
 from ottla.connect.herding.offsets import Pair
 from ottla.connect.logger_levels import LoggerLevels
@@ -25,6 +25,7 @@ from ottla.connect.offset_file import OffsetFile
 from ottla.connect.plugins import PluginKind, Plugins
 from ottla.connect.providers import Providers
 from ottla.connect.storage import (
+    OffsetState,
     RestartRequest,
     State,
     Status,
@@ -53,7 +54,7 @@ _HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 class StandaloneHerder:
     """One worker by itself; see `Herder`. Requests that change something are served one after another.
 
-    The runner is made with `on_status` as its listener. `worker` are the worker's properties, for its converters.
+    The runner is made with this as its `TaskOwner`. `worker` are the worker's properties, for its converters.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class StandaloneHerder:
         *,
         worker_id: str,
         cluster_id: str | None,
-        make_runner: Callable[[Callable[[Status], None]], TaskRunner],
+        make_runner: Callable[[TaskOwner], TaskRunner],
         offsets: OffsetFile,
         groups: SinkGroups,
         providers: Providers | None = None,
@@ -70,12 +71,12 @@ class StandaloneHerder:
     ) -> None:
         self.plugins, self.worker_id, self.cluster_id = plugins, worker_id, cluster_id
         self.loggers = LoggerLevels(_now_ms)
-        self.stored_offsets = offsets
+        self.offset_file = offsets
         self.ready = False
         self.doing: str | None = "starting, and has not taken requests yet"
         self._groups, self._providers = groups, providers or Providers({})
         self._converters = {"header.converter": _HEADERS, **(worker or {})}
-        self._runner = make_runner(self.on_status)
+        self._runner = make_runner(self)
         self._host = ConnectorHost(plugins, worker_id, tell=self.on_status, reconfigure=self._reconfigure_later)
         self._view = View()
         self._turn = asyncio.Lock()
@@ -106,6 +107,21 @@ class StandaloneHerder:
         """Hear that a connector has used a topic (KIP-558)."""
         if use.topic not in self._view.statuses.topics.get(use.connector, {}):
             self._take_status(*encode_topic_use(use))
+
+    async def stored_offsets(self, connector: str) -> OffsetState:
+        """See `TaskOwner`."""
+        return self.offset_file.state
+
+    async def store_offsets(
+        self, connector: str, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+    ) -> None:
+        """See `TaskOwner`."""
+        await asyncio.to_thread(self.offset_file.write, herding.altered(self.offset_file.state, connector, offsets))
+
+    async def confirm(self, task: TaskId) -> None:
+        """See `TaskOwner`."""
+        if task not in self._view.config.tasks(task.connector):
+            raise ConnectError(f"Task {task} is not configured any more")
 
     def _take_status(self, key: str, data: bytes | None) -> None:
         statuses, ignored = apply_status(self._view.statuses, key, data)
@@ -154,7 +170,7 @@ class StandaloneHerder:
         if config is None:
             raise NotFoundError(f"Connector {name} not found")
         if not self._is_sink(config):
-            return herding.source_offsets(self.stored_offsets.state, name)
+            return herding.source_offsets(self.offset_file.state, name)
         return {"offsets": sink_offsets(await self._groups.committed(_group(name, config)))}
 
     def _is_sink(self, config: Properties) -> bool:
@@ -318,11 +334,11 @@ class StandaloneHerder:
         return herding.outcome(reset=pairs is None, by_connector=by_connector)
 
     async def _alter_source(self, name: str, config: Properties, pairs: Sequence[Pair] | None) -> bool:
-        state = self.stored_offsets.state
+        state = self.offset_file.state
         plain = herding.reset_pairs(state, name) if pairs is None else herding.plain_pairs(pairs)
         connector = self.plugins.connector(config.get("connector.class") or "").cls()
         by_connector = await _asked(name, connector.alter_offsets, config, plain)
-        await asyncio.to_thread(self.stored_offsets.write, herding.altered(state, name, plain))
+        await self.store_offsets(name, plain)
         return by_connector
 
     async def _alter_sink(self, name: str, config: Properties, pairs: Sequence[Pair] | None) -> bool:

@@ -22,7 +22,7 @@ from ottla.connect import (
     SourceTask,
     discover,
 )
-from ottla.connect.herder import GroupBusyError, TaskStart
+from ottla.connect.herder import GroupBusyError, TaskOwner, TaskStart
 from ottla.connect.offset_file import OffsetFile
 from ottla.connect.rest import RestService, RestSettings
 from ottla.connect.rest.settings import Address
@@ -180,8 +180,8 @@ class Worker:
 async def _opened(settings: RestSettings, offsets: Path | None) -> Worker:
     runners: list[Running] = []
 
-    def make(tell: Callable[[Status], None]) -> Running:
-        runners.append(Running(tell))
+    def make(owner: TaskOwner) -> Running:
+        runners.append(Running(owner.on_status))
         return runners[0]
 
     groups = Groups()

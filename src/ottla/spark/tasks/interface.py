@@ -66,6 +66,10 @@ class TaskPort(Protocol):
         """Store source offsets; returns when they are durable, raises ConnectError where they cannot be."""
         ...
 
+    def confirm(self) -> None:
+        """Raise ConnectError where the task is not this worker's any more; see `TaskOwner.confirm`."""
+        ...
+
     def used(self, topic: str) -> None:
         """Say that the task has read or written a topic (KIP-558)."""
         ...
