@@ -59,6 +59,17 @@ from ottla.connect.herder import (
 from ottla.connect.offset_file import OffsetFile
 from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins, discover
 from ottla.connect.providers import Providers, providers_of
+from ottla.connect.query_sink import (
+    Files,
+    QueryBatch,
+    QueryFrame,
+    QuerySink,
+    QuerySinkContext,
+    Reading,
+    Recovered,
+    Shape,
+    Stretch,
+)
 from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
 from ottla.connect.standalone import StandaloneHerder
 from ottla.connect.transforms.chain import Stage, apply_chain, chain_of
@@ -81,6 +92,7 @@ __all__ = [
     "DataError",
     "ElsewhereError",
     "ErrantRecordReporter",
+    "Files",
     "GroupBusyError",
     "Header",
     "HeaderConverter",
@@ -94,13 +106,20 @@ __all__ = [
     "Plugins",
     "Predicate",
     "Providers",
+    "QueryBatch",
+    "QueryFrame",
+    "QuerySink",
+    "QuerySinkContext",
+    "Reading",
     "RebalanceNeededError",
     "Recommender",
+    "Recovered",
     "RetriableError",
     "Schema",
     "SchemaAndValue",
     "SchemaBuilder",
     "SchemaType",
+    "Shape",
     "SinkColumns",
     "SinkConnector",
     "SinkGroups",
@@ -114,6 +133,7 @@ __all__ = [
     "SourceTaskContext",
     "Stage",
     "StandaloneHerder",
+    "Stretch",
     "Struct",
     "TaskOwner",
     "TaskRunner",
