@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.cli import demo, word_count
 from ottla.cli.streams_app import load
 from ottla.spark import TopologyTestDriver, ship_module
 from ottla.streams import StreamsSettings
@@ -69,6 +71,15 @@ def test_the_word_count_counts_words(run: Run) -> None:
     lines.pipe_input("Hello Kafka, hello streams")
     assert counts.read_key_values_to_map() == {"hello": 2, "kafka": 2, "streams": 2}
     assert driver.get_key_value_store("counts").get("kafka") == 2
+
+
+@pytest.mark.spark
+def test_the_demo_s_words_are_those_that_plain_python_counts(spark: SparkSession) -> None:
+    text = Path(re.__file__).read_text().splitlines()
+    with TopologyTestDriver(word_count.topology("text", "words"), spark=spark) as driver:
+        driver.create_input_topic("text").pipe_value_list(text)
+        counted = driver.create_output_topic("words", value_serde="long").read_key_values_to_map()
+    assert counted == Counter(word for line in text for word in demo.WORD.findall(line.lower()))
 
 
 @pytest.mark.spark

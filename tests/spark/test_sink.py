@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import pytest
 
 from ottla.base import Millis, Offset, TopicPartition
 from ottla.client import LATEST, BlockingClient, FetchPosition
-from ottla.spark import Progress, WordCount, register
+from ottla.spark import register, update_writer
 from ottla.wire import Record, build_batch, iter_records
 from tests.spark.conftest import create_topic
 
@@ -126,33 +125,15 @@ def test_a_stream_runs_from_topic_to_topic(
     assert found == {(b"k%d" % n, b"V%d" % n): 2 for n in range(50)}
 
 
-def test_words_are_counted_as_plain_python_counts_them(
-    spark: SparkSession, broker: str, client: BlockingClient, tmp_path: Path
-) -> None:
-    text = Path(re.__file__).read_text().splitlines()
-    source, target = create_topic(client, "plain-text", 2), create_topic(client, "counts", 2)
-    for partition in range(2):
-        rows = [Record(timestamp=Millis(1), value=line.encode()) for line in text[partition::2]]
-        client.produce({TopicPartition(source, partition): bytes(build_batch(rows))})
-    heard: list[Progress] = []
-    counting = WordCount(broker, str(tmp_path), source, target, rows_per_batch=len(text) // 2 + 1)
-    last = counting.run(spark, heard.append)
-    assert (last.rows_total, [progress.batch for progress in heard]) == (len(text), [0, 1])
-    expected = Counter(word for line in text for word in re.findall(r"[a-z0-9_]+", line.lower()))
-    found = {
-        (record.key or b"").decode(): int.from_bytes(record.value or b"", "big")
-        for each in contents(client, target).values()
-        for record in each
-    }
-    assert found == expected
-
-
-def test_a_word_count_that_goes_on_counts_what_arrives(
+def test_changed_rows_of_an_aggregate_are_written_in_update_mode(
     spark: SparkSession, broker: str, client: BlockingClient, tmp_path: Path
 ) -> None:
     source, target = create_topic(client, "words-on", 1), create_topic(client, "counts-on", 1)
-    counting = WordCount(broker, str(tmp_path), source, target, value="string")
-    query = counting.start(spark, interval="0 seconds")
+    reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", broker).option("subscribe", source)
+    counts = reader.option("startingOffsets", "earliest").load().groupBy("value").count()
+    rows = counts.selectExpr("value as key", "cast(count as string) as value")
+    writer = update_writer(rows, {"kafka.bootstrap.servers": broker, "topic": target})
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(processingTime="0 seconds").start()
     try:
         for expected in ("1", "2"):
             client.produce({TopicPartition(source, 0): bytes(build_batch([Record(value=b"Hello!")]))})

@@ -38,6 +38,7 @@ STOP_SECONDS_MAX = 30.0
 READ_SECONDS_MAX = 60.0
 TOP_WORDS = 10
 ROWS_PER_BATCH = 200_000
+COUNTING_LOOK_SECONDS = 0.05
 DIFFERENCES_SHOWN_MAX = 5
 # The word of Kafka's WordCountDemo: what is left between runs of characters outside [A-Za-z0-9_].
 WORD = re.compile(r"[a-z0-9_]+")
@@ -268,25 +269,35 @@ def _produce(producer: object, value: bytes, delivered: object) -> None:
 
 def count_on_spark(console: Console, broker: Broker, folder: Path, records: int) -> dict[str, int]:
     """Count the input topic's words with Spark into the output topic; return what that topic then holds."""
-    from ottla.spark import WordCount, java_missing, session
+    from ottla.cli.word_count import topology
+    from ottla.spark import StreamsApplication, java_missing
 
     if reason := java_missing():
         raise DemoError(reason)
-    console.print("Starting Spark")
-    with console.status("Starting Spark"), standard_error_to(folder / "spark.log"):
-        spark = session("ottla demo")
-    counting = WordCount(broker.bootstrap, str(folder / "checkpoint"), rows_per_batch=ROWS_PER_BATCH)
-    started = time.monotonic()
-    with progress_bar(console, "records") as bar:
-        task = bar.add_task("Counting on Spark", total=records)
-        last = counting.run(spark, lambda progress: bar.update(task, completed=progress.rows_total))
-    seconds = time.monotonic() - started
-    spark.stop()  # after an error or an interrupt the JVM ends with this process
-    console.print(
-        f"Spark counted {last.rows_total:,} records in {seconds:.1f} s: {last.rows_total / seconds:,.0f} rows/s"
+    settings = {"application.id": "demo", "bootstrap.servers": broker.bootstrap, "state.dir": str(folder / "state")}
+    counting = StreamsApplication(
+        topology(INPUT_TOPIC, OUTPUT_TOPIC), {**settings, "max.records.per.batch": ROWS_PER_BATCH}
     )
-    if last.rows_total != records:
-        raise DemoError(f"Spark read {last.rows_total:,} records of {records:,}")
+    console.print("Starting Spark")
+    try:
+        with console.status("Starting Spark"), standard_error_to(folder / "spark.log"):
+            counting.start()
+        started = time.monotonic()
+        rows = 0
+        with progress_bar(console, "records") as bar:
+            task = bar.add_task("Counting on Spark", total=records)
+            while rows < records and not counting.state.is_final:
+                time.sleep(COUNTING_LOOK_SECONDS)
+                rows = counting.status()["rows"]
+                bar.update(task, completed=rows)
+        seconds = time.monotonic() - started
+    finally:
+        counting.close()
+    if counting.error is not None:
+        raise DemoError(counting.error.reason)
+    console.print(f"Spark counted {rows:,} records in {seconds:.1f} s: {rows / seconds:,.0f} rows/s")
+    if rows != records:
+        raise DemoError(f"Spark read {rows:,} records of {records:,}")
     return read_counts(broker)
 
 

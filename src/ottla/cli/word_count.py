@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.cli.client_properties import declare_client_properties, given_properties
 from ottla.cli.options import Options, open_client, warn
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.streams import Topology
+
+__all__ = ["main", "topology"]
 
 NOUN = "word-count"
 INPUT_TOPIC, OUTPUT_TOPIC = "streams-plaintext-input", "streams-wordcount-output"
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.2
+APPLICATION_ID = "streams-wordcount"
+SETTINGS = ("application.id", "commit.interval.ms", "processing.guarantee", "replication.factor", "state.dir")
+"""What a properties file may say about how the words are counted."""
 
 
 def main(argv: list[str]) -> int:
@@ -23,14 +29,25 @@ def main(argv: list[str]) -> int:
     args.command_config = args.command_config or args.properties
     properties = given_properties(args)
     bootstrap = properties["bootstrap.servers"]
-    cluster_id = check_topics(bootstrap, [args.input_topic, args.output_topic])
+    check_topics(bootstrap, [args.input_topic, args.output_topic])
     if missing := spark_missing():
         warn(f"ottla {NOUN}: {missing}")
         return 1
-    name = properties.get("application.id", "streams-wordcount")
-    checkpoint = Path(args.checkpoint or state_folder() / cluster_id / name)
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    return count(bootstrap, checkpoint, input_topic=args.input_topic, output_topic=args.output_topic)
+    settings = {name: properties[name] for name in SETTINGS if name in properties}
+    settings = {"application.id": APPLICATION_ID, "bootstrap.servers": bootstrap, **settings}
+    if args.checkpoint:
+        settings["state.dir"] = args.checkpoint
+    return count(topology(args.input_topic, args.output_topic), settings)
+
+
+def topology(input_topic: str, output_topic: str) -> Topology:
+    """Return the plan: examples/streams/word_count.py, between two topics. Words are of [A-Za-z0-9_], in lower case."""
+    from ottla.streams import StreamsBuilder
+
+    builder = StreamsBuilder(default_key_serde="string", default_value_serde="string")
+    words = builder.stream(input_topic).flat_map_values(r"split(lower(value), r'\W+')").filter("value <> ''")
+    words.group_by("value").count(materialized="counts").to_stream().to(output_topic, value_serde="long")
+    return builder.build()
 
 
 def options() -> Options:
@@ -46,8 +63,8 @@ def options() -> Options:
     return parser
 
 
-def check_topics(bootstrap: str, topics: list[str]) -> str:
-    """Return the cluster's id; raises KafkaError for a topic that is not there, as Kafka Streams does."""
+def check_topics(bootstrap: str, topics: list[str]) -> None:
+    """Raise KafkaError for a topic that is not there, as Kafka Streams does, with the command that makes it."""
     with open_client(bootstrap) as client:
         cluster = client.metadata(topics)
     for topic in topics:
@@ -56,7 +73,6 @@ def check_topics(bootstrap: str, topics: list[str]) -> str:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} is not there; make it first: {remedy}"
             )
-    return cluster.cluster_id or "cluster"
 
 
 def spark_missing() -> str | None:
@@ -70,46 +86,23 @@ def spark_missing() -> str | None:
     return java_missing()
 
 
-def state_folder() -> Path:
-    """Return where the counts of all clusters are kept (XDG base directories)."""
-    home = os.environ.get("XDG_STATE_HOME")
-    return Path(home if home else Path.home() / ".local" / "state") / "ottla" / "word-count"
+def count(plan: Topology, settings: Mapping[str, str]) -> int:
+    """Run the plan until a signal comes; raises KafkaError with the reason where it fails."""
+    from ottla.cli.streams import Stopping, quiet_start, spark_log
+    from ottla.spark import StreamsApplication
 
-
-def count(bootstrap: str, checkpoint: Path, *, input_topic: str, output_topic: str) -> int:
-    """Run the streaming query until a signal comes; raises KafkaError with what Spark says where it fails."""
-    from ottla.cli.demo import standard_error_to
-    from ottla.spark import WordCount, session
-
-    with standard_error_to(checkpoint.parent / "spark.log"):
-        spark = session(NOUN)
+    application = StreamsApplication(plan, settings)
     stopping = Stopping()
-    counting = WordCount(bootstrap, str(checkpoint), input_topic=input_topic, output_topic=output_topic)
-    query = counting.start(spark)
+    log = spark_log(application.settings.application_id)
     try:
-        print(f"counting the words of {input_topic} into {output_topic}; state is kept in {checkpoint}", flush=True)
-        while not stopping.asked and not query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]  # milliseconds
+        with quiet_start(log):
+            application.start()
+        folder = application.status()["checkpoint"]
+        print(f"counting words; state is kept in {folder}, what Spark says in {log}", flush=True)
+        while not application.state.is_final and not stopping.asked.wait(POLL_SECONDS):
             pass
-    except Exception as error:
-        if type(error).__name__ != "StreamingQueryException":  # whose class only the Spark room may name
-            raise
-        first = str(error).splitlines()[0]
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, first) from error
     finally:
-        query.stop()
-        spark.stop()
+        application.close()
+    if application.error is not None:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, application.error.reason)
     return 0
-
-
-class Stopping:
-    """Becomes true with the first signal, in the place of Spark's own handler; the second ends the process at once."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-
-    def _stop(self, number: int, _frame: object) -> None:
-        if self.asked:
-            os._exit(128 + number)
-        self.asked = True

@@ -2,7 +2,8 @@
 
 `format("ottla")` reads and writes topics of Ottla or any Kafka cluster, with the columns and options of Spark's own Kafka
 connector: raw record batches come and go through the `client` room and become Arrow columns here. `session` builds a Spark
-session that suits it, `WordCount` is the pipeline of the demo. PySpark is imported by what needs it, not by this face.
+session that suits it, `StreamsApplication` runs a plan of the `streams` room. PySpark is imported by what needs it, not by
+this face.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from ottla.spark.run import StreamsApplication
     from ottla.spark.sessions import register, session
     from ottla.spark.shipping import ship_module
+    from ottla.spark.sink import update_writer
     from ottla.spark.states import State
     from ottla.spark.supervisor import OnError
     from ottla.spark.test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
     from ottla.spark.web import ApplicationServer, lookup
-    from ottla.spark.wordcount import Progress, WordCount, follow, update_writer
 
 __all__ = [
     "JAVA_VERSION_MIN",
@@ -35,18 +36,15 @@ __all__ = [
     "Java",
     "OnError",
     "OttlaDataSource",
-    "Progress",
     "State",
     "StreamsApplication",
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
     "TopologyTestDriver",
-    "WordCount",
     "deliver",
     "delivery_writer",
     "find_java",
-    "follow",
     "java_missing",
     "lookup",
     "register",
@@ -73,12 +71,9 @@ _HOMES = {
     "deliver": "ottla.spark.delivery",
     "delivery_writer": "ottla.spark.delivery",
     "OttlaDataSource": "ottla.spark.datasource",
-    "Progress": "ottla.spark.wordcount",
-    "WordCount": "ottla.spark.wordcount",
-    "follow": "ottla.spark.wordcount",
     "register": "ottla.spark.sessions",
     "session": "ottla.spark.sessions",
-    "update_writer": "ottla.spark.wordcount",
+    "update_writer": "ottla.spark.sink",
 }
 
 

@@ -7,7 +7,7 @@ carry a producer id and sequences (KIP-98), so that a request that was sent twic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -23,8 +23,18 @@ from ottla.spark.sender import Sender
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["OttlaStreamWriter", "OttlaWriter", "RowsWritten", "check_overwrite", "check_schema", "write_rows"]
+__all__ = [
+    "OttlaStreamWriter",
+    "OttlaWriter",
+    "RowsWritten",
+    "check_overwrite",
+    "check_schema",
+    "update_writer",
+    "write_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,19 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Leave what was sent: the sink is at least once."""
+
+
+def update_writer(rows: DataFrame, options: Mapping[str, str]) -> DataStreamWriter:
+    """Return a writer of changed rows (update mode) to a topic, with the sink's options.
+
+    Spark refuses update mode for sinks written in Python, so each micro-batch is written as a batch: the same sink, and at
+    least once as well.
+    """
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        batch.write.format("ottla").options(**options).mode("append").save()
+
+    return rows.writeStream.outputMode("update").foreachBatch(write)
 
 
 def check_overwrite(overwrite: bool) -> None:
