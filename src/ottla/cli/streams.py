@@ -117,6 +117,7 @@ def run(args: Namespace) -> int:
         with status:
             with quiet_start(log):
                 application.start()
+            stopping.listen()
             if application.http_port is not None:
                 status.say(
                     f"serving http://{(args.http or '').rpartition(':')[0] or HTTP_HOST}:{application.http_port}/status"
@@ -156,6 +157,10 @@ class Stopping:
 
     def __init__(self) -> None:
         self.asked = threading.Event()
+        self.listen()
+
+    def listen(self) -> None:
+        """Take the signals; again once Spark has started, since PySpark takes SIGINT for itself."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
 

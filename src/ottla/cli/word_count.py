@@ -97,6 +97,7 @@ def count(plan: Topology, settings: Mapping[str, str]) -> int:
     try:
         with quiet_start(log):
             application.start()
+        stopping.listen()
         folder = application.status()["checkpoint"]
         print(f"counting words; state is kept in {folder}, what Spark says in {log}", flush=True)
         while not application.state.is_final and not stopping.asked.wait(POLL_SECONDS):
