@@ -5,7 +5,7 @@ are pure. A `StandaloneHerder` hosts connectors and leaves their tasks to a `Tas
 `Herder` through the room `http`.
 """
 
-from ottla.connect import data, handling, herding, storage
+from ottla.connect import data, handling, herding, storage, validators
 from ottla.connect.api import (
     Connector,
     ConnectorContext,
@@ -73,9 +73,11 @@ from ottla.connect.query_sink import (
 from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
 from ottla.connect.standalone import StandaloneHerder
 from ottla.connect.transforms.chain import Stage, apply_chain, chain_of
+from ottla.connect.version import STOCK_VERSION
 
 __all__ = [
     "REQUIRED",
+    "STOCK_VERSION",
     "AlreadyExistsError",
     "BadRequestError",
     "ColumnsConverter",
@@ -154,4 +156,5 @@ __all__ = [
     "providers_of",
     "storage",
     "validate_connector",
+    "validators",
 ]

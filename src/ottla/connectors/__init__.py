@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector
+
 __all__ = ["CONNECTORS"]
 
-CONNECTORS: tuple[type[Any], ...] = ()
+CONNECTORS: tuple[type[Any], ...] = (
+    FileStreamSinkConnector,
+    FileStreamSourceConnector,
+)
 """Every connector's class."""

@@ -21,7 +21,7 @@ from ottla.connect.data.builder import (
     STRING,
     SchemaBuilder,
 )
-from ottla.connect.data.java_text import Float32, Int8, Int16, Int32
+from ottla.connect.data.java_text import Float32, Int8, Int16, Int32, java_text
 from ottla.connect.data.logical import DATE_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, decimal_schema
 from ottla.connect.data.schema import Field, Schema, SchemaType
 from ottla.connect.data.struct import SchemaAndValue, Struct, schema_type_of, validate_value
@@ -62,6 +62,7 @@ __all__ = [
     "convert_to",
     "decimal_schema",
     "infer_schema",
+    "java_text",
     "parse_value",
     "schema_type_of",
     "to_text",

@@ -1,0 +1,1 @@
+"""Each connector against the real thing."""

@@ -1,0 +1,1 @@
+"""The connectors for files, against real files."""
