@@ -5,7 +5,7 @@ are pure. A `StandaloneHerder` hosts connectors and leaves their tasks to a `Tas
 `Herder` through the room `http`.
 """
 
-from ottla.connect import data, handling, herding, storage, validators
+from ottla.connect import data, handling, herding, storage, task_clients, validators
 from ottla.connect.api import (
     Connector,
     ConnectorContext,
@@ -155,6 +155,7 @@ __all__ = [
     "key_info",
     "providers_of",
     "storage",
+    "task_clients",
     "validate_connector",
     "validators",
 ]

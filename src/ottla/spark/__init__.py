@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ottla.spark.sink import update_writer
     from ottla.spark.states import State
     from ottla.spark.supervisor import OnError
+    from ottla.spark.tasks.jobs import SparkJobs, ThreadJobs
+    from ottla.spark.tasks.runner import SparkTaskRunner
     from ottla.spark.test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
     from ottla.spark.web import ApplicationServer, lookup
 
@@ -36,11 +38,14 @@ __all__ = [
     "Java",
     "OnError",
     "OttlaDataSource",
+    "SparkJobs",
+    "SparkTaskRunner",
     "State",
     "StreamsApplication",
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
+    "ThreadJobs",
     "TopologyTestDriver",
     "deliver",
     "delivery_writer",
@@ -54,6 +59,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "SparkJobs": "ottla.spark.tasks.jobs",
+    "SparkTaskRunner": "ottla.spark.tasks.runner",
+    "ThreadJobs": "ottla.spark.tasks.jobs",
     "TestInputTopic": "ottla.spark.test_driver",
     "TestOutputTopic": "ottla.spark.test_driver",
     "TestRecord": "ottla.spark.test_driver",

@@ -1,0 +1,186 @@
+"""Where tasks run: as one-partition Spark jobs, each waited for by a thread; or in threads of this process, for tests."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.connect import Plugins
+from ottla.spark.sessions import session
+from ottla.spark.tasks.executor import OnExecutor, run_here
+from ottla.spark.tasks.interface import TaskSpec
+from ottla.spark.tasks.port import Dial
+from ottla.spark.tasks.slots import HEADROOM, SLOTS_DEFAULT, SLOTS_SETTING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Jobs", "SparkJobs", "ThreadJobs", "spark_settings"]
+
+log = logging.getLogger(__name__)
+
+MASTER_SETTING = "spark.master"
+_KILL = {"spark.python.task.killTimeout": "1s"}
+_SETTINGS: Mapping[str, str] = {
+    **_KILL,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "1",
+    # A task that Spark starts again by itself would run beside what the worker knows of; the worker restarts tasks.
+    "spark.task.maxFailures": "1",
+    "spark.speculation": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
+}
+_OWN_DAEMON = "ottla.spark.tasks.daemon"
+
+
+class Jobs(Protocol):
+    """Runs one thing per task, for as long as the task runs. Every method but `run` is quick."""
+
+    slots: int
+    """How many tasks run at once; known when `start` has returned."""
+
+    local: bool
+    """Whether tasks run on the worker's machine, with its files."""
+
+    def start(self) -> None:
+        """Make ready; takes seconds, in a thread. Raises OttlaError, RuntimeError."""
+        ...
+
+    def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
+        """Run a task and return when it has ended: None, or what went wrong beyond the task itself."""
+        ...
+
+    def cancel(self, dial: Dial) -> None:
+        """End a task that does not end by itself; `run` returns soon after."""
+        ...
+
+    def stop(self) -> None:
+        """End everything."""
+        ...
+
+
+def spark_settings(worker: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the master and the settings of a worker's properties, ours for those that are not given."""
+    given = {key: value for key, value in worker.items() if key.startswith("spark.")}
+    slots = int(worker.get(SLOTS_SETTING) or SLOTS_DEFAULT)
+    master = given.pop(MASTER_SETTING, f"local[{slots + HEADROOM}]")
+    settings = {**_SETTINGS, **given}
+    if master.startswith("local"):
+        settings.setdefault("spark.python.daemon.module", _OWN_DAEMON)
+    return master, settings
+
+
+class SparkJobs:
+    """Tasks as jobs of one Spark session."""
+
+    def __init__(self, worker: Mapping[str, str], *, name: str = "ottla-connect") -> None:
+        self._name, self._given = name, worker.get(SLOTS_SETTING)
+        self.master, self._settings = spark_settings(worker)
+        self.local = self.master.startswith("local")
+        self.slots = int(self._given or SLOTS_DEFAULT)
+        self.spark: SparkSession | None = None
+        self._plugin_path = [Path(each.strip()) for each in worker.get("plugin.path", "").split(",") if each.strip()]
+        self._archives: tuple[str, ...] = ()
+        own = f"/proc/{os.getpid()}/fd"
+        self._stdio = (f"{own}/0", f"{own}/1") if self.local else None
+
+    def start(self) -> None:
+        """See `Jobs`: start the session, send plugins to a cluster's executors, and have Python ready there."""
+        self.spark = session(self._name, master=self.master, settings=self._settings)
+        context = self.spark.sparkContext
+        if not self.local:
+            self.slots = int(self._given or context.defaultParallelism)
+            self._ship(context)
+        context.setLocalProperty("spark.job.description", "warming up")
+        context.parallelize([0], 1).map(_warm).collect()
+
+    def _ship(self, context: Any) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="ottla-plugins-"))
+        names = []
+        for number, each in enumerate(self._plugin_path):
+            if each.is_dir():
+                name = f"ottla-plugins-{number}"
+                context.addArchive(shutil.make_archive(str(folder / name), "zip", each) + f"#{name}")
+                names.append(name)
+        self._archives = tuple(names)
+
+    def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
+        """See `Jobs`."""
+        assert self.spark is not None
+        context = self.spark.sparkContext
+        context.setJobGroup(dial.attempt, f"[{spec.task.connector}|task-{spec.task.task}]", interruptOnCancel=True)
+        function = OnExecutor(spec, dial, levels, self._archives, self._stdio)
+        try:
+            context.parallelize([0], 1).mapPartitions(function).collect()
+        except Exception as error:  # Py4J's errors, and whatever the executor's end raised
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    def cancel(self, dial: Dial) -> None:
+        """See `Jobs`."""
+        if self.spark is not None:
+            self.spark.sparkContext.cancelJobGroup(dial.attempt)
+
+    def stop(self) -> None:
+        """See `Jobs`."""
+        if self.spark is not None:
+            self.spark.stop()
+            self.spark = None
+
+
+def _warm(number: int) -> int:
+    """Import on an executor what tasks need."""
+    import ottla.spark.tasks.executor
+
+    assert ottla.spark.tasks.executor
+    return number
+
+
+class ThreadJobs:
+    """Tasks in threads of the worker's process, without Spark: for tests, and for looking at a connector closely."""
+
+    local = True
+
+    def __init__(self, *, slots: int = SLOTS_DEFAULT, plugins: Plugins | None = None) -> None:
+        self.slots, self._plugins = slots, plugins
+        self.runs: Callable[..., str] = run_here
+        self.given_up: list[str] = []
+        """Attempts that were cancelled: a thread cannot be ended, so such a task runs on, unheard."""
+        self._cancelled: dict[str, threading.Event] = {}
+
+    def start(self) -> None:
+        """See `Jobs`: there is nothing to start."""
+
+    def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
+        """See `Jobs`."""
+        cancelled = self._cancelled[dial.attempt] = threading.Event()
+        failed: list[str] = []
+
+        def work() -> None:
+            try:
+                self.runs(spec, dial, levels, plugins=self._plugins)
+            except Exception as error:  # a test's function may raise anything
+                failed.append(f"{type(error).__name__}: {error}")
+            cancelled.set()
+
+        threading.Thread(target=work, name=str(spec.task), daemon=True).start()
+        cancelled.wait()
+        del self._cancelled[dial.attempt]
+        return failed[0] if failed else None
+
+    def cancel(self, dial: Dial) -> None:
+        """See `Jobs`."""
+        self.given_up.append(dial.attempt)
+        found = self._cancelled.get(dial.attempt)
+        if found is not None:
+            found.set()
+
+    def stop(self) -> None:
+        """See `Jobs`."""

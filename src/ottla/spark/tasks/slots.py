@@ -1,0 +1,48 @@
+"""Which tasks hold a slot: a task is one Spark task for as long as it runs, so there are as many as Spark has slots."""
+
+from __future__ import annotations
+
+from ottla.connect import ConnectError, storage
+
+__all__ = ["HEADROOM", "SLOTS_DEFAULT", "SLOTS_SETTING", "NoSlotError", "Slots"]
+
+SLOTS_SETTING = "tasks.slots"
+SLOTS_DEFAULT = 64
+"""Tasks that a local worker runs at once unless told otherwise; a slot that nobody uses costs nothing."""
+HEADROOM = 4
+"""Spark's slots beyond those of tasks, for the batches of sinks that are streaming queries."""
+
+
+class NoSlotError(ConnectError):
+    """Every slot is taken."""
+
+
+class Slots:
+    """Counts the slots of one worker."""
+
+    def __init__(self, total: int, *, local: bool = True) -> None:
+        self.total, self._local = total, local
+        self._taken: set[storage.TaskId] = set()
+
+    @property
+    def taken(self) -> int:
+        """How many are in use."""
+        return len(self._taken)
+
+    def take(self, task: storage.TaskId) -> None:
+        """Take a slot for a task; raises NoSlotError where none is left, with the number and what to do."""
+        if task not in self._taken and len(self._taken) >= self.total:
+            more = (
+                f"set {SLOTS_SETTING} in the worker's properties to more than {self.total}"
+                if self._local
+                else f"give the Spark cluster more cores, or set {SLOTS_SETTING} in the worker's properties to their number"
+            )
+            raise NoSlotError(
+                f"Task {task} finds no free slot: all {self.total} of this worker's slots run other tasks. To run it, "
+                f"{more}, start another worker of the group, or stop a connector."
+            )
+        self._taken.add(task)
+
+    def give_back(self, task: storage.TaskId) -> None:
+        """Let a task's slot be taken by others."""
+        self._taken.discard(task)

@@ -1,0 +1,1 @@
+"""Connect's tasks as their worker runs them: control channel, slots, restarts, graceful and less graceful ends."""
