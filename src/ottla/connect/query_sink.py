@@ -55,6 +55,9 @@ class Reading:
     """How micro-batches are cut. Without any of this a batch begins as soon as records wait."""
 
     shape: Shape = Shape.COLUMNS
+    keys: bool = False
+    """Whether rows are to have the column `key`; without it keys are not converted, unless transformations need them."""
+
     rows_per_partition: int | None = None
     """A partition joins a batch with whole multiples of so many offsets only, until `wait_ms_max` is over."""
 
@@ -81,9 +84,9 @@ class QueryFrame:
     """Records of a micro-batch whose values have the same columns.
 
     `rows` is a Spark DataFrame with `topic` (transformations may have changed it), `partition`, `timestamp` (null where the
-    record has none), `key` (text, or null), `value` of the shape asked for, and where the record came from: `kafka_topic`,
-    `kafka_partition`, `kafka_offset`. It has one Spark partition for each topic partition, in the order of offsets, unless
-    `tasks.max` is less: then some hold several, one behind the other.
+    record has none), `key` (text, where `Reading.keys` asks for it), `value` of the shape asked for, and where the record
+    came from: `kafka_topic`, `kafka_partition`, `kafka_offset`. It has one Spark partition for each topic partition, in the
+    order of offsets, unless `tasks.max` is less: then some hold several, one behind the other.
     """
 
     rows: Any
@@ -184,7 +187,11 @@ class QuerySink:
         return None
 
     def write(self, batch: QueryBatch) -> None:
-        """Make a batch durable; offsets are committed when this has returned. RetriableError asks for the same again."""
+        """Make a batch durable; offsets are committed when this has returned.
+
+        RetriableError asks for the same batch again, and the worker asks by itself where the rows turn out to have columns
+        that were not known before: what an earlier call has begun of the batch is to be thrown away.
+        """
         raise NotImplementedError
 
     def stop(self) -> None:

@@ -6,7 +6,7 @@ import logging
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -41,22 +41,25 @@ class OnExecutor:
 
             spec = replace(spec, plugin_path=tuple(SparkFiles.get(name) for name in self.archives))
         with _standard_streams(self.stdio):
-            yield run_here(spec, self.dial, self.levels)
+            yield run_here(spec, self.dial, self.levels)  # this process is the task's own
 
 
 def run_here(
     spec: TaskSpec,
     dial: Dial,
-    levels: Mapping[str, int],
+    levels: Mapping[str, int] | None = None,
     *,
     plugins: Plugins | None = None,
     run: Callable[..., storage.State] = run_task,
 ) -> str:
-    """Run a task in this process, in this thread, and return the last state that it told."""
+    """Run a task in this thread and return the last state that it told.
+
+    `levels` are given where the process is the task's own: they are set, and all that is logged goes to the worker.
+    """
     loggers = _Levels()
-    port = RemotePort(dial, on_levels=loggers.set)
+    port = RemotePort(dial, on_levels=None if levels is None else loggers.set)
     try:
-        with _log_to(port, loggers, levels):
+        with nullcontext() if levels is None else _log_to(port, loggers, levels):
             return run(spec, port, plugins=plugins or _plugins(spec.plugin_path)).value
     except ConnectionError:
         return storage.State.UNASSIGNED.value  # the worker is gone: there is nobody to tell

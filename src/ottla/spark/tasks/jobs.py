@@ -165,7 +165,7 @@ class ThreadJobs:
 
         def work() -> None:
             try:
-                self.runs(spec, dial, levels, plugins=self._plugins)
+                self.runs(spec, dial, plugins=self._plugins)
             except Exception as error:  # a test's function may raise anything
                 failed.append(f"{type(error).__name__}: {error}")
             cancelled.set()
