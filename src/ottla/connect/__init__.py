@@ -56,6 +56,7 @@ from ottla.connect.herder import (
     TaskRunner,
     TaskStart,
 )
+from ottla.connect.java_regex import compile_java
 from ottla.connect.offset_file import OffsetFile
 from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins, discover
 from ottla.connect.providers import Providers, providers_of
@@ -145,6 +146,7 @@ __all__ = [
     "Width",
     "apply_chain",
     "chain_of",
+    "compile_java",
     "config_infos",
     "connector_def",
     "data",

@@ -30,6 +30,7 @@ READ_KEYS = {
     *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
     *("maxoffsetspertrigger", "minpartitions", "failondataloss", "includeheaders"),
     *("kafka.isolation.level", "kafka.max.partition.fetch.bytes"),
+    *("offsetmultiple", "offsetmultipledelayms"),
 }
 WRITE_KEYS = {
     *CONNECT_KEYS,
@@ -89,6 +90,10 @@ class ReadOptions:
     include_headers: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     fetch_bytes: int = FETCH_BYTES_DEFAULT
+    multiple: int | None = None
+    """A partition joins a micro-batch with whole multiples of so many offsets only, until the delay is over."""
+    multiple_delay_ms: int | None = None
+    """How long a partition's records wait for others to come; None for ever."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,8 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         _boolean(given, "includeHeaders", False),
         _isolation(given),
         _positive(given, "kafka.max.partition.fetch.bytes") or FETCH_BYTES_DEFAULT,
+        _positive(given, "offsetMultiple"),
+        _positive(given, "offsetMultipleDelayMs"),
     )
 
 

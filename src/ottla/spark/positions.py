@@ -12,6 +12,7 @@ from ottla.client import EARLIEST, LATEST, BlockingClient, Isolation, Limits
 from ottla.spark.options import Connecting, OffsetChoice, ReadOptions, Subscription
 
 __all__ = [
+    "Multiples",
     "OffsetRange",
     "connect",
     "ending_offsets",
@@ -139,6 +140,43 @@ def limited(start: Offsets, latest: Offsets, rows_max: int) -> Offsets:
         rows = int(share) if share >= 1 else min(count, 1)
         ends[each] = Offset(start[each] + min(rows, count))
     return ends
+
+
+class Multiples:
+    """Ends of micro-batches at whole multiples of so many offsets from where each partition stands (`offsetMultiple`).
+
+    What is less waits for more, at most `delay_ms` from when it was first seen.
+    """
+
+    def __init__(self, multiple: int | None, delay_ms: int | None) -> None:
+        self._multiple = multiple
+        self._delay_s = None if delay_ms is None else delay_ms / 1000
+        self._seen: dict[TopicPartition, tuple[Offset, float]] = {}
+
+    def ends(self, start: Offsets, latest: Offsets, rows_max: int | None, now_s: float) -> Offsets:
+        """Return the ends of the next batch; `rows_max` is kept as far as one multiple of each partition allows."""
+        assert self._multiple is not None
+        found = {each: self._end(each, start[each], latest[each], now_s) for each in latest}
+        if rows_max is None or sum(found[each] - start[each] for each in found) <= rows_max:
+            return found
+        for each, limit in limited(start, found, rows_max).items():
+            whole = max(self._multiple, (limit - start[each]) // self._multiple * self._multiple)
+            found[each] = min(found[each], Offset(start[each] + whole))
+        return found
+
+    def _end(self, partition: TopicPartition, start: Offset, latest: Offset, now_s: float) -> Offset:
+        assert self._multiple is not None
+        waiting = max(0, latest - start)
+        whole = waiting // self._multiple * self._multiple
+        if whole or not waiting:
+            self._seen.pop(partition, None)
+            return Offset(start + whole)
+        at, since = self._seen.setdefault(partition, (start, now_s))
+        if at != start:
+            self._seen[partition] = start, now_s
+        elif self._delay_s is not None and now_s - since >= self._delay_s:
+            return latest
+        return start
 
 
 def split_ranges(ranges: Iterable[OffsetRange], partitions_min: int | None) -> list[OffsetRange]:

@@ -27,6 +27,7 @@ __all__ = [
     "QueryMetrics",
     "commit_offsets",
     "committed_offsets",
+    "committed_with_words",
     "delete_read_records",
     "read_progress",
     "reset_offsets",
@@ -138,6 +139,11 @@ class QueryMetrics:
 
 def committed_offsets(client: BlockingClient, group: str) -> Offsets:
     """Return what a group has committed; nothing where there is no such group."""
+    return {each: offset for each, (offset, _) in committed_with_words(client, group).items()}
+
+
+def committed_with_words(client: BlockingClient, group: str) -> dict[TopicPartition, tuple[Offset, str]]:
+    """Return what a group has committed, with the words (`metadata`) that whoever committed it put there."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     answer = client.request(request, coordinator_of=Coordinated(group), lowest=GROUPS_FROM, highest=TOPIC_NAMES_UNTIL)
     (found,) = answer.groups
@@ -147,20 +153,22 @@ def committed_offsets(client: BlockingClient, group: str) -> Offsets:
     if code.value:
         raise KafkaError(code, f"the offsets of group {group} cannot be read: {code.name}")
     return {
-        TopicPartition(topic.name, each.partition_index): Offset(each.committed_offset)
+        TopicPartition(topic.name, each.partition_index): (Offset(each.committed_offset), each.metadata or "")
         for topic in found.topics
         for each in topic.partitions
         if each.committed_offset >= 0
     }
 
 
-def commit_offsets(client: BlockingClient, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+def commit_offsets(
+    client: BlockingClient, group: str, offsets: Mapping[TopicPartition, Offset], *, words: str = ""
+) -> None:
     """Commit offsets for a group that has no members; raises KafkaError, also where somebody is in it."""
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         by_topic.setdefault(topic, []).append(
             OffsetCommitRequestPartition(
-                partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+                partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=words
             )
         )
     if not by_topic:

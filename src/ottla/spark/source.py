@@ -15,6 +15,7 @@ from ottla.client import EARLIEST, LATEST, BlockingClient, Fetched, FetchPositio
 from ottla.spark.columns import ColumnBuilder
 from ottla.spark.options import ReadOptions
 from ottla.spark.positions import (
+    Multiples,
     OffsetRange,
     connect,
     ending_offsets,
@@ -80,6 +81,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._options = options
         self._client: BlockingClient | None = None
+        self._waits = Multiples(options.multiple, options.multiple_delay_ms)
         self._target: dict[TopicPartition, Offset] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -110,6 +112,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             found = self._connected().list_offsets(dict.fromkeys(new, EARLIEST))
             begin.update({each: found[each].offset for each in new})
         begin = {each: offset for each, offset in begin.items() if each in latest}
+        if self._options.multiple is not None and self._target is None:
+            rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+            return offsets_to_json(self._waits.ends(begin, latest, rows_max, time.monotonic()))
         if isinstance(limit, ReadMaxRows):
             return offsets_to_json(limited(begin, latest, limit.max_rows))
         return offsets_to_json({each: Offset(max(latest[each], begin[each])) for each in latest})

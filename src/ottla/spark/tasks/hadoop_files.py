@@ -22,7 +22,8 @@ class HadoopFiles:
     """
 
     def __init__(self, spark: SparkSession, address: str, settings: Mapping[str, str] | None = None) -> None:
-        self._jvm: Any = spark._jvm
+        jvm: Any = spark._jvm
+        self._jvm = jvm
         hadoop = spark._jsc.hadoopConfiguration()
         for key, value in (settings or {}).items():
             hadoop.set(key, value)
@@ -30,10 +31,9 @@ class HadoopFiles:
             self._system = self._jvm.org.apache.hadoop.fs.Path(address).getFileSystem(hadoop)
         except Exception as error:
             reason = _reason(error)
-            raise ConfigError("path", address, f"Hadoop has no file system for it on Spark's class path ({reason})") from (
-                error
-            )
-        self._is_local = self._system.getScheme() == "file"
+            raise ConfigError(
+                "path", address, f"Hadoop has no file system for it on Spark's class path ({reason})"
+            ) from error
 
     def sizes(self, folder: str) -> dict[str, int]:
         """See `Files`."""
@@ -48,7 +48,7 @@ class HadoopFiles:
                 found[str(status.getPath().toString())] = int(status.getLen())
             return found
 
-        return self._told(f"list {folder}", listed)
+        return dict(self._told(f"list {folder}", listed))
 
     def names(self, folder: str) -> list[str]:
         """See `Files`."""
@@ -58,7 +58,7 @@ class HadoopFiles:
                 return []
             return sorted(str(each.getPath().getName()) for each in self._system.listStatus(self._path(folder)))
 
-        return self._told(f"list {folder}", listed)
+        return list(self._told(f"list {folder}", listed))
 
     def size(self, file: str) -> int | None:
         """See `Files`."""
@@ -67,7 +67,8 @@ class HadoopFiles:
             path = self._path(file)
             return int(self._system.getFileStatus(path).getLen()) if self._system.exists(path) else None
 
-        return self._told(f"look at {file}", looked)
+        found: int | None = self._told(f"look at {file}", looked)
+        return found
 
     def read(self, file: str) -> str:
         """See `Files`."""
@@ -79,7 +80,7 @@ class HadoopFiles:
             finally:
                 stream.close()
 
-        return self._told(f"read {file}", text)
+        return str(self._told(f"read {file}", text))
 
     def create(self, file: str, text: str) -> None:
         """See `Files`."""
@@ -113,7 +114,7 @@ class HadoopFiles:
     def _path(self, address: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(address)
 
-    def _told[T](self, what: str, work: Callable[[], T]) -> T:
+    def _told(self, what: str, work: Callable[[], Any]) -> Any:
         """Do something in the JVM; what it throws becomes an OSError with its reason."""
         try:
             return work()
