@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector
+from ottla.connectors.jdbc import JdbcSourceConnector
 
 __all__ = ["CONNECTORS"]
 
 CONNECTORS: tuple[type[Any], ...] = (
     FileStreamSinkConnector,
     FileStreamSourceConnector,
+    JdbcSourceConnector,
 )
 """Every connector's class."""

@@ -1,0 +1,8 @@
+"""JDBC source and sink: tables and queries of databases into topics, and topics into tables, over SQLAlchemy.
+
+SQLAlchemy and drivers are imported when a connector is configured; `pip install 'ottla[connect]'` brings them.
+"""
+
+from ottla.connectors.jdbc.source import JdbcSourceConnector
+
+__all__ = ["JdbcSourceConnector"]

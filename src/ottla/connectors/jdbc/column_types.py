@@ -1,0 +1,292 @@
+"""From a database's columns to Connect's schemas and values: what the source reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.types import TypeEngine
+
+from ottla.connect import DataError, Schema, SchemaBuilder, Struct, data
+from ottla.connectors.jdbc.dialects import Dialect
+
+__all__ = ["Column", "NullFoundError", "RowReader", "TypeMapping", "literal_default"]
+
+UNBOUNDED_SCALE = 38
+"""Digits behind the point of a NUMERIC that was declared without any: more are refused, never rounded."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT = Context(prec=2000)
+
+Convert = Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as it is read; `convert` makes Connect's value of the driver's, None where they are the same."""
+
+    name: str
+    schema: Schema
+    convert: Convert
+
+
+class NullFoundError(DataError):
+    """A column that was not to be null is: its table has changed."""
+
+
+class TypeMapping:
+    """How a source's settings map types."""
+
+    def __init__(self, dialect: Dialect, *, numeric: str = "none", granularity: str = "connect_logical") -> None:
+        self.dialect, self.numeric, self.granularity = dialect, numeric, granularity
+
+    def column(self, name: str, type_: TypeEngine[Any], *, optional: bool, default: str | None = None) -> Column:
+        """Return a column of a type; `default` is the database's own text of the default."""
+        builder, convert = self._kind(type_)
+        if optional:
+            builder = builder.optional()
+        elif default is not None:
+            value = literal_default(default, type_, convert)
+            if value is not None:
+                builder = builder.default(value)
+        return Column(name, builder.build(), _named(name, convert))
+
+    def of_value(self, name: str, value: Any) -> Column:
+        """Return a column of which only a value is known."""
+        kinds: tuple[tuple[type, TypeEngine[Any]], ...] = (
+            (bool, sa.Boolean()),
+            (int, sa.BigInteger()),
+            (float, sa.Double()),
+            (Decimal, sa.Numeric()),
+            (bytes, sa.LargeBinary()),
+            (datetime, sa.DateTime()),
+            (date, sa.Date()),
+            (time, sa.Time()),
+        )
+        found = next((type_ for kind, type_ in kinds if isinstance(value, kind)), sa.String())
+        return self.column(name, found, optional=True)
+
+    def _kind(self, type_: TypeEngine[Any]) -> tuple[SchemaBuilder, Convert]:
+        match type_:
+            case sa.Boolean():
+                return SchemaBuilder.boolean(), bool
+            case sa.SmallInteger():
+                return SchemaBuilder.int16(), None
+            case sa.BigInteger():
+                return SchemaBuilder.int64(), None
+            case sa.Integer():
+                wide = self.dialect.integer_holds_64_bits
+                return (SchemaBuilder.int64() if wide else _small(type_)), None
+            case sa.Float():
+                return (SchemaBuilder.float32() if isinstance(type_, sa.REAL) and self._has_reals else _double()), float
+            case sa.Numeric():
+                return self._numeric(type_)
+            case sa.DateTime():
+                return self._timestamp()
+            case sa.Date():
+                return _like(data.DATE_SCHEMA), self._date
+            case sa.Time() if not type_.timezone:
+                return _like(data.TIME_SCHEMA), _time
+            case sa.LargeBinary():
+                return SchemaBuilder.bytes_(), bytes
+            case sa.ARRAY() if (type_.dimensions or 1) == 1:
+                element = self.column("element", type_.item_type, optional=True)
+                return SchemaBuilder.array(element.schema), _each(element.convert)
+        return SchemaBuilder.string(), _text
+
+    @property
+    def _has_reals(self) -> bool:
+        return not self.dialect.integer_holds_64_bits  # SQLite's REAL is a double
+
+    def _numeric(self, type_: sa.Numeric[Any]) -> tuple[SchemaBuilder, Convert]:
+        precision, scale = type_.precision, type_.scale
+        if precision is None:
+            if self.numeric == "best_fit_eager_double":
+                return _double(), float
+            scale = UNBOUNDED_SCALE if scale is None else scale
+            return _like(data.decimal_schema(scale)), _decimal(scale)
+        scale = scale or 0
+        best = self.numeric in ("best_fit", "best_fit_eager_double")
+        whole = scale == 0 if self.numeric == "precision_only" else scale < 1 and scale >= -84
+        if (self.numeric == "precision_only" or best) and whole and precision - scale < 19:
+            return _integer(precision - scale), int
+        if best and scale > 0 and (precision < 16 or self.numeric == "best_fit_eager_double"):
+            return _double(), float
+        return _like(data.decimal_schema(scale)), _decimal(scale)
+
+    def _timestamp(self) -> tuple[SchemaBuilder, Convert]:
+        read = self._moment
+        unit, _, form = self.granularity.partition("_")
+        if self.granularity == "connect_logical":
+            return _like(data.TIMESTAMP_SCHEMA), read
+        zeros = 1000 if unit == "nanos" else 1
+
+        def number(value: Any) -> int:
+            return (read(value) - _EPOCH) // timedelta(microseconds=1) * zeros
+
+        if form == "long":
+            return SchemaBuilder.int64(), number
+        if form == "string":
+            return SchemaBuilder.string(), lambda value: str(number(value))
+        digits = "" if unit == "micros" else "000"
+        return SchemaBuilder.string(), lambda value: f"{read(value):%Y-%m-%dT%H:%M:%S.%f}{digits}"
+
+    def _moment(self, value: Any) -> datetime:
+        """Return a timestamp in UTC; SQLite has texts and numbers of milliseconds."""
+        if isinstance(value, datetime):
+            return self.dialect.utc(value)
+        if isinstance(value, str):
+            return self.dialect.utc(datetime.fromisoformat(value.strip()))
+        if isinstance(value, date):
+            return self.dialect.utc(datetime(value.year, value.month, value.day))
+        return _EPOCH + timedelta(milliseconds=float(value))
+
+    def _date(self, value: Any) -> date:
+        if isinstance(value, datetime):
+            return value.date()
+        if isinstance(value, date):
+            return value
+        if isinstance(value, str):
+            return date.fromisoformat(value.strip()[:10])
+        return self._moment(value).date()
+
+
+def _time(value: Any) -> time:
+    if isinstance(value, time):
+        return value
+    if isinstance(value, str):
+        return time.fromisoformat(value.strip())
+    if isinstance(value, timedelta):  # MySQL's driver
+        return (_EPOCH + value).time()
+    return (_EPOCH + timedelta(milliseconds=float(value))).time()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list):
+        import json
+
+        return json.dumps(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    return str(value)
+
+
+def _small(type_: TypeEngine[Any]) -> SchemaBuilder:
+    """MySQL alone has integers of one byte, and MEDIUMINT."""
+    return SchemaBuilder.int8() if type(type_).__name__ == "TINYINT" else SchemaBuilder.int32()
+
+
+def _double() -> SchemaBuilder:
+    return SchemaBuilder.float64()
+
+
+def _integer(digits: int) -> SchemaBuilder:
+    """Return the narrowest integer that holds so many digits."""
+    if digits < 3:
+        return SchemaBuilder.int8()
+    if digits < 5:
+        return SchemaBuilder.int16()
+    return SchemaBuilder.int32() if digits < 10 else SchemaBuilder.int64()
+
+
+def _like(schema: Schema) -> SchemaBuilder:
+    """Return a builder of a logical type's schema."""
+    builder = SchemaBuilder(schema.type).name(schema.name).version(schema.version)
+    return builder.parameters(schema.parameters)
+
+
+def _decimal(scale: int) -> Callable[[Any], Decimal]:
+    step = Decimal(1).scaleb(-scale)
+
+    def convert(value: Any) -> Decimal:
+        exact = value if isinstance(value, Decimal) else Decimal(str(value))
+        if not exact.is_finite():
+            raise DataError(f"{exact} is no decimal that Connect knows")
+        scaled = exact.quantize(step, context=_EXACT)
+        if scaled != exact:
+            raise DataError(
+                f"{exact} has more than the {scale} digits behind the point that its column was taken to have"
+            )
+        return scaled
+
+    return convert
+
+
+def _each(convert: Convert) -> Callable[[Any], list[Any]]:
+    if convert is None:
+        return list
+    return lambda values: [None if each is None else convert(each) for each in values]
+
+
+def _named(name: str, convert: Convert) -> Convert:
+    """Return a conversion whose errors name the column."""
+    if convert is None or convert in (bool, float, int, bytes, _text):
+        return convert
+
+    def named(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (ValueError, TypeError, ArithmeticError, DataError) as error:
+            raise DataError(f"Column {name} holds a value that its type does not: {error}") from error
+
+    return named
+
+
+def literal_default(text: str, type_: TypeEngine[Any], convert: Convert) -> Any:
+    """Return the value of a default that is a plain literal, None for an expression such as `now()`."""
+    plain = text.strip()
+    while plain.startswith("(") and plain.endswith(")"):
+        plain = plain[1:-1].strip()
+    plain, _, cast = plain.partition("::")
+    quoted = len(plain) > 1 and plain[0] == plain[-1] == "'"
+    value: Any = plain[1:-1].replace("''", "'") if quoted else plain
+    if "(" in cast.replace("(", "", 1) or ("'" in value and not quoted) or value.upper() == "NULL":
+        return None
+    try:
+        match type_:
+            case sa.Boolean():
+                return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(value.lower())
+            case sa.Integer():
+                return int(value)
+            case sa.Float():
+                return float(value)
+            case sa.Numeric():
+                return None if convert is None else convert(Decimal(value))
+            case sa.String() if quoted:
+                return value
+    except (ValueError, ArithmeticError, DataError):
+        return None
+    return None
+
+
+class RowReader:
+    """Makes structs of rows. `name` becomes the schema's."""
+
+    def __init__(self, name: str | None, columns: Sequence[Column]) -> None:
+        builder = SchemaBuilder.struct()
+        if name is not None:
+            builder = builder.name(name)
+        for column in columns:
+            builder = builder.field(column.name, column.schema)
+        self.schema = builder.build()
+        self.names = tuple(each.name for each in columns)
+        self._converts = tuple(each.convert for each in columns)
+        self._required = [place for place, each in enumerate(columns) if not each.schema.optional]
+
+    def struct(self, row: Sequence[Any]) -> Struct:
+        """Return the struct of a row, which may have more at its end; raises DataError."""
+        made = Struct(self.schema)
+        values = made.values = [
+            value if convert is None or value is None else convert(value)
+            for convert, value in zip(self._converts, row, strict=False)
+        ]
+        for place in self._required:
+            if values[place] is None:
+                raise NullFoundError(f"Column {self.names[place]} is null, which its table does not allow")
+        return made

@@ -1,0 +1,264 @@
+"""What databases do not agree on: their clocks, their times as values, how they read in pieces and write or change rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.types import TypeEngine
+
+__all__ = ["Dialect", "dialect_of"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Dialect:
+    """What most databases understand."""
+
+    name = "sql"
+    streams = True
+    """Whether an open cursor over many rows stands in nobody's way."""
+
+    limits = True
+    """Whether LIMIT is understood."""
+
+    def __init__(self, *, zone: ZoneInfo, quote: bool) -> None:
+        self.zone, self.quotes = zone, quote
+
+    # Connecting
+
+    def connect_args(self, seconds_max: int) -> dict[str, Any]:
+        """Return the driver's arguments."""
+        return {}
+
+    def attach(self, engine: Engine) -> None:
+        """Prepare every connection of an engine."""
+        self.preparer = engine.dialect.identifier_preparer
+        self.has_schemas = True
+
+    def give_up(self, connection: Connection) -> None:
+        """Ask the database, from any thread, to give up what a connection has it do; it fails there then."""
+        driver: Any = connection.connection.driver_connection
+        for name in ("cancel", "interrupt"):
+            if callable(getattr(driver, name, None)):
+                getattr(driver, name)()
+                return
+
+    def default_schema(self, inspector: sa.Inspector) -> str | None:
+        """Return the schema that names without one are looked up in, None where there are no schemas."""
+        return inspector.default_schema_name
+
+    def user_schemas(self, inspector: sa.Inspector) -> list[str | None]:
+        """Return the schemas that hold users' tables."""
+        hidden = ("information_schema", "pg_catalog", "pg_toast", "mysql", "performance_schema", "sys")
+        return [each for each in inspector.get_schema_names() if each not in hidden and not each.startswith("pg_")]
+
+    # Names
+
+    def quote(self, name: str) -> str:
+        """Return a name as statements have it."""
+        if not self.quotes:
+            return name
+        begin, end = self.preparer.initial_quote, self.preparer.final_quote
+        return begin + name.replace(end, end * 2) + end
+
+    def named(self, schema: str | None, table: str) -> str:
+        """Return a table's name as statements have it."""
+        return self.quote(table) if schema is None else f"{self.quote(schema)}.{self.quote(table)}"
+
+    # Times
+
+    def now(self, connection: Connection) -> datetime:
+        """Return the database's time, in UTC."""
+        value = connection.execute(sa.text("SELECT CURRENT_TIMESTAMP")).scalar_one()
+        return self.utc(value)
+
+    def utc(self, value: datetime) -> datetime:
+        """Return a database's time in UTC; one without a zone is one of `db.timezone`."""
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=self.zone)
+        return aware.astimezone(UTC)
+
+    def moment(self, columns: Sequence[str]) -> str:
+        """Return an expression for the first of some columns that is not null, as it is compared and returned."""
+        return columns[0] if len(columns) == 1 else f"COALESCE({', '.join(columns)})"
+
+    def moment_value(self, at: datetime, *, zoned: bool) -> Any:
+        """Return a time as it is bound beside `moment`; `zoned` where the columns keep a zone."""
+        return at if zoned else at.astimezone(self.zone).replace(tzinfo=None)
+
+    def moment_read(self, value: Any) -> datetime:
+        """Return the time that `moment` gave."""
+        if isinstance(value, datetime):
+            return self.utc(value)
+        if isinstance(value, date):
+            return self.utc(datetime(value.year, value.month, value.day))
+        raise TypeError(f"a value of {type(value).__name__} is no time")
+
+    # Reading
+
+    def query_types(self, connection: Connection, query: str) -> list[tuple[str, TypeEngine[Any] | None]]:
+        """Return a query's columns with their types, None for a type that only its values show."""
+        result = connection.execute(sa.text(f"SELECT * FROM ({_escaped(query)}) AS ottla_query WHERE 1 = 0"))
+        return [(each[0], self.type_of_cursor(each)) for each in _description(result)]
+
+    def type_of_cursor(self, column: Any) -> TypeEngine[Any] | None:
+        """Return the type that a cursor says of a column, None where it says none."""
+        return None
+
+    integer_holds_64_bits = False
+
+
+class PostgresDialect(Dialect):
+    """PostgreSQL through psycopg."""
+
+    name = "postgresql"
+
+    def connect_args(self, seconds_max: int) -> dict[str, Any]:
+        """Return the driver's arguments: no prepared statements, for a table's columns may change between two polls."""
+        return {"prepare_threshold": None, "connect_timeout": seconds_max}
+
+    def attach(self, engine: Engine) -> None:
+        """Have types that Connect has not as the texts that the database sends."""
+        super().attach(engine)
+
+        def loaders(connection: Any, record: Any) -> None:
+            from psycopg.types.string import TextLoader
+
+            for oid in _AS_TEXT:
+                connection.adapters.register_loader(oid, TextLoader)
+
+        sa.event.listen(engine, "connect", loaders)
+
+    def now(self, connection: Connection) -> datetime:
+        """Return the time by the wall, not of the transaction's beginning."""
+        return self.utc(connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one())
+
+    def type_of_cursor(self, column: Any) -> TypeEngine[Any] | None:
+        """Return the type of an OID."""
+        oid = column[1]
+        if oid == _NUMERIC:
+            return sa.Numeric(column[4], column[5])
+        if oid in _ARRAYS:
+            return sa.ARRAY(_OIDS.get(_ARRAYS[oid], sa.String()))
+        return _OIDS.get(oid, sa.String())
+
+
+class SqliteDialect(Dialect):
+    """SQLite: times are texts or milliseconds, an open cursor keeps writers out, and every integer has 64 bits."""
+
+    name = "sqlite"
+    streams = False
+    integer_holds_64_bits = True
+
+    def connect_args(self, seconds_max: int) -> dict[str, Any]:
+        """Return the driver's arguments: how long to wait for others' locks, and that the task's threads may change."""
+        return {"timeout": seconds_max, "check_same_thread": False}
+
+    def attach(self, engine: Engine) -> None:
+        """SQLite has attached files where others have schemas."""
+        super().attach(engine)
+        self.has_schemas = False
+
+    def default_schema(self, inspector: sa.Inspector) -> str | None:
+        """There are none."""
+        return None
+
+    def user_schemas(self, inspector: sa.Inspector) -> list[str | None]:
+        """There are none."""
+        return [None]
+
+    def now(self, connection: Connection) -> datetime:
+        """Return the time to the millisecond."""
+        text = connection.execute(sa.text("SELECT strftime('%Y-%m-%d %H\\:%M\\:%f', 'now')")).scalar_one()
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+    def moment(self, columns: Sequence[str]) -> str:
+        """Return milliseconds since 1970 of what a column holds: an integer is that, a text is a date and time."""
+        each = super().moment(columns)
+        seconds = f"CAST(strftime('%s', {each}) AS INTEGER)"
+        fraction = f"CAST(substr(strftime('%f', {each}), 4) AS INTEGER)"
+        return f"CASE typeof({each}) WHEN 'text' THEN {seconds} * 1000 + {fraction} ELSE {each} END"
+
+    def moment_value(self, at: datetime, *, zoned: bool) -> Any:
+        """Return milliseconds, of the database's own clock."""
+        naive = at.astimezone(self.zone).replace(tzinfo=UTC)
+        return (naive - _EPOCH) // timedelta(milliseconds=1)
+
+    def moment_read(self, value: Any) -> datetime:
+        """Return the time of milliseconds."""
+        naive = _EPOCH + timedelta(milliseconds=int(value))
+        return naive.replace(tzinfo=self.zone).astimezone(UTC)
+
+    def query_types(self, connection: Connection, query: str) -> list[tuple[str, TypeEngine[Any] | None]]:
+        """Return a query's columns: a view of the connection's own says which types columns were declared with."""
+        view = "ottla_query_view"
+        connection.execute(sa.text(f"DROP VIEW IF EXISTS temp.{view}"))
+        connection.execute(sa.text(f"CREATE TEMP VIEW {view} AS {_escaped(query)}"))
+        try:
+            rows = connection.execute(sa.text(f"PRAGMA temp.table_info({view})")).all()
+            found = sa.inspect(connection).get_columns(view, schema="temp")
+        finally:
+            connection.execute(sa.text(f"DROP VIEW temp.{view}"))
+            connection.commit()
+        types = {each["name"]: each["type"] for each in found}
+        return [(row[1], types[row[1]] if row[2] else None) for row in rows]
+
+
+def dialect_of(name: str, *, zone: ZoneInfo, quote: bool) -> Dialect:
+    """Return the dialect of SQLAlchemy's name for a database."""
+    kinds: dict[str, type[Dialect]] = {"postgresql": PostgresDialect, "sqlite": SqliteDialect}
+    made = kinds.get(name, Dialect)(zone=zone, quote=quote)
+    made.limits = name in ("postgresql", "sqlite", "mysql", "mariadb")
+    return made
+
+
+def _escaped(sql: str) -> str:
+    return sql.replace(":", "\\:")
+
+
+def _description(result: sa.CursorResult[Any]) -> Sequence[Any]:
+    cursor: Any = result.cursor
+    return list(cursor.description)
+
+
+_NUMERIC = 1700
+_AS_TEXT = (114, 3802, 2950, 869, 650, 1186, 1266, 3904, 3906, 3908, 3910, 3912, 3926)
+"""json, jsonb, uuid, inet, cidr, interval, timetz and the ranges."""
+
+_OIDS: dict[int, TypeEngine[Any]] = {
+    16: sa.Boolean(),
+    17: sa.LargeBinary(),
+    20: sa.BigInteger(),
+    21: sa.SmallInteger(),
+    23: sa.Integer(),
+    26: sa.BigInteger(),
+    700: sa.REAL(),
+    701: sa.Double(),
+    1082: sa.Date(),
+    1083: sa.Time(),
+    1114: sa.DateTime(),
+    1184: sa.DateTime(timezone=True),
+    _NUMERIC: sa.Numeric(),
+}
+_ARRAYS = {
+    1000: 16,
+    1001: 17,
+    1005: 21,
+    1007: 23,
+    1016: 20,
+    1021: 700,
+    1022: 701,
+    1182: 1082,
+    1183: 1083,
+    1115: 1114,
+    1185: 1184,
+    1231: _NUMERIC,
+    1009: 25,
+    1015: 1043,
+    2951: 2950,
+}
+"""An array's OID, and that of what it holds."""
