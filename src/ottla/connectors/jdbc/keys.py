@@ -109,6 +109,10 @@ def connection_keys(definition: ConfigDef, required: Any) -> None:
         importance=Importance.LOW,
         validator=validators.Range(least=0),
     )
+    _dialect_keys(add)
+
+
+def _dialect_keys(add: Key) -> None:
     add(
         "dialect.name",
         ConfigType.STRING,

@@ -7,7 +7,7 @@ from typing import Any
 from ottla.base import ConfigError
 from ottla.config import ConfigType
 from ottla.connect import REQUIRED, ConfigDef, Importance, Width, validators
-from ottla.connectors.jdbc.keys import adder, connection_keys
+from ottla.connectors.jdbc.keys import Key, adder, connection_keys
 
 __all__ = ["INSERT_MODES", "PK_MODES", "sink_def"]
 
@@ -116,6 +116,10 @@ def _mapping(found: ConfigDef) -> None:
         title="Fields whitelist",
         width=Width.LONG,
     )
+    _values(add)
+
+
+def _values(add: Key) -> None:
     add(
         "date.timezone",
         ConfigType.STRING,

@@ -7,7 +7,7 @@ from typing import Any
 from ottla.base import ConfigError
 from ottla.config import ConfigType
 from ottla.connect import REQUIRED, ConfigDef, Importance, Width, validators
-from ottla.connectors.jdbc.keys import adder, connection_keys
+from ottla.connectors.jdbc.keys import Key, adder, connection_keys
 
 __all__ = ["GRANULARITIES", "MODES", "NUMERIC_MAPPINGS", "source_def"]
 
@@ -150,6 +150,10 @@ def _modes(found: ConfigDef) -> None:
         importance=Importance.LOW,
         validator=validators.ValidString(*GRANULARITIES),
     )
+    _queries(add)
+
+
+def _queries(add: Key) -> None:
     add(
         "validate.non.null",
         ConfigType.BOOLEAN,
