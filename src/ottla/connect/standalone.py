@@ -11,18 +11,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ottla.base import ConfigError
 from ottla.connect import herding
-from ottla.connect.connector_config import validate_connector
-from ottla.connect.connector_host import ConnectorHost
 from ottla.connect.errors import ConnectError, NotFoundError
-from ottla.connect.handling import resolved
-from ottla.connect.herder import Created, GroupBusyError, SinkGroups, TaskOwner, TaskRunner, TaskStart
+from ottla.connect.herder import Created, SinkGroups, TaskOwner, TaskRunner
 from ottla.connect.herding import Signature, View
 from ottla.connect.herding.offsets import Pair
+from ottla.connect.hosting import Hosting
 from ottla.connect.logger_levels import LoggerLevels
 from ottla.connect.offset_file import OffsetFile
-from ottla.connect.plugins import PluginKind, Plugins
+from ottla.connect.plugins import Plugins
 from ottla.connect.providers import Providers
 from ottla.connect.storage import (
     OffsetState,
@@ -37,9 +34,6 @@ from ottla.connect.storage import (
     encode_config,
     encode_status,
     encode_topic_use,
-    parse_sink_offsets,
-    sink_group,
-    sink_offsets,
 )
 from ottla.connect.storage.config_records import ConfigRecord
 
@@ -74,10 +68,17 @@ class StandaloneHerder:
         self.offset_file = offsets
         self.ready = False
         self.doing: str | None = "starting, and has not taken requests yet"
-        self._groups, self._providers = groups, providers or Providers({})
-        self._converters = {"header.converter": _HEADERS, **(worker or {})}
         self._runner = make_runner(self)
-        self._host = ConnectorHost(plugins, worker_id, tell=self.on_status, reconfigure=self._reconfigure_later)
+        self._hosting = Hosting(
+            plugins,
+            worker_id,
+            tell=self.on_status,
+            reconfigure=self._reconfigure_later,
+            groups=groups,
+            providers=providers,
+            worker=worker,
+        )
+        self._host = self._hosting.connectors
         self._view = View()
         self._turn = asyncio.Lock()
         self._background: set[asyncio.Task[None]] = set()
@@ -156,25 +157,17 @@ class StandaloneHerder:
         return self._view
 
     async def validate(self, config: Properties) -> dict[str, Any]:
-        """See `Herder`: the plugin's own validation runs in a thread, on resolved values."""
-        return await asyncio.to_thread(
-            lambda: validate_connector(self._resolved(config), self.plugins, self._converters)
-        )
-
-    def _resolved(self, config: Properties) -> dict[str, str | None]:
-        return resolved(config, self._providers.lookup)
+        """See `Herder`."""
+        return await self._hosting.validate(config)
 
     async def offsets(self, name: str) -> dict[str, Any]:
         """See `Herder`."""
         config = self._view.config.configs.get(name)
         if config is None:
             raise NotFoundError(f"Connector {name} not found")
-        if not self._is_sink(config):
+        if not self._hosting.is_sink(config):
             return herding.source_offsets(self.offset_file.state, name)
-        return {"offsets": sink_offsets(await self._groups.committed(_group(name, config)))}
-
-    def _is_sink(self, config: Properties) -> bool:
-        return self.plugins.connector(config.get("connector.class") or "").kind is PluginKind.SINK
+        return await self._hosting.sink_offsets(name, config)
 
     # What is changed
 
@@ -204,12 +197,7 @@ class StandaloneHerder:
         return Created(herding.connector_info(self._view, name, self.plugins), change.created)
 
     async def _start_connector(self, name: str) -> None:
-        state = self._view.config
-        target = state.target_state(name) or TargetState.STARTED
-        try:
-            await self._host.start(name, self._resolved(state.configs[name]), target, self._generation(name))
-        except ConfigError as error:
-            raise ConnectError(f"Failed to start connector: {name}") from error
+        await self._hosting.start(self._view.config, name, self._generation(name))
 
     def _generation(self, name: str) -> int:
         return max(self._view.config.generations.get(name, 0), 0)
@@ -217,11 +205,8 @@ class StandaloneHerder:
     async def _update_tasks(self, name: str) -> None:
         """Ask a running connector for its tasks, and set them anew where they differ."""
         state = self._view.config
-        if not self._host.is_running(name) or state.target_state(name) is not TargetState.STARTED:
-            return
-        found = await self._host.task_configs(name, self._resolved(state.configs[name]))
-        configs = herding.reversed_tasks(state.configs[name], found)
-        if herding.tasks_changed(state, name, configs):
+        configs = await self._hosting.task_configs(state, name)
+        if configs is not None and herding.tasks_changed(state, name, configs):
             await self._remove_tasks(name)
             self._append(herding.set_tasks(self._view.config, name, configs))
             await self._start_tasks(self._view.config.tasks(name))
@@ -233,19 +218,12 @@ class StandaloneHerder:
             self.on_status(Status(task, State.DESTROYED, self.worker_id, self._generation(name)))
 
     async def _start_tasks(self, tasks: Collection[TaskId]) -> None:
-        state = self._view.config
-        await self._runner.start(
-            [
-                TaskStart(
-                    task,
-                    self._resolved(state.configs[task.connector]),
-                    self._resolved(state.task_configs[task]),
-                    state.target_state(task.connector) or TargetState.STARTED,
-                    self._generation(task.connector),
-                )
-                for task in tasks
-            ]
-        )
+        starts = [
+            start
+            for task in tasks
+            for start in self._hosting.task_starts(self._view.config, [task], self._generation(task.connector))
+        ]
+        await self._runner.start(starts)
 
     async def delete_connector(self, name: str) -> None:
         """See `Herder`."""
@@ -328,41 +306,14 @@ class StandaloneHerder:
         """See `Herder`."""
         async with self._doing(f"modifying the offsets of connector {name}"):
             herding.check_modifiable(self._view.config, name)
-            config = self._resolved(self._view.config.configs[name])
-            sink = self._is_sink(config)
-            by_connector = await (self._alter_sink if sink else self._alter_source)(name, config, pairs)
-        return herding.outcome(reset=pairs is None, by_connector=by_connector)
-
-    async def _alter_source(self, name: str, config: Properties, pairs: Sequence[Pair] | None) -> bool:
-        state = self.offset_file.state
-        plain = herding.reset_pairs(state, name) if pairs is None else herding.plain_pairs(pairs)
-        connector = self.plugins.connector(config.get("connector.class") or "").cls()
-        by_connector = await _asked(name, connector.alter_offsets, config, plain)
-        await self.store_offsets(name, plain)
-        return by_connector
-
-    async def _alter_sink(self, name: str, config: Properties, pairs: Sequence[Pair] | None) -> bool:
-        group, word = _group(name, config), "reset" if pairs is None else "alter"
-        offsets = dict.fromkeys(await self._groups.committed(group)) if pairs is None else parse_sink_offsets(pairs)
-        connector = self.plugins.connector(config.get("connector.class") or "").cls()
-        by_connector = await _asked(name, connector.alter_offsets, config, offsets)
-        try:
-            if pairs is None:
-                await self._groups.delete(group)
+            config = self._hosting.resolved(self._view.config.configs[name])
+            if self._hosting.is_sink(config):
+                by_connector = await self._hosting.alter_sink(name, config, pairs)
             else:
-                await self._groups.alter(group, offsets)
-        except GroupBusyError as error:
-            raise ConnectError(
-                f"Failed to {word} consumer group offsets for connector {name} either because its tasks haven't stopped "
-                f"completely yet or the connector was resumed before the request to {word} its offsets could be "
-                "successfully completed. If the connector is in a stopped state, this operation can be safely retried. If "
-                "it doesn't eventually succeed, the Connect cluster may need to be restarted to get rid of the zombie sink "
-                "tasks."
-            ) from error
-        except ConnectError as error:
-            kind = "sink connector" if pairs is None else "connector"
-            raise ConnectError(f"Failed to {word} consumer group offsets for {kind} {name}") from error
-        return by_connector
+                asked = await self._hosting.ask_source(name, config, pairs, self.offset_file.state)
+                await self.store_offsets(name, asked.pairs)
+                by_connector = asked.by_connector
+        return herding.outcome(reset=pairs is None, by_connector=by_connector)
 
     async def reset_topics(self, name: str) -> None:
         """See `Herder`."""
@@ -408,19 +359,3 @@ class StandaloneHerder:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _group(name: str, config: Properties) -> str:
-    return config.get("consumer.override.group.id") or sink_group(name)
-
-
-async def _asked(name: str, alter: Callable[..., bool], config: Properties, offsets: Any) -> bool:
-    """Ask a connector about offsets; what it raises refuses them."""
-    try:
-        return bool(
-            await asyncio.to_thread(alter, {key: each for key, each in config.items() if each is not None}, offsets)
-        )
-    except ConnectError:
-        raise
-    except Exception as error:  # a plugin may raise anything
-        raise ConnectError(f"Failed to modify offsets for connector {name}: {error}") from error
