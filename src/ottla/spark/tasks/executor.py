@@ -17,7 +17,7 @@ from ottla.spark.tasks.interface import TaskSpec
 from ottla.spark.tasks.port import Dial, RemotePort
 from ottla.spark.tasks.run import run_task
 
-__all__ = ["OnExecutor", "run_here"]
+__all__ = ["OnExecutor", "plugins_of", "run_here"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def run_here(
     port = RemotePort(dial, on_levels=None if levels is None else loggers.set)
     try:
         with nullcontext() if levels is None else _log_to(port, loggers, levels):
-            return run(spec, port, plugins=plugins or _plugins(spec.plugin_path)).value
+            return run(spec, port, plugins=plugins or plugins_of(spec.plugin_path)).value
     except ConnectionError:
         return storage.State.UNASSIGNED.value  # the worker is gone: there is nobody to tell
     finally:
@@ -68,7 +68,7 @@ def run_here(
 
 
 @cache
-def _plugins(plugin_path: tuple[str, ...]) -> Plugins:
+def plugins_of(plugin_path: tuple[str, ...]) -> Plugins:
     """Return the plugins of this process, loaded once."""
     return discover([Path(each) for each in plugin_path], more=CONNECTORS)
 

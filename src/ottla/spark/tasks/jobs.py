@@ -8,14 +8,16 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.connect import Plugins
 from ottla.spark.sessions import session
-from ottla.spark.tasks.executor import OnExecutor, run_here
+from ottla.spark.tasks.executor import OnExecutor, plugins_of, run_here
 from ottla.spark.tasks.interface import TaskSpec
 from ottla.spark.tasks.port import Dial
+from ottla.spark.tasks.query_sinks import is_query_sink, run_query_sink
 from ottla.spark.tasks.slots import HEADROOM, SLOTS_DEFAULT, SLOTS_SETTING
 
 if TYPE_CHECKING:
@@ -112,8 +114,14 @@ class SparkJobs:
         self._archives = tuple(names)
 
     def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
-        """See `Jobs`."""
+        """See `Jobs`; a query sink runs here, and gives Spark jobs itself."""
         assert self.spark is not None
+        plugins = plugins_of(spec.plugin_path)
+        if is_query_sink(spec, plugins):
+            run_here(
+                spec, dial, run=partial(run_query_sink, spark=self.spark, archives=self._archives), plugins=plugins
+            )
+            return None
         context = self.spark.sparkContext
         context.setJobGroup(dial.attempt, f"[{spec.task.connector}|task-{spec.task.task}]", interruptOnCancel=True)
         function = OnExecutor(spec, dial, levels, self._archives, self._stdio)

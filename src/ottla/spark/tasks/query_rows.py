@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ottla.connect import ConnectError, PluginKind, Plugins, Shape, SinkRecord, chain_of, handling
+from ottla.spark.tasks.executor import plugins_of
 from ottla.spark.tasks.query_columns import inferred_type, kind_of, layout_of, merged, settled
 from ottla.spark.tasks.query_letters import DeadLetters, RawRecord
 
@@ -59,11 +60,23 @@ class Conversion:
 
     worker: Properties
     plugin_path: tuple[str, ...]
+    archives: tuple[str, ...]
+    """The names of what Spark has unpacked for the workers instead; empty where they see `plugin_path` themselves."""
+
     shape: Shape
     with_keys: bool
     bootstrap: str
     producer: Mapping[str, str]
     """For dead letters."""
+
+    def plugins(self) -> Plugins:
+        """Return the plugins of the process that the task runs in."""
+        path = self.plugin_path
+        if self.archives:
+            from pyspark import SparkFiles
+
+            path = tuple(SparkFiles.get(name) for name in self.archives)
+        return plugins_of(path)
 
     @property
     def with_headers(self) -> bool:
@@ -192,11 +205,7 @@ class _Rows:
     """Makes records of raw rows, with the connector's converters, transformations and tolerance."""
 
     def __init__(self, conversion: Conversion, *, quiet: bool = False) -> None:
-        from pathlib import Path
-
-        from ottla.connect import discover
-
-        plugins = discover([Path(each) for each in conversion.plugin_path])
+        plugins = conversion.plugins()
         config = conversion.config
         self._conversion = conversion
         self._value = _converter("value.converter", config, conversion.worker, plugins)

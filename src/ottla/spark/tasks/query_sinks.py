@@ -57,8 +57,9 @@ log = logging.getLogger(__name__)
 TRIGGER_MS_MIN = 250
 """How often topics are looked at, at most."""
 LOOK_SECONDS = 0.2
-PATIENCE_SECONDS = 30.0
-"""How long a stop waits for the batch that is being written."""
+GRACEFUL_SETTING, GRACEFUL_MS_DEFAULT = "task.shutdown.graceful.timeout.ms", 5_000
+PATIENCE = 0.7
+"""How much of the time that a stop has is given to the batch that is being written."""
 COMMIT_SECONDS_MAX = 60.0
 RETRY_SECONDS_MAX = 60.0
 NEW_COLUMNS_MAX = 3
@@ -69,16 +70,28 @@ STRING_CONVERTER = "StringConverter"
 FETCH_KEYS = ("client.id", "request.timeout.ms", "max.partition.fetch.bytes", "security.protocol")
 
 
-def is_query_sink(connector_class: type[Any]) -> bool:
-    """Return whether a connector's task is to be run by `run_query_sink`."""
-    task = getattr(connector_class, "task_class", None)
+def is_query_sink(spec: TaskSpec, plugins: Plugins) -> bool:
+    """Return whether a task is to be run by `run_query_sink`."""
+    try:
+        task = _task_class(spec, plugins)
+    except ConnectError:
+        return False  # nobody knows the connector's class, which whoever runs the task says
     return isinstance(task, type) and issubclass(task, QuerySink)
 
 
-def run_query_sink(spec: TaskSpec, port: TaskPort, *, spark: SparkSession, plugins: Plugins) -> storage.State:
-    """Run a task until `port.target` is STOPPED, or it fails; see `run_task`, whose place this takes."""
+def _task_class(spec: TaskSpec, plugins: Plugins) -> Any:
+    return plugins.connector((spec.connector_config.get("connector.class") or "").strip()).cls.task_class
+
+
+def run_query_sink(
+    spec: TaskSpec, port: TaskPort, *, spark: SparkSession, plugins: Plugins, archives: tuple[str, ...] = ()
+) -> storage.State:
+    """Run a task until `port.target` is STOPPED, or it fails; see `run_task`, whose place this takes.
+
+    `archives` are the names under which Spark's workers find what is on `plugin.path`, where they do not see it themselves.
+    """
     try:
-        return _Run(spec, port, spark, plugins).run()
+        return _Run(spec, port, spark, plugins, archives).run()
     except ConnectionError:
         raise
     except Exception:
@@ -112,7 +125,9 @@ class _Context:
 class _Run:
     """One task. The watching thread is `run_query_sink`'s caller; batches come on a thread of Spark's."""
 
-    def __init__(self, spec: TaskSpec, port: TaskPort, spark: SparkSession, plugins: Plugins) -> None:
+    def __init__(
+        self, spec: TaskSpec, port: TaskPort, spark: SparkSession, plugins: Plugins, archives: tuple[str, ...]
+    ) -> None:
         self._spec, self._port, self._spark = spec, port, spark
         self._name = spec.task.connector
         self._config = {key: value for key, value in spec.connector_config.items() if value is not None}
@@ -120,8 +135,8 @@ class _Run:
         self._bootstrap = self._consumer.get("bootstrap.servers") or spec.clients.bootstrap
         self._group = self._consumer.get("group.id") or storage.sink_group(self._name)
         self._subscription = _subscription(self._config)
-        task_class = plugins.connector((self._config.get("connector.class") or "").strip()).cls.task_class
-        self._sink: QuerySink = task_class()
+        self._archives = archives
+        self._sink: QuerySink = _task_class(spec, plugins)()
         self._sink.context = _Context(self._name, spark, lambda: self._stopping.is_set())
         self._reading = Reading()
         self._frames: _Frames | None = None
@@ -141,7 +156,7 @@ class _Run:
         """Run; returns UNASSIGNED after an orderly end."""
         self._reading = self._sink.start({key: value for key, value in self._spec.config.items() if value is not None})
         try:
-            self._frames = _Frames(self._spec, self._config, self._reading)
+            self._frames = _Frames(self._spec, self._config, self._reading, self._archives)
             while self._port.target is not storage.TargetState.STOPPED:
                 if self._port.target is storage.TargetState.PAUSED:
                     self._port.tell(storage.State.PAUSED)
@@ -182,7 +197,8 @@ class _Run:
 
     def _stop(self, query: StreamingQuery) -> None:
         """Stop between two batches; a batch that takes longer is broken off, and done again by the next start."""
-        if self._writing.acquire(timeout=PATIENCE_SECONDS):
+        graceful_ms = int(self._spec.worker.get(GRACEFUL_SETTING) or GRACEFUL_MS_DEFAULT)
+        if self._writing.acquire(timeout=graceful_ms * PATIENCE / 1000):
             self._stopping.set()
             self._writing.release()
         self._stopping.set()
@@ -329,7 +345,7 @@ class _Run:
 class _Frames:
     """Makes the frames of micro-batches, and remembers which columns topics have."""
 
-    def __init__(self, spec: TaskSpec, config: Mapping[str, str], reading: Reading) -> None:
+    def __init__(self, spec: TaskSpec, config: Mapping[str, str], reading: Reading, archives: tuple[str, ...]) -> None:
         from ottla.spark.tasks.query_rows import Conversion, fixed_kind
 
         self._conversion = Conversion(
@@ -337,6 +353,7 @@ class _Frames:
             config,
             spec.worker,
             spec.plugin_path,
+            archives,
             reading.shape,
             reading.keys,
             spec.clients.bootstrap,
