@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector
+from ottla.connectors.filesystem import FilesystemSinkConnector
 from ottla.connectors.jdbc import JdbcSourceConnector
 
 __all__ = ["CONNECTORS"]
@@ -15,6 +16,7 @@ __all__ = ["CONNECTORS"]
 CONNECTORS: tuple[type[Any], ...] = (
     FileStreamSinkConnector,
     FileStreamSourceConnector,
+    FilesystemSinkConnector,
     JdbcSourceConnector,
 )
 """Every connector's class."""
