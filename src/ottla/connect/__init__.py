@@ -5,7 +5,7 @@ are pure. A `StandaloneHerder` hosts connectors and leaves their tasks to a `Tas
 `Herder` through the room `http`.
 """
 
-from ottla.connect import data, handling, herding, storage, task_clients, validators
+from ottla.connect import converters, data, handling, herding, storage, task_clients, validators
 from ottla.connect.api import (
     Connector,
     ConnectorContext,
@@ -149,6 +149,7 @@ __all__ = [
     "compile_java",
     "config_infos",
     "connector_def",
+    "converters",
     "data",
     "discover",
     "enriched_def",

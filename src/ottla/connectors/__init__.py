@@ -10,6 +10,7 @@ from typing import Any
 from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector
 from ottla.connectors.filesystem import FilesystemSinkConnector
 from ottla.connectors.jdbc import JdbcSourceConnector
+from ottla.connectors.s3 import S3SinkConnector
 
 __all__ = ["CONNECTORS"]
 
@@ -18,5 +19,6 @@ CONNECTORS: tuple[type[Any], ...] = (
     FileStreamSourceConnector,
     FilesystemSinkConnector,
     JdbcSourceConnector,
+    S3SinkConnector,
 )
 """Every connector's class."""

@@ -22,7 +22,19 @@ from ottla.connect.data.builder import (
     SchemaBuilder,
 )
 from ottla.connect.data.java_text import Float32, Int8, Int16, Int32, java_text
-from ottla.connect.data.logical import DATE_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, decimal_schema
+from ottla.connect.data.logical import (
+    DATE_SCHEMA,
+    MS_PER_DAY,
+    TIME_SCHEMA,
+    TIMESTAMP_SCHEMA,
+    bytes_of_decimal,
+    date_of_days,
+    decimal_of_bytes,
+    decimal_schema,
+    epoch_ms,
+    time_of_ms,
+    timestamp_of_ms,
+)
 from ottla.connect.data.schema import Field, Schema, SchemaType
 from ottla.connect.data.struct import SchemaAndValue, Struct, schema_type_of, validate_value
 from ottla.connect.data.values import convert_to, infer_schema, parse_value, to_text
@@ -37,6 +49,7 @@ __all__ = [
     "INT16",
     "INT32",
     "INT64",
+    "MS_PER_DAY",
     "OPTIONAL_BOOLEAN",
     "OPTIONAL_BYTES",
     "OPTIONAL_FLOAT32",
@@ -59,12 +72,18 @@ __all__ = [
     "SchemaBuilder",
     "SchemaType",
     "Struct",
+    "bytes_of_decimal",
     "convert_to",
+    "date_of_days",
+    "decimal_of_bytes",
     "decimal_schema",
+    "epoch_ms",
     "infer_schema",
     "java_text",
     "parse_value",
     "schema_type_of",
+    "time_of_ms",
+    "timestamp_of_ms",
     "to_text",
     "validate_value",
 ]

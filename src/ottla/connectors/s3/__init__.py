@@ -1,0 +1,5 @@
+"""S3 and stores that speak its protocol: a sink of topics, and a source that reads objects back."""
+
+from ottla.connectors.s3.sink import S3SinkConnector, S3SinkTask
+
+__all__ = ["S3SinkConnector", "S3SinkTask"]
