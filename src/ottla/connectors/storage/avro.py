@@ -136,6 +136,7 @@ class AvroSchemas:
         return f"{NAMESPACE}.{DEFAULT_NAME}" + ("" if self._unnamed == 1 else str(self._unnamed))
 
     def field_name(self, name: str) -> str:
+        """Return a field's name as Avro has it; raises DataError for one that it does not allow."""
         if _NAME.fullmatch(name):
             return name
         if self._scrub:
