@@ -31,7 +31,7 @@ MATRIX: dict[str, set[str]] = {
     },
     "streams": {"base", "config"},
     "registry": _SERVICES,
-    "connect": _SERVICES,
+    "connect": {*_SERVICES, "wire"},
     "connectors": {"base", "config", "connect"},
     "sql": {*_SERVICES, "registry", "connect", "streams"},
     "spark": {"base", "wire", "client", "config", "http", "streams", "connect", "connectors"},

@@ -72,15 +72,18 @@ from ottla.connect.query_sink import (
     Stretch,
 )
 from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
+from ottla.connect.sink_groups import ClientSinkGroups
 from ottla.connect.standalone import StandaloneHerder
 from ottla.connect.transforms.chain import Stage, apply_chain, chain_of
 from ottla.connect.version import STOCK_VERSION
+from ottla.connect.worker_config import WorkerConfig, WorkerMode
 
 __all__ = [
     "REQUIRED",
     "STOCK_VERSION",
     "AlreadyExistsError",
     "BadRequestError",
+    "ClientSinkGroups",
     "ColumnsConverter",
     "ColumnsSinkTask",
     "ConfigDef",
@@ -144,6 +147,8 @@ __all__ = [
     "TransactionContext",
     "Transformation",
     "Width",
+    "WorkerConfig",
+    "WorkerMode",
     "apply_chain",
     "chain_of",
     "compile_java",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.connect.errors import NotFoundError
@@ -35,6 +35,8 @@ class LoggerLevels:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._modified: dict[str, int] = {}
+        self.on_change: Callable[[Mapping[str, int]], object] = lambda levels: None
+        """Hears the levels that were set, in numbers, by logger; the root's name is empty."""
 
     def level(self, name: str) -> dict[str, Any]:
         """Return a logger's level, the effective one where none is set; raises NotFoundError for an unknown logger."""
@@ -64,6 +66,9 @@ class LoggerLevels:
         changed = [each for each in below if each in fresh or _word(known[each].getEffectiveLevel()) != word]
         for each in below:
             known[each].setLevel(_LEVELS[word])
+        self.on_change(
+            {"" if each == _ROOT else each: _LEVELS[word] for each in below if each == name or each in fresh}
+        )
         self._modified.update(dict.fromkeys(changed, self._now_ms()))
         return sorted(changed)
 

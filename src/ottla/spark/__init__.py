@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.spark.supervisor import OnError
     from ottla.spark.tasks.jobs import SparkJobs, ThreadJobs
     from ottla.spark.tasks.runner import SparkTaskRunner
+    from ottla.spark.tasks.worker import ConnectWorker
     from ottla.spark.test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
     from ottla.spark.web import ApplicationServer, lookup
 
@@ -32,6 +33,7 @@ __all__ = [
     "JAVA_VERSION_MIN",
     "ApplicationServer",
     "Checkpoint",
+    "ConnectWorker",
     "Delivered",
     "Delivery",
     "Failure",
@@ -59,6 +61,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ConnectWorker": "ottla.spark.tasks.worker",
     "SparkJobs": "ottla.spark.tasks.jobs",
     "SparkTaskRunner": "ottla.spark.tasks.runner",
     "ThreadJobs": "ottla.spark.tasks.jobs",

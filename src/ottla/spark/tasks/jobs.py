@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,7 +39,7 @@ _SETTINGS: Mapping[str, str] = {
     "spark.task.maxFailures": "1",
     "spark.speculation": "false",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
+    "spark.driver.extraJavaOptions": "-Xrs -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
 }
 _OWN_DAEMON = "ottla.spark.tasks.daemon"
 
@@ -82,7 +84,10 @@ def spark_settings(worker: Mapping[str, str]) -> tuple[str, dict[str, str]]:
 class SparkJobs:
     """Tasks as jobs of one Spark session."""
 
-    def __init__(self, worker: Mapping[str, str], *, name: str = "ottla-connect") -> None:
+    def __init__(
+        self, worker: Mapping[str, str], *, plugins: Plugins | None = None, name: str = "ottla-connect"
+    ) -> None:
+        self._plugins = plugins
         self._name, self._given = name, worker.get(SLOTS_SETTING)
         self.master, self._settings = spark_settings(worker)
         self.local = self.master.startswith("local")
@@ -95,7 +100,8 @@ class SparkJobs:
 
     def start(self) -> None:
         """See `Jobs`: start the session, send plugins to a cluster's executors, and have Python ready there."""
-        self.spark = session(self._name, master=self.master, settings=self._settings)
+        with _termination_blocked():
+            self.spark = session(self._name, master=self.master, settings=self._settings)
         context = self.spark.sparkContext
         if not self.local:
             self.slots = int(self._given or context.defaultParallelism)
@@ -116,12 +122,9 @@ class SparkJobs:
     def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
         """See `Jobs`; a query sink runs here, and gives Spark jobs itself."""
         assert self.spark is not None
-        plugins = plugins_of(spec.plugin_path)
+        plugins = self._plugins or plugins_of(spec.plugin_path)
         if is_query_sink(spec, plugins):
-            run_here(
-                spec, dial, run=partial(run_query_sink, spark=self.spark, archives=self._archives), plugins=plugins
-            )
-            return None
+            return self._run_query(self.spark, spec, dial, plugins)
         context = self.spark.sparkContext
         context.setJobGroup(dial.attempt, f"[{spec.task.connector}|task-{spec.task.task}]", interruptOnCancel=True)
         function = OnExecutor(spec, dial, levels, self._archives, self._stdio)
@@ -131,16 +134,42 @@ class SparkJobs:
             return f"{type(error).__name__}: {error}"
         return None
 
+    def _run_query(self, spark: SparkSession, spec: TaskSpec, dial: Dial, plugins: Plugins) -> str | None:
+        """Run a task that is a streaming query of this session, in this thread."""
+        run = partial(run_query_sink, spark=spark, archives=self._archives)
+        try:
+            run_here(spec, dial, run=run, plugins=plugins)
+        except Exception as error:  # whatever Spark raises beyond the query
+            return f"{type(error).__name__}: {error}"
+        return None
+
     def cancel(self, dial: Dial) -> None:
-        """See `Jobs`."""
+        """See `Jobs`; a query stops by itself when its channel is closed."""
         if self.spark is not None:
             self.spark.sparkContext.cancelJobGroup(dial.attempt)
 
     def stop(self) -> None:
         """See `Jobs`."""
-        if self.spark is not None:
-            self.spark.stop()
-            self.spark = None
+        spark, self.spark = self.spark, None
+        if spark is not None:
+            try:
+                spark.stop()
+            except Exception as error:  # Py4J's, where the JVM has ended first
+                log.debug("the Spark session did not stop in order: %s", error)
+
+
+@contextmanager
+def _termination_blocked() -> Iterator[None]:
+    """Have the JVM that is launched meanwhile, and the Python processes under it, not notice SIGTERM.
+
+    Supervisors send it to all processes of a service. The worker stops its tasks in order, and then its JVM, which with
+    `-Xrs` leaves the mask that it inherits as it is.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _warm(number: int) -> int:

@@ -53,7 +53,7 @@ class SparkTaskRunner:
         levels: Levels = dict,
     ) -> None:
         self.owner, self.worker_id, self.worker, self.plugins = owner, worker_id, worker, plugins
-        self.jobs: Jobs = jobs or SparkJobs(worker)
+        self.jobs: Jobs = jobs or SparkJobs(worker, plugins=plugins)
         self.policy = RestartPolicy.of(worker)
         self.graceful_s = _milliseconds(worker, GRACEFUL_SETTING, GRACEFUL_MS_DEFAULT) / 1000
         self.levels = levels

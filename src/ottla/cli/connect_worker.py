@@ -1,0 +1,181 @@
+"""What both kinds of Connect worker share on the command line: options, logging, signals, `-daemon`, and exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.base import OttlaError
+from ottla.cli.log_format import FORMATS, LEVELS, log_to_stderr
+from ottla.cli.options import Options, properties_file, warn
+
+if TYPE_CHECKING:
+    from ottla.connect import WorkerConfig
+    from ottla.spark import ConnectWorker
+
+__all__ = ["StartFailedError", "declare_worker", "run_worker", "worker_config"]
+
+DAEMON = ("-daemon", "--daemon")
+START_SECONDS_MAX = 90.0
+POLL_SECONDS = 0.05
+FAILED, FAILED_TO_START = 2, 3
+"""Kafka's exit codes: of settings, cluster and REST interface, and of a herder or connector that does not start."""
+OUTPUT_NAMES = {"connect-standalone": "connectStandalone.out", "connect-distributed": "connectDistributed.out"}
+"""As Kafka's scripts name the files that background workers print to."""
+QUIET = ("py4j", "asyncio")
+
+
+class StartFailedError(OttlaError):
+    """The worker runs, and what it was started with does not."""
+
+
+def declare_worker(parser: Options) -> None:
+    """Declare the worker's file and how it is run."""
+    parser.add_argument("worker", metavar="worker.properties", help="Kafka's own file")
+    parser.add_argument("-daemon", "--daemon", action="store_true", help="in the background; returns when it is ready")
+    parser.add_argument(
+        "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help=f"{', '.join(LEVELS)}; info without it")
+    parser.add_argument("-name", metavar="NAME", help=argparse.SUPPRESS)  # for the JVM of Kafka's script, as -loggc
+    parser.add_argument("-loggc", action="store_true", help=argparse.SUPPRESS)
+
+
+def worker_config(path: str, noun: str) -> WorkerConfig:
+    """Return the settings of a worker's file, and print what has no effect; raises ConfigError."""
+    from ottla.connect import WorkerConfig, WorkerMode
+
+    mode = WorkerMode(noun.removeprefix("connect-"))
+    config = WorkerConfig.load(properties_file(path), mode)
+    for each in config.warnings:
+        warn(f"warning: {path}: {each}")
+    return config
+
+
+def run_worker(
+    noun: str,
+    argv: list[str],
+    args: argparse.Namespace,
+    load: Callable[[], WorkerConfig],
+    begin: Callable[[ConnectWorker], Awaitable[None]],
+    make_herder: Callable[..., Any] | None = None,
+) -> int:
+    """Run a worker until a signal comes; `begin` is called when it takes requests. Returns the exit code."""
+    if args.daemon:
+        return start_in_background(noun, [each for each in argv if each not in DAEMON])
+    log_to_stderr(args.log_format, args.log_level)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    import asyncio
+
+    from ottla.cli.server import loop_factory, raise_descriptor_limit
+
+    try:
+        config = load()
+    except OttlaError as error:
+        warn(f"ottla {noun}: {args.worker}: {error}")
+        return FAILED
+    raise_descriptor_limit()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_run(noun, config, begin, make_herder))
+
+
+async def _run(
+    noun: str,
+    config: WorkerConfig,
+    begin: Callable[[ConnectWorker], Awaitable[None]],
+    make_herder: Callable[..., Any] | None,
+) -> int:
+    import asyncio
+
+    from ottla.spark import ConnectWorker
+
+    signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    _take_signals(signalled)
+    worker = ConnectWorker(config) if make_herder is None else ConnectWorker(config, make_herder)
+    starting = asyncio.ensure_future(_start(noun, worker, begin))
+    await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+    (code,) = await asyncio.gather(starting, return_exceptions=True)
+    if isinstance(code, BaseException) and not isinstance(code, asyncio.CancelledError):
+        await worker.close()
+        raise code
+    if code == 0:
+        code = 128 + await signalled
+    elif isinstance(code, BaseException):
+        code = 128 + signalled.result()
+    await worker.close()
+    return int(code)
+
+
+async def _start(noun: str, worker: ConnectWorker, begin: Callable[[ConnectWorker], Awaitable[None]]) -> int:
+    """Start a worker and say so; returns 0, or the exit code of what went wrong."""
+    try:
+        await worker.start()
+    except (OttlaError, OSError) as error:
+        warn(f"ottla {noun}: {error}")
+        return FAILED
+    try:
+        await begin(worker)
+    except StartFailedError as error:
+        warn(f"ottla {noun}: {error}")
+        return FAILED_TO_START
+    for url in worker.urls:
+        print(f"ready {url}", flush=True)
+    return 0
+
+
+def _take_signals(signalled: Any) -> None:
+    """Have the first signal stop the worker, and the second end the process at once."""
+    loop = signalled.get_loop()
+
+    def stop(number: int) -> None:
+        if signalled.done():
+            os._exit(128 + number)
+        signalled.set_result(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+
+
+def start_in_background(noun: str, argv: list[str]) -> int:
+    """Start a worker detached; returns when it is ready (0) or has ended (its exit code).
+
+    What it prints goes to `connectStandalone.out` or `connectDistributed.out` in `$LOG_DIR`, or in `logs` of this folder.
+    """
+    folder = Path(os.environ.get("LOG_DIR") or "logs").absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / OUTPUT_NAMES[noun]
+    with path.open("ab") as out:
+        begun = out.tell()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ottla.cli.main", noun, *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        ended = process.poll()
+        with path.open("rb") as file:
+            file.seek(begun)
+            lines = file.read().decode(errors="replace").splitlines()
+        if any(line.startswith("ready ") for line in lines):
+            print(f"started, process {process.pid}; what it prints goes to {path}")
+            return 0
+        if ended is not None:
+            warn(lines[-1] if lines else f"ottla {noun}: ended with exit code {ended}")
+            return ended
+        time.sleep(POLL_SECONDS)
+    warn(f"ottla {noun}: not ready after {START_SECONDS_MAX:.0f} s; process {process.pid} goes on, see {path}")
+    return 1

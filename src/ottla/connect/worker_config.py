@@ -1,0 +1,135 @@
+"""A worker's settings: its properties with placeholders resolved, every key parsed and held against Kafka's rules."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from ottla.base import ConfigError
+from ottla.connect.config_def import ConfigDef
+from ottla.connect.handling import resolved
+from ottla.connect.providers import Providers, providers_of
+from ottla.connect.worker_keys import DISTRIBUTED_ONLY, distributed_def, standalone_def
+
+__all__ = ["WorkerConfig", "WorkerMode"]
+
+_PREFIXES = (
+    *("producer.", "consumer.", "admin.", "spark.", "config.providers."),
+    *("key.converter.", "value.converter.", "header.converter.", "topic.creation."),
+)
+"""What begins with these is read by whom it is for."""
+_REST = {"rest.port": "listeners=http://:PORT", "rest.host.name": "listeners=http://HOST:PORT"}
+"""Keys that Kafka had before 3.0, which are still understood, and what stands for them now."""
+_UNBUILT = ("metric.reporters", "rest.extension.classes")
+OVERRIDE_POLICIES = ("All", "None", "Principal", "Allowlist")
+
+
+class WorkerMode(Enum):
+    """How a worker keeps what it knows: by itself, or in topics that it shares with a group."""
+
+    STANDALONE = "standalone"
+    DISTRIBUTED = "distributed"
+
+    @property
+    def definition(self) -> ConfigDef:
+        """The keys of such a worker."""
+        return standalone_def() if self is WorkerMode.STANDALONE else distributed_def()
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """The settings of one worker. `properties` are all of them as text, `values` the known ones with their types."""
+
+    mode: WorkerMode
+    properties: Mapping[str, str]
+    values: Mapping[str, Any]
+    providers: Providers
+    warnings: tuple[str, ...] = ()
+    """What was given and has no effect, one line each."""
+
+    given: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The file's own text, with placeholders."""
+
+    @classmethod
+    def load(cls, given: Mapping[str, str], mode: WorkerMode) -> WorkerConfig:
+        """Return the settings of a properties file; raises ConfigError in Kafka's words for the first mistake."""
+        providers = providers_of(given)
+        whole = resolved(given, providers.lookup)
+        properties = {key: value for key, value in whole.items() if value is not None}
+        values = mode.definition.parse(properties)
+        _refuse(properties, values)
+        return cls(mode, properties, values, providers, tuple(_warnings(properties, mode)), dict(given))
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a known key's typed value."""
+        return self.values[name]
+
+    @property
+    def plugin_path(self) -> tuple[Path, ...]:
+        """The folders with further plugins."""
+        return tuple(Path(each.strip()) for each in self.values["plugin.path"] or () if each.strip())
+
+    def advertised(self, port: int) -> tuple[str, str]:
+        """Return the worker's id (`host:port`) and the address at which others reach its REST interface."""
+        first = (self.values["listeners"] or ["http://:8083"])[0]
+        listening = first.partition("://")[2].rpartition(":")[0].strip("[]")
+        host = self.values["rest.advertised.host.name"] or self.properties.get("rest.host.name") or listening
+        if host in ("", "0.0.0.0", "::"):
+            host = _own_address()
+        port = self.values["rest.advertised.port"] or port
+        shown = f"[{host}]" if ":" in host else host
+        return f"{shown}:{port}", f"http://{shown}:{port}/"
+
+
+def _own_address() -> str:
+    """Return an address of this machine, as Java's `InetAddress.getLocalHost` does; loopback where it has no other."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"
+
+
+def _refuse(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Raise ConfigError for what would leave open what the operator believes to be closed, or can never work."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol != "PLAINTEXT":
+        raise ConfigError("security.protocol", protocol, "PLAINTEXT; connections to brokers are not encrypted so far")
+    extensions = [each for each in values["rest.extension.classes"] if each]
+    if extensions:
+        raise ConfigError(
+            "rest.extension.classes", ",".join(extensions), "nothing: REST extensions in Java cannot be loaded"
+        )
+    policy = values["connector.client.config.override.policy"].strip()
+    simple = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
+    if simple not in OVERRIDE_POLICIES:
+        raise ConfigError("connector.client.config.override.policy", policy, f"one of {', '.join(OVERRIDE_POLICIES)}")
+    if "session.timeout.ms" in values and values["heartbeat.interval.ms"] >= values["session.timeout.ms"]:
+        raise ConfigError(
+            "heartbeat.interval.ms", values["heartbeat.interval.ms"], "less than session.timeout.ms, as a rule a third"
+        )
+
+
+def _warnings(properties: Mapping[str, str], mode: WorkerMode) -> list[str]:
+    known = mode.definition.keys
+    places = [each.strip() for each in properties.get("plugin.path", "").split(",")]
+    found = [
+        f"plugin.path: there is no {each}; it is passed over" for each in places if each and not Path(each).exists()
+    ]
+    for name in properties:
+        if name in _REST:
+            found.append(f"{name} was removed from Kafka; it is still understood, and {_REST[name]} says the same")
+        elif name in _UNBUILT and properties[name].strip():
+            found.append(f"{name} has no effect: it names classes in Java")
+        elif name in known or name.startswith(_PREFIXES):
+            continue
+        elif name in DISTRIBUTED_ONLY:
+            found.append(f"{name} has no effect on a standalone worker")
+        elif name == "offset.storage.file.filename":
+            found.append(f"{name} has no effect on a distributed worker")
+        else:
+            found.append(f"{name} is not a setting of a worker; it has no effect")
+    return found
