@@ -27,8 +27,8 @@ from ottla.connect import (
     TaskRunner,
     WorkerConfig,
     discover,
+    rest,
 )
-from ottla.connect.rest import RestService, RestSettings, rest_settings
 from ottla.connectors import CONNECTORS
 from ottla.spark.tasks.jobs import Jobs
 from ottla.spark.tasks.runner import SparkTaskRunner
@@ -101,7 +101,7 @@ class ConnectWorker:
         self._make_herder, self._jobs, self._plugins = make_herder, jobs, plugins
         self._client: Client | None = None
         self._runner: SparkTaskRunner | None = None
-        self._rest: RestService | None = None
+        self._rest: rest.RestService | None = None
         self._herder: RunningHerder | None = None
 
     @property
@@ -122,7 +122,7 @@ class ConnectWorker:
         Raises ConnectError where the cluster does not answer in time, or an address of the REST interface is taken.
         """
         config = self.config
-        settings = rest_settings(config.properties)
+        settings = rest.rest_settings(config.properties)
         client = self._client = Client(
             config["bootstrap.servers"], client_id=config.values.get("client.id") or "connect"
         )
@@ -151,12 +151,12 @@ class ConnectWorker:
             Parts(config, plugins, worker_id, url, cluster_id, make_runner, groups, client)
         )
         self._herder.loggers.on_change = self.runner.set_levels
-        rest = RestService(self._herder, settings)
+        service = rest.RestService(self._herder, settings)
         try:
-            await rest.listen()
+            await service.listen()
         except OSError as error:
             raise ConnectError(_why_not(error, settings, config.properties)) from error
-        self._rest = rest
+        self._rest = service
         self.urls = [f"http://{_shown(each.host)}:{each.port}" for each in settings.listeners]
         await self.runner.open()
         await self._herder.start()
@@ -195,7 +195,7 @@ async def _cluster_id(client: Client, bootstrap: str) -> str | None:
             await asyncio.sleep(0.5)
 
 
-def _with_ports(settings: RestSettings) -> tuple[RestSettings, int]:
+def _with_ports(settings: rest.RestSettings) -> tuple[rest.RestSettings, int]:
     """Return settings in which the first listener has a port, chosen by the system where it had none, and that port."""
     first = settings.listeners[0] if settings.listeners else None
     if first is None:
@@ -207,7 +207,7 @@ def _with_ports(settings: RestSettings) -> tuple[RestSettings, int]:
     return replace(settings, listeners=(replace(first, port=port), *settings.listeners[1:])), port
 
 
-def _why_not(error: OSError, settings: RestSettings, properties: Mapping[str, str]) -> str:
+def _why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[str, str]) -> str:
     """Return what keeps the REST interface from listening, and what to do about it."""
     addresses = ", ".join(f"http://{each.host}:{each.port}" for each in settings.listeners)
     reason = os.strerror(error.errno) if error.errno else str(error)
