@@ -2,6 +2,7 @@
 
 `<application>-<query>-commits` has one partition and is compacted. A task's record has its number as key; the record with
 the key `tasks` says by how many tasks batches are written now, and since which. Values are JSON, to be read by people.
+Records whose keys begin with `input` are of `state_positions`.
 
 The topic is read up to its end, not up to what is stable: other tasks' transactions may be open in it. A record counts when
 its transaction's marker follows it. That is enough for whoever has just taken a transactional id over, since nothing of
@@ -20,9 +21,19 @@ from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition
 from ottla.wire import ControlType, Record, control_type, iter_batch_records, iter_batches
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
-__all__ = ["Commit", "Found", "commits_topic", "ensure_commits_topic", "read_commits", "transactional_id"]
+__all__ = [
+    "INPUT_KEY",
+    "Commit",
+    "Found",
+    "commits_topic",
+    "ensure_commits_topic",
+    "last_committed",
+    "read_commits",
+    "transactional_id",
+]
 
 TASKS_KEY = "tasks"
+INPUT_KEY = "input "
 TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
     "segment.bytes": str(1 << 20),
@@ -84,9 +95,22 @@ def ensure_commits_topic(client: BlockingClient, topic: str) -> None:
 def read_commits(
     client: BlockingClient, topic: TopicPartition, since: Offset | None = None
 ) -> tuple[dict[str, Found], Offset]:
-    """Return the last committed record per key, of those from an offset on, and the topic's end; raises KafkaError.
+    """Return the last committed batch per task, of those from an offset on, and the topic's end; raises KafkaError."""
+    found, end = last_committed(client, topic, since)
+    commits = {
+        key: Found(Commit(**json.loads(value)), offset)
+        for key, (value, offset) in found.items()
+        if not key.startswith(INPUT_KEY)
+    }
+    return commits, end
 
-    The end is asked for as KIP-207 has it, so that a new leader does not hide what was acknowledged.
+
+def last_committed(
+    client: BlockingClient, topic: TopicPartition, since: Offset | None = None
+) -> tuple[dict[str, tuple[bytes, Offset]], Offset]:
+    """Return value and offset of the last committed record per key, of those from an offset on, and the topic's end.
+
+    Raises KafkaError. The end is asked for as KIP-207 has it, so that a new leader does not hide what was acknowledged.
     """
     ending = client.begin(client.client.list_offsets({topic: LATEST}))
     position = since if since is not None else _start(client, topic)
@@ -113,8 +137,8 @@ class _Scan:
     """Reads batches in order: records wait for the marker of their transaction."""
 
     def __init__(self) -> None:
-        self.committed: dict[str, Found] = {}
-        self._open: dict[ProducerId, dict[str, Found]] = {}
+        self.committed: dict[str, tuple[bytes, Offset]] = {}
+        self._open: dict[ProducerId, dict[str, tuple[bytes, Offset]]] = {}
 
     def take(self, records: memoryview, start: Offset) -> Offset:
         """Read whole batches; return the offset behind them."""
@@ -135,9 +159,9 @@ class _Scan:
         return position
 
 
-def _entries(records: list[Record]) -> Mapping[str, Found]:
+def _entries(records: list[Record]) -> Mapping[str, tuple[bytes, Offset]]:
     return {
-        record.key.decode(): Found(Commit(**json.loads(record.value)), record.offset)
+        record.key.decode(): (bytes(record.value), record.offset)
         for record in records
         if record.key is not None and record.value is not None
     }

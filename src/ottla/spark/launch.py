@@ -7,14 +7,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.client import BlockingClient
 from ottla.spark.preparation import Prepared
 from ottla.spark.progress import BatchProgress, read_progress
 from ottla.spark.shipping import ship_files
 from ottla.streams import Stage, StreamsSettings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from ottla.spark.state_rebuild import Initial
 
 __all__ = ["SparkLauncher", "SparkQuery", "application_session"]
 
@@ -68,12 +71,14 @@ class SparkLauncher:
 
     def start(self, stage: Stage) -> SparkQuery:
         """Start a stage's query; it goes on from its checkpoint where it has one."""
+        from ottla.spark.commits import commits_topic
         from ottla.spark.delivery import Delivery, delivery_writer
         from ottla.spark.lower import ClusterTopics, plan_query
 
         settings, prepared = self._settings, self._prepared
         topics = ClusterTopics(settings, prepared.counts, prepared.starting.get(stage.name))
-        query = plan_query(stage, self._spark, topics, settings, initial=self._initial(stage))
+        noted = commits_topic(settings.application_id, stage.name).topic if settings.exactly_once else ""
+        query = plan_query(stage, self._spark, topics, settings, initial=self._initial(stage), commits_topic=noted)
         delivery = Delivery(
             settings.application_id,
             stage.name,
@@ -94,14 +99,15 @@ class SparkLauncher:
         if self._own:
             self._spark.stop()
 
-    def _initial(self, stage: Stage) -> DataFrame | None:
+    def _initial(self, stage: Stage) -> Initial | None:
         """Return the state of a stage whose checkpoint is lost, read from its changelogs; else None."""
         if stage.name not in self._prepared.rebuilt or stage.kind != "stateful" or self._has_begun(stage):
             return None
         from ottla.spark.state_rebuild import rebuild_state
 
         log.warning("the checkpoint of %s is gone: its state is rebuilt from the changelogs", stage.name)
-        return rebuild_state(self._spark, stage, self._settings, self._prepared)
+        with BlockingClient(self._settings.bootstrap_servers) as client:
+            return rebuild_state(self._spark, client, stage, self._settings, self._prepared)
 
     def _has_begun(self, stage: Stage) -> bool:
         """Whether the query has finished a batch by now: a restart goes on from that."""

@@ -54,6 +54,8 @@ from ottla.streams import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ottla.spark.state_rebuild import Initial
+
 __all__ = ["SKIPPED", "ClusterTopics", "Query", "TopicRead", "Topics", "plan_query"]
 
 SKIPPED = "ottla-skipped"
@@ -79,17 +81,19 @@ def plan_query(
     topics: Topics,
     settings: StreamsSettings,
     *,
-    initial: DataFrame | None = None,
+    initial: Initial | None = None,
     clock: str = "",
+    commits_topic: str = "",
 ) -> Query:
     """Return a stage's query; raises UnsupportedPlan, with the step's name, for what Spark cannot do.
 
-    `initial` is state for a new checkpoint of a stateful stage; `clock` a file that tells the time, for tests. The
-    session must not run adaptively (`sessions.SETTINGS`).
+    `initial` is state for a new checkpoint of a stateful stage; `clock` a file that tells the time, for tests; in
+    `commits_topic` tasks with state note how far they have come (`state_positions`), unless it is empty. The session must
+    not run adaptively (`sessions.SETTINGS`).
     """
     lowering = _Lowering(stage, spark, topics, settings)
     if stage.kind == "stateful":
-        rows, mode = lowering.stateful(initial, clock), "append"
+        rows, mode = lowering.stateful(initial, clock, commits_topic), "append"
     elif stage.kind == "native":
         rows, mode = lowering.native(), "update"
     else:
@@ -158,7 +162,7 @@ class _Lowering:
             return flow, []
         return flow.without_finished(), [flow.frame.where("_out is not null").select("_out.*")]
 
-    def stateful(self, initial: DataFrame | None, clock: str = "") -> DataFrame:
+    def stateful(self, initial: Initial | None, clock: str = "", commits_topic: str = "") -> DataFrame:
         """Return what the executors leave, with the tails behind them."""
         stage, entries = self.stage, []
         topology = stage.topology
@@ -173,9 +177,15 @@ class _Lowering:
         stage = replace(stage, topology=topology)
         engine = self._engine_settings()
         plan = task_plan(
-            stage, application_id=self.settings.application_id, tasks=self._tasks(), settings=engine, clock=clock
+            stage,
+            application_id=self.settings.application_id,
+            tasks=self._tasks(),
+            settings=engine,
+            clock=clock,
+            commits_topic=commits_topic,
+            known=None if initial is None else initial.known,
         )
-        rows = stateful(_union(entries), plan, initial=initial)
+        rows = stateful(_union(entries), plan, initial=None if initial is None else initial.blobs)
         return self._tails(rows) if stage.tails else rows
 
     def _engine_settings(self) -> EngineSettings:

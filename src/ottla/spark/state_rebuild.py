@@ -2,13 +2,14 @@
 
 The changelogs of a stage's stores are read up to their end, each partition by the task that wrote it, and become the blobs
 that an executor would have left (`Executor.restore`). They are the initial state of the first batch of a new checkpoint.
-Stores without a changelog begin empty, and so does what a task remembers besides stores (its stream time), as in Kafka
-Streams.
+What of the input they contain is read beside them (`state_positions`), exactly once. Stores without a changelog begin
+empty, and so does what a task remembers besides stores (its stream time), as in Kafka Streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark.internal_topics import changelog_topic
@@ -18,14 +19,26 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
+    from ottla.client import BlockingClient
     from ottla.spark.preparation import Prepared
+    from ottla.spark.state_positions import Positions
     from ottla.spark.state_task import TaskPlan
     from ottla.streams import Stage
 
-__all__ = ["BLOBS", "changelogs_of", "initial_state", "rebuild_state"]
+__all__ = ["BLOBS", "Initial", "changelogs_of", "initial_state", "rebuild_state"]
 
 BLOBS = "`group` int, name string, data binary"
 """Rows of initial state (Spark DDL): a task's blobs."""
+
+
+@dataclass(frozen=True)
+class Initial:
+    """What a stage begins with."""
+
+    blobs: DataFrame
+    """Rows of `BLOBS`."""
+    known: Mapping[int, Positions]
+    """By task, up to where the input is in them already."""
 
 
 def changelogs_of(topology: Topology, application_id: str) -> dict[str, str]:
@@ -38,11 +51,14 @@ def changelogs_of(topology: Topology, application_id: str) -> dict[str, str]:
     }
 
 
-def rebuild_state(spark: SparkSession, stage: Stage, settings: StreamsSettings, prepared: Prepared) -> DataFrame | None:
-    """Return a stage's state as its changelogs have it now, for `stateful(initial=…)`; None where it has no changelogs.
+def rebuild_state(
+    spark: SparkSession, client: BlockingClient, stage: Stage, settings: StreamsSettings, prepared: Prepared
+) -> Initial | None:
+    """Return a stage's state as its changelogs have it now, for `plan_query`; None where it has no changelogs.
 
-    It is computed when the query's first batch is.
+    The blobs are computed when the query's first batch is; no other process writes the changelogs any more by then.
     """
+    from ottla.spark.state_positions import read_positions
     from ottla.spark.stateful import task_plan
 
     topics = changelogs_of(stage.topology, settings.application_id)
@@ -58,7 +74,8 @@ def rebuild_state(spark: SparkSession, stage: Stage, settings: StreamsSettings, 
         "kafka.isolation.level": "read_committed" if settings.exactly_once else "read_uncommitted",
     }
     records = spark.read.format("ottla").options(**options).load()
-    return initial_state(records, task_plan(stage, application_id=settings.application_id, tasks=tasks))
+    blobs = initial_state(records, task_plan(stage, application_id=settings.application_id, tasks=tasks))
+    return Initial(blobs, read_positions(client, settings.application_id, stage.name) if settings.exactly_once else {})
 
 
 def initial_state(records: DataFrame, plan: TaskPlan) -> DataFrame:

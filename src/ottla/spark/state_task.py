@@ -17,9 +17,9 @@ import marshal
 import os
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -30,6 +30,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from ottla.base import ErrorCode, KafkaError
 from ottla.spark.state_chunks import finished_apart, fold_results, runs_of
 from ottla.spark.state_groups import task_of
+from ottla.spark.state_positions import Positions, beyond, position_outputs, seen
 from ottla.streams import EngineSettings, Executor, Progress, StoreChange, Topology
 
 __all__ = ["KEEPER", "RESULTS", "StateMismatch", "TaskPlan", "TaskProcessor"]
@@ -75,6 +76,10 @@ class TaskPlan:
     wall_clock: bool = False
     clock: str = ""
     """A file that says what time it is, in milliseconds, for tests; empty is Spark's processing time."""
+    commits_topic: str = ""
+    """Where it is noted how far each batch has come (`state_positions`); empty where it is not."""
+    known: Mapping[int, Positions] = field(default_factory=dict)
+    """By task, what rebuilt state already contains: records before it are passed over."""
 
 
 class Blobs:
@@ -167,6 +172,8 @@ class TaskProcessor(StatefulProcessor):
         with _rare_collections():
             executor, blobs = self._executor(plan, task, now_ms)
             chunks, finished = finished_apart(chunks)
+            if task in plan.known:
+                chunks = list(beyond(chunks, plan.known[task], plan.global_edges))
             work(executor, plan, chunks)
             if plan.wall_clock:
                 executor.advance_wall_clock(now_ms)
@@ -175,6 +182,8 @@ class TaskProcessor(StatefulProcessor):
                     spark_ms = timers.getCurrentProcessingTimeInMs()
                     self._handle.registerTimer(spark_ms + 1 if plan.clock else max(due_ms, spark_ms + 1))
             outputs, changes, progress = executor.finish_batch()
+            if plan.commits_topic:
+                outputs += position_outputs(plan.commits_topic, task, seen(chunks, plan.global_edges))
             token = os.urandom(16)
             blobs.put(KEEPER, keeper(plan.tasks, token))
             blobs.write()

@@ -22,6 +22,7 @@ from ottla.streams import EngineSettings, Progress, Stage, operations
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from ottla.spark.state_positions import Positions
     from ottla.spark.state_task import TaskPlan
 
 __all__ = ["LOCAL_SETTINGS", "PROGRESS", "STATE_SETTINGS", "progress_of", "stateful", "task_plan", "uses_wall_clock"]
@@ -60,7 +61,14 @@ where renaming over a file is the other way's strength.
 
 
 def task_plan(
-    stage: Stage, *, application_id: str, tasks: int, settings: EngineSettings | None = None, clock: str = ""
+    stage: Stage,
+    *,
+    application_id: str,
+    tasks: int,
+    settings: EngineSettings | None = None,
+    clock: str = "",
+    commits_topic: str = "",
+    known: Mapping[int, Positions] | None = None,
 ) -> TaskPlan:
     """Return what the tasks of a stage do; `tasks` is the number of partitions of its input."""
     from ottla.spark.internal_topics import changelog_topic
@@ -78,6 +86,8 @@ def task_plan(
         changelogs={name: changelog_topic(application_id, name) for name, each in stores.items() if each.logged},
         wall_clock=uses_wall_clock(stage),
         clock=clock,
+        commits_topic=commits_topic,
+        known=known or {},
     )
 
 

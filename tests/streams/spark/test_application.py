@@ -12,7 +12,7 @@ import pytest
 from ottla.base import ErrorCode, KafkaError, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, Isolation
 from ottla.spark import State, StreamsApplication
-from ottla.spark.progress import committed_offsets
+from ottla.spark.progress import commit_offsets, committed_offsets
 from ottla.streams import StreamsBuilder, Topology, TopologyError, UpgradeError
 from ottla.wire import ColumnDecoder, Record, build_batch
 from tests.spark.conftest import create_topic
@@ -170,6 +170,20 @@ def test_a_lost_checkpoint_is_rebuilt_from_the_changelog(world: World) -> None:
         world.until(second, "lines", {"k": "one two three"})
         assert second.status()["rebuilt"] == [stage.name for stage in second.stages.stages]
     assert world.outputs()[-1] == ("k", b"one two three")
+
+
+def test_state_rebuilt_exactly_once_passes_over_what_it_contains_where_the_groups_offsets_lag(world: World) -> None:
+    world.feed("one", "two", key="k")
+    with world.application(joining(world.name), processing_guarantee="exactly_once") as first:
+        world.until(first, "lines", {"k": "one two"})
+    place = TopicPartition(world.name, 0)
+    commit_offsets(world.client, f"app-{world.name}", {place: 0})  # as a kill before the commit leaves them
+    world.feed("three", key="k")
+    second = world.application(joining(world.name), processing_guarantee="exactly_once")
+    second.clean_up()
+    with second:
+        world.until(second, "lines", {"k": "one two three"})
+    assert [value for _, value in world.outputs()][-1] == b"one two three"
 
 
 def test_an_upgrade_that_would_lose_state_is_refused_before_anything_runs(world: World) -> None:
