@@ -232,7 +232,7 @@ def private_cluster() -> Iterator[PostgresServer]:
         server.start()
         yield server
     finally:
-        server.stop()
+        server.kill()  # nothing is kept, so nothing need be written
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector
 from ottla.connectors.filesystem import FilesystemSinkConnector
-from ottla.connectors.jdbc import JdbcSourceConnector
+from ottla.connectors.jdbc import JdbcSinkConnector, JdbcSourceConnector
 from ottla.connectors.s3 import S3SinkConnector
 
 __all__ = ["CONNECTORS"]
@@ -18,6 +18,7 @@ CONNECTORS: tuple[type[Any], ...] = (
     FileStreamSinkConnector,
     FileStreamSourceConnector,
     FilesystemSinkConnector,
+    JdbcSinkConnector,
     JdbcSourceConnector,
     S3SinkConnector,
 )

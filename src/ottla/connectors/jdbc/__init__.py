@@ -3,6 +3,7 @@
 SQLAlchemy and drivers are imported when a connector is configured; `pip install 'ottla[connect]'` brings them.
 """
 
+from ottla.connectors.jdbc.sink import JdbcSinkConnector
 from ottla.connectors.jdbc.source import JdbcSourceConnector
 
-__all__ = ["JdbcSourceConnector"]
+__all__ = ["JdbcSinkConnector", "JdbcSourceConnector"]

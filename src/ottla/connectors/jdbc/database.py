@@ -17,7 +17,7 @@ from ottla.connect import ConnectError
 from ottla.connectors.jdbc.dialects import Dialect, dialect_of
 from ottla.connectors.jdbc.urls import database_url
 
-__all__ = ["Database", "open_database", "passes_by_itself", "reason_of"]
+__all__ = ["Database", "UnreachableError", "open_database", "passes_by_itself", "reason_of"]
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,10 @@ _DIALECT_NAMES = {
 }
 
 
+class UnreachableError(ConnectError):
+    """A database that cannot be connected to, though it was tried as often as is configured."""
+
+
 class Database:
     """One database and how it is spoken to. `shown` is its URL without the password."""
 
@@ -40,7 +44,7 @@ class Database:
         self.shown = engine.url.render_as_string(hide_password=True)
 
     def connect(self, wait: Callable[[float], bool] | None = None) -> Connection:
-        """Return a connection after as many attempts as are configured; raises ConnectError.
+        """Return a connection after as many attempts as are configured; raises UnreachableError.
 
         `wait` sleeps so many seconds and returns True where the caller should give up.
         """
@@ -52,7 +56,7 @@ class Database:
                 text = f"{self.shown} cannot be connected to: {reason_of(error)}"
                 gave_up = wait is None or attempt >= self.attempts or wait(self.backoff_ms / 1000)
                 if gave_up:
-                    raise ConnectError(text) from None  # the driver's own error may quote what it was given
+                    raise UnreachableError(text) from None  # the driver's own error may quote what it was given
                 log.warning("%s (attempt %d of %d)", text, attempt, self.attempts)
                 attempt += 1
 
@@ -95,14 +99,15 @@ def open_database(settings: Mapping[str, Any], *, isolation: str = "DEFAULT") ->
     )
 
 
-def passes_by_itself(error: sa.exc.SQLAlchemyError) -> bool:
+def passes_by_itself(error: BaseException) -> bool:
     """Return whether trying again may help: a lost connection, a deadlock, a lock, a server that starts."""
     if isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated:
         return True
-    return isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError)
+    return isinstance(error, UnreachableError | sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError)
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the database's own words, without the statement and its values."""
+    """Return the database's own words, without the statement, its values and the rows that it quotes."""
     origin = getattr(error, "orig", None) or error
-    return " ".join(str(origin).split()) or type(origin).__name__
+    primary = getattr(getattr(origin, "diag", None), "message_primary", None)
+    return " ".join(str(primary or origin).split()) or type(origin).__name__

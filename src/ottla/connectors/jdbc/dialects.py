@@ -70,6 +70,10 @@ class Dialect:
         """Return a table's name as statements have it."""
         return self.quote(table) if schema is None else f"{self.quote(schema)}.{self.quote(table)}"
 
+    def cast_names(self, connection: Connection, schema: str | None, table: str) -> dict[str, str]:
+        """Return the names of a table's types, without lengths, for statements that say which type a value has."""
+        return {}
+
     # Times
 
     def now(self, connection: Connection) -> datetime:
@@ -132,6 +136,16 @@ class PostgresDialect(Dialect):
                 connection.adapters.register_loader(oid, TextLoader)
 
         sa.event.listen(engine, "connect", loaders)
+
+    def cast_names(self, connection: Connection, schema: str | None, table: str) -> dict[str, str]:
+        """Return the types of a table's columns as PostgreSQL formats them: enumerations and domains too."""
+        sql = (
+            "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
+            "WHERE attrelid = CAST(:name AS regclass) AND attnum > 0 AND NOT attisdropped"
+        )
+        preparer = self.preparer
+        named = ".".join(preparer.quote_identifier(each) for each in (schema, table) if each is not None)
+        return {row[0]: row[1] for row in connection.execute(sa.text(sql), {"name": named})}
 
     def now(self, connection: Connection) -> datetime:
         """Return the time by the wall, not of the transaction's beginning."""

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ottla.base import ConfigError
 from ottla.connect import ConfigValue, ConnectError, SourceConnector
+from ottla.connectors.jdbc.checks import check_database
 from ottla.connectors.jdbc.keys import typed
 from ottla.connectors.jdbc.positions import position_of
 from ottla.connectors.jdbc.source_keys import BOTH, BULK, INCREMENTING, TIMESTAMP, source_def
@@ -167,33 +167,6 @@ def _go_together(values: Mapping[str, ConfigValue]) -> None:
     if mode == BULK:
         for key in ("incrementing.column.name", "timestamp.column.name"):
             values[key].visible = False
-
-
-def check_database(values: dict[str, ConfigValue], check: Any) -> None:
-    """Connect, once, and have the rest checked; what goes wrong is said of the key that it belongs to."""
-    settings = {name: each.value for name, each in values.items()}
-    settings |= {"connection.attempts": 1}
-    try:
-        require_sqlalchemy()
-        from sqlalchemy.exc import SQLAlchemyError
-
-        from ottla.connectors.jdbc.database import open_database, reason_of
-
-        database = open_database(settings)
-    except (ConnectError, ConfigError) as error:
-        values[getattr(error, "key", "") or "connection.url"].errors.append(str(error))
-        return
-    try:
-        with database.connect() as connection:
-            check(values, settings, database, connection)
-    except ConfigError as error:
-        values[error.key].errors.append(str(error))
-    except SQLAlchemyError as error:
-        values["connection.url"].errors.append(reason_of(error))
-    except ConnectError as error:
-        values["connection.url"].errors.append(str(error))
-    finally:
-        database.close()
 
 
 def _check_tables(

@@ -1,0 +1,178 @@
+"""Records gathered by table and written in order: rows of one shape together, keys that come twice once.
+
+Rows of one key in one batch of upserts are one row, the last: all have the same columns, so nothing of the others would
+be left. A deleted key is deleted before rows of the batch are written, and what was gathered for it earlier is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from ottla.connect import ConnectError, SinkRecord
+from ottla.connectors.jdbc.database import passes_by_itself
+from ottla.connectors.jdbc.dialects import Dialect
+from ottla.connectors.jdbc.sink_shapes import UNKNOWN, Shape, Shapes
+from ottla.connectors.jdbc.sink_tables import SinkTables, parse_table_name
+from ottla.connectors.jdbc.sink_types import Bind, Binders
+from ottla.connectors.jdbc.sink_writers import Target, writer_of
+from ottla.connectors.jdbc.tables import TableName
+
+__all__ = ["Batches", "TableChangeError"]
+
+
+class TableChangeError(Exception):
+    """Creating or widening a table failed, perhaps because another task was quicker; its cause is the database's error."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What waits to be written to one table."""
+
+    shape: Shape | None = None
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    by_key: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
+    deleted: dict[tuple[Any, ...], None] = field(default_factory=dict)
+    delete_shape: Shape | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.rows) + len(self.by_key) + len(self.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A shape on a table: where its values go and how they are bound; `places` are those that are written."""
+
+    target: Target
+    binds: tuple[Bind, ...]
+    places: tuple[int, ...]
+
+
+class Batches:
+    """Writes records through a connection, within its transaction."""
+
+    def __init__(self, dialect: Dialect, shapes: Shapes, settings: Mapping[str, Any]) -> None:
+        self.dialect, self.shapes = dialect, shapes
+        self._mode: str = settings["insert.mode"].lower()
+        self._format: str = settings["table.name.format"]
+        self._rows_max: int = settings["batch.size"] or 1
+        self._tables = SinkTables(
+            dialect, create=settings["auto.create"], evolve=settings["auto.evolve"], types=settings["table.types"]
+        )
+        zone = ZoneInfo(settings["db.timezone"])
+        utc = settings["date.timezone"].upper() == "UTC"
+        unit = settings["timestamp.precision.mode"].lower()
+        numbers = dict.fromkeys(settings["timestamp.fields.list"], unit)
+        date_zone = ZoneInfo("UTC") if utc else zone
+        self._binders = Binders(dialect.name, zone=zone, date_zone=date_zone, number_times=numbers)
+        self._writer = writer_of(dialect)
+        self._names: dict[str, TableName] = {}
+        self._prepared: dict[tuple[TableName, int], tuple[Shape, _Prepared | None]] = {}
+
+    def forget(self) -> None:
+        """Look at tables again: what was done to them has been undone, or somebody else has changed them."""
+        self._tables.forget()
+        self._prepared.clear()
+
+    def write(self, connection: Connection, records: Sequence[SinkRecord]) -> None:
+        """Write records; raises ConnectError, SQLAlchemyError or TableChangeError."""
+        waiting: dict[TableName, _Gathered] = {}
+        keyed = self._mode in ("upsert", "update")
+        for record in records:
+            shape, record = self.shapes.shaped(record)
+            name = self._name(record.topic or "")
+            gathered = waiting.setdefault(name, _Gathered())
+            if self.shapes.is_delete(record):
+                self._gather_delete(connection, name, gathered, shape, record)
+            else:
+                if gathered.shape is not shape and gathered.shape is not None:
+                    self._flush(connection, name, gathered)
+                gathered.shape = shape
+                row = shape.row(record)
+                if keyed:
+                    key = row[: shape.keys]
+                    gathered.by_key.pop(key, None)
+                    gathered.by_key[key] = row
+                else:
+                    gathered.rows.append(row)
+            if gathered.count >= self._rows_max:
+                self._flush(connection, name, gathered)
+        for name, gathered in waiting.items():
+            self._flush(connection, name, gathered)
+
+    def _gather_delete(
+        self, connection: Connection, name: TableName, gathered: _Gathered, shape: Shape, record: SinkRecord
+    ) -> None:
+        if gathered.rows or (gathered.delete_shape is not None and gathered.delete_shape is not shape):
+            self._flush(connection, name, gathered)
+        key = shape.key(record)
+        gathered.by_key.pop(key, None)
+        gathered.deleted[key] = None
+        gathered.delete_shape = shape
+
+    def _name(self, topic: str) -> TableName:
+        found = self._names.get(topic)
+        if found is None:
+            text = self._format.replace("${topic}", topic)
+            found = self._names[topic] = parse_table_name(text, has_schemas=self.dialect.has_schemas)
+            if not found.table:
+                raise ConnectError(f"table.name.format={self._format} makes no table's name of topic {topic}")
+        return found
+
+    def _flush(self, connection: Connection, name: TableName, gathered: _Gathered) -> None:
+        if gathered.deleted and gathered.delete_shape is not None:
+            prepared = self._prepare(connection, name, gathered.delete_shape, deletes=True)
+            if prepared is not None:  # where there is no table, there is nothing to delete
+                self._writer.delete(connection, prepared.target, _columns(list(gathered.deleted), prepared))
+        rows = gathered.rows or list(gathered.by_key.values())
+        if rows and gathered.shape is not None:
+            prepared = self._prepare(connection, name, gathered.shape, deletes=False)
+            assert prepared is not None
+            write = {"insert": self._writer.insert, "upsert": self._writer.upsert, "update": self._writer.update}
+            write[self._mode](connection, prepared.target, _columns(rows, prepared))
+        gathered.rows, gathered.by_key, gathered.deleted = [], {}, {}
+        gathered.delete_shape = gathered.shape = None
+
+    def _prepare(self, connection: Connection, name: TableName, shape: Shape, *, deletes: bool) -> _Prepared | None:
+        known = self._prepared.get((name, id(shape)))
+        if known is None:
+            known = self._prepared[name, id(shape)] = (shape, self._made(connection, name, shape, deletes=deletes))
+        if known[1] is None:
+            del self._prepared[name, id(shape)]  # it may be created any time
+        return known[1]
+
+    def _made(self, connection: Connection, name: TableName, shape: Shape, *, deletes: bool) -> _Prepared | None:
+        if deletes and self._tables.find(connection, name) is None:
+            return None
+        try:
+            table = self._tables.ready(connection, name, shape.fields)
+        except DBAPIError as error:
+            if passes_by_itself(error):
+                raise
+            raise TableChangeError(str(error.orig)) from error
+        columns = [table.column(each.name) for each in shape.fields]
+        places = tuple(place for place, each in enumerate(columns) if each is not None)
+        assert all(columns[place] is not None or shape.fields[place].schema == UNKNOWN for place in range(len(columns)))
+        written = tuple(each for each in columns if each is not None)
+        binds = tuple(
+            self._binders.of(shape.fields[place].name, shape.fields[place].schema, table.types[columns[place] or ""])
+            for place in places
+        )
+        return _Prepared(Target(table, written, shape.keys), binds, places)
+
+
+def _columns(rows: Sequence[Sequence[Any]], prepared: _Prepared) -> list[list[Any]]:
+    """Return rows column by column, bound; where rows are only as long as a key, so are the columns."""
+    turned = list(zip(*rows, strict=True))
+    found: list[list[Any]] = []
+    for place, bind in zip(prepared.places, prepared.binds, strict=True):
+        if place < len(turned):
+            values = turned[place]
+            found.append(list(values) if bind is None else [None if each is None else bind(each) for each in values])
+    return found

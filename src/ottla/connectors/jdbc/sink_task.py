@@ -1,0 +1,197 @@
+"""A JDBC sink's task: what one delivery brings is one transaction, tried again where that helps.
+
+A record that the database refuses is found by halving its batch, and reported; without somewhere to report it the task
+fails, naming where the record stands and what the database said, never what is in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.connect import ConnectError, RetriableError, SinkRecord, SinkTask
+from ottla.connectors.jdbc.keys import typed
+from ottla.connectors.jdbc.sink_keys import sink_def
+from ottla.connectors.jdbc.sink_shapes import Shapes, ShapeSettings, where
+from ottla.connectors.jdbc.urls import require_sqlalchemy
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from ottla.connectors.jdbc.sink_batches import Batches
+
+__all__ = ["JdbcSinkTask"]
+
+log = logging.getLogger(__name__)
+
+UNBINDABLE = (ValueError, TypeError, ArithmeticError, AttributeError)
+"""What drivers and conversions raise for a value that a column cannot take, beside errors of their own."""
+
+
+class JdbcSinkTask(SinkTask):
+    """Writes records into tables; see the connector."""
+
+    java_name = "io.confluent.connect.jdbc.sink.JdbcSinkTask"
+
+    def start(self, props: Mapping[str, str]) -> None:
+        """Prepare; the database is first connected to when records come."""
+        require_sqlalchemy()
+        from ottla.connectors.jdbc.database import open_database
+        from ottla.connectors.jdbc.sink_batches import Batches
+
+        self._settings = settings = typed(sink_def(), props)
+        self._stopping = threading.Event()
+        self._database = open_database(settings)
+        self._shapes = Shapes(shape_settings(settings))
+        self._batches: Batches = Batches(self._database.dialect, self._shapes, settings)
+        self._connection: Connection | None = None
+        self._tries_left: int = settings["max.retries"]
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Write records; all of them, or none and an error."""
+        if not records:
+            return
+        good, bad = self._shaped(records)
+        self._try(good)
+        for record, error in bad:
+            self._report(record, error)
+        self._tries_left = self._settings["max.retries"]
+
+    def stop(self) -> None:
+        """Let go of the connection."""
+        if hasattr(self, "_database"):
+            self._stopping.set()
+            self._disconnect()
+
+    def _shaped(self, records: Sequence[SinkRecord]) -> tuple[list[SinkRecord], list[tuple[SinkRecord, ConnectError]]]:
+        """Return the records that make a row, and the others, which raise where they cannot be reported."""
+        good: list[SinkRecord] = []
+        bad: list[tuple[SinkRecord, ConnectError]] = []
+        for record in records:
+            try:
+                good.append(self._shapes.shaped(record)[1])
+            except ConnectError as error:
+                if self.context.errant_records is None:
+                    raise
+                bad.append((record, error))
+        return good, bad
+
+    def _report(self, record: SinkRecord, error: BaseException) -> None:
+        reporter = self.context.errant_records
+        if reporter is None:
+            raise error
+        reporter.report(record, error)
+
+    def _write(self, records: Sequence[SinkRecord]) -> None:
+        """Write records in one transaction; a table that another task has just changed is looked at again, once."""
+        from sqlalchemy.exc import DBAPIError
+
+        from ottla.connectors.jdbc.sink_batches import TableChangeError
+
+        try:
+            self._in_transaction(records)
+        except TableChangeError as failed:
+            log.info("Changing a table failed (%s); looking at it again", failed)
+            self._abandon()
+            try:
+                self._in_transaction(records)
+            except TableChangeError as error:
+                cause = error.__cause__
+                assert isinstance(cause, DBAPIError)
+                raise cause from None
+
+    def _in_transaction(self, records: Sequence[SinkRecord]) -> None:
+        if self._connection is None:
+            self._connection = self._database.connect(self._stopping.wait)
+        self._batches.write(self._connection, records)
+        self._connection.commit()
+
+    def _abandon(self) -> None:
+        """Undo what has been done, on a connection that may be gone."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        self._batches.forget()
+        try:
+            if self._connection is not None:
+                self._connection.rollback()
+                if self._connection.invalidated:
+                    self._disconnect()
+        except SQLAlchemyError:
+            log.debug("Rolling back on %s failed, as on a connection that is gone", self._database.shown)
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        from sqlalchemy.exc import SQLAlchemyError
+
+        connection, self._connection = self._connection, None
+        try:
+            if connection is not None:
+                connection.close()
+        except SQLAlchemyError as error:
+            log.debug("Closing the connection to %s: %s", self._database.shown, type(error).__name__)
+        self._database.close()
+
+    def _try(self, records: Sequence[SinkRecord]) -> None:
+        """Write records; RetriableError where trying again may help, else what can be written is."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        from ottla.connectors.jdbc.database import passes_by_itself
+
+        if not records:
+            return
+        try:
+            self._write(records)
+        except (SQLAlchemyError, ConnectError, *UNBINDABLE) as error:
+            self._abandon()
+            if passes_by_itself(error):
+                self._again(error)
+                raise ConnectError(f"{self._failed(error)} (max.retries={self._settings['max.retries']})") from None
+            if waits_for_another_row(error):
+                self._again(error)
+            self._isolate(records, error)
+
+    def _again(self, error: BaseException) -> None:
+        """Ask for the same records later; returns where no tries are left."""
+        if self._tries_left <= 0:
+            return
+        self._tries_left -= 1
+        log.warning("%s; trying again in %d ms", self._failed(error), self._settings["retry.backoff.ms"])
+        self.context.timeout(self._settings["retry.backoff.ms"])
+        raise RetriableError(self._failed(error))
+
+    def _isolate(self, records: Sequence[SinkRecord], error: BaseException) -> None:
+        """Write what can be written, half by half, and report the records that cannot be."""
+        first, last = records[0], records[-1]
+        if self.context.errant_records is None or first is last:
+            span = where(first) if first is last else f"one between {where(first)} and {where(last)}"
+            found = ConnectError(f"{self._failed(error)}, in {span}")
+            found.__suppress_context__ = True
+            self._report(first, found)
+            return
+        middle = len(records) // 2
+        self._try(records[:middle])
+        self._try(records[middle:])
+
+    def _failed(self, error: BaseException) -> str:
+        from ottla.connectors.jdbc.database import reason_of
+
+        return f"Writing to {self._database.shown} failed: {reason_of(error)}"
+
+
+def waits_for_another_row(error: BaseException) -> bool:
+    """Return whether a row refers to one that is not there yet: another task may be about to write it."""
+    origin = getattr(error, "orig", None)
+    return getattr(origin, "sqlstate", None) == "23503" or "FOREIGN KEY constraint failed" in str(origin)
+
+
+def shape_settings(settings: Mapping[str, Any]) -> ShapeSettings:
+    """Return what a sink's settings say of shapes."""
+    return ShapeSettings(
+        pk_mode=settings["pk.mode"].lower(),
+        pk_fields=tuple(settings["pk.fields"]),
+        whitelist=frozenset(settings["fields.whitelist"]),
+        delete_enabled=settings["delete.enabled"],
+        replace_null=settings["replace.null.with.default"],
+    )
