@@ -244,6 +244,21 @@ class Client:
         Raises the first error as a KafkaError that names its partition. Batches without a producer id may be appended
         twice when an answer is lost; calls in flight together keep their order only while nothing fails.
         """
+        found = await self.append(
+            batches, acks=acks, timeout_ms=timeout_ms, transactional_id=transactional_id, highest=highest
+        )
+        return [answer.check() for answer in found]
+
+    async def append(
+        self,
+        batches: Mapping[TopicPartition, Records],
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        transactional_id: str | None = None,
+        highest: int | None = None,
+    ) -> list[Appended]:
+        """Do as `produce`, but leave in `Appended.error` what asking again would not mend."""
 
         async def ask(connection: Connection, partitions: list[TopicPartition]) -> dict[TopicPartition, Appended]:
             cluster = self.cluster
@@ -263,7 +278,7 @@ class Client:
             response = await connection.request(message, version, timeout_s=timeout_s)
             return read_produced(response, partitions, cluster)
 
-        return [answer.check() for answer in await self._from_leaders(list(batches), ask)]
+        return await self._from_leaders(list(batches), ask)
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, Millis], *, isolation: Isolation = Isolation.READ_UNCOMMITTED

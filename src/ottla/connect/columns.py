@@ -17,8 +17,6 @@ from ottla.connect.records import SinkRecord, SourceRecord
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ottla.connect.data.struct import SchemaAndValue
-
 __all__ = ["ColumnsConverter", "ColumnsSinkTask", "SinkColumns", "SourceColumns"]
 
 
@@ -65,7 +63,7 @@ class SourceColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SinkColumns:
-    """Rows of one topic partition in the order of their offsets, without keys and headers."""
+    """Rows of one topic partition in the order of their offsets, without headers."""
 
     topic: str
     partition: int
@@ -80,27 +78,30 @@ class SinkColumns:
     """`pa.int64()`, milliseconds since 1970; -1 where a record has none."""
 
     timestamp_type: str = "CREATE_TIME"
+    key_schema: Schema | None = None
+    keys: pa.Array | None = None
+    """As `values`; None where no row has a key."""
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def records(self, key: SchemaAndValue | tuple[Schema | None, Any] = (None, None)) -> list[SinkRecord]:
-        """Return the rows one by one; `key` is what their missing keys are converted into."""
-        key_schema, key_value = key
-        rows = zip(self.values.to_pylist(), self.offsets.to_pylist(), self.timestamps.to_pylist(), strict=True)
+    def records(self) -> list[SinkRecord]:
+        """Return the rows one by one."""
+        keys = [None] * len(self) if self.keys is None else self.keys.to_pylist()
+        columns = (keys, self.values.to_pylist(), self.offsets.to_pylist(), self.timestamps.to_pylist())
         return [
             SinkRecord(
                 topic=self.topic,
                 partition=self.partition,
-                key_schema=key_schema,
-                key=key_value,
+                key_schema=self.key_schema,
+                key=key,
                 value_schema=self.schema,
                 value=value,
                 offset=offset,
                 timestamp=None if timestamp < 0 else timestamp,
                 timestamp_type=self.timestamp_type,
             )
-            for value, offset, timestamp in rows
+            for key, value, offset, timestamp in zip(*columns, strict=True)
         ]
 
 

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EncodedBatch",
+    "Placed",
     "Rows",
     "TopicRows",
     "binary",
     "binary_parts",
+    "encode_placed",
     "encode_rows",
     "groups_by_topic",
     "milliseconds",
+    "place_rows",
 ]
 
 RECORD_OVERHEAD_MAX = 36
@@ -72,16 +75,38 @@ class TopicRows:
     keyless_partition: int
 
 
-def encode_rows(rows: Rows, target: TopicRows, *, batch_bytes: int) -> Iterator[EncodedBatch]:
-    """Yield batches of about `batch_bytes`; rows keep their order within a partition.
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Rows in the order in which they are sent: by partition, and in their own order within each."""
 
-    A `partition` column decides where it is not null; else the key does, as in Kafka's default partitioner. Raises
-    ValueError for a partition that the topic does not have.
+    rows: Rows
+    partitions: NDArray[np.int32] | None
+    """Each row's; None where all go to the topic's `keyless_partition`."""
+
+    order: NDArray[np.int64] | None
+    """Where each row stood before; None where it stands there still."""
+
+
+def place_rows(rows: Rows, target: TopicRows) -> Placed:
+    """Decide each row's partition: a `partition` column where it is not null, else the key as in Kafka's partitioner.
+
+    Raises ValueError for a partition that the topic does not have.
     """
     partitions = _partitions(rows, target)
-    if partitions is not None:
-        order = np.argsort(partitions, kind="stable")
-        rows, partitions = rows.take(pa.array(order)), partitions[order]
+    if partitions is None:
+        return Placed(rows, None, None)
+    order = np.argsort(partitions, kind="stable")
+    return Placed(rows.take(pa.array(order)), partitions[order], order)
+
+
+def encode_rows(rows: Rows, target: TopicRows, *, batch_bytes: int) -> Iterator[EncodedBatch]:
+    """Yield batches of about `batch_bytes`, placed as `place_rows` has it; raises ValueError as that does."""
+    return encode_placed(place_rows(rows, target), target, batch_bytes=batch_bytes)
+
+
+def encode_placed(placed: Placed, target: TopicRows, *, batch_bytes: int) -> Iterator[EncodedBatch]:
+    """Yield batches of about `batch_bytes` in the rows' order."""
+    rows, partitions = placed.rows, placed.partitions
     encoded = _Encoder(rows)
     pieces = _cuts(encoded.sizes, partitions, batch_bytes)
     records = encoded.join(pieces)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ottla.wire import Columns
 
-__all__ = ["HEADERS", "SCHEMA", "ColumnBuilder", "chosen_schema"]
+__all__ = ["HEADERS", "SCHEMA", "ColumnBuilder", "Gatherer", "chosen_schema"]
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 SCHEMA = StructType(
@@ -61,6 +61,31 @@ def chosen_schema(schema: StructType, *, include_headers: bool) -> StructType:
     return schema
 
 
+class Gatherer:
+    """Copies every row's bytes together: each second element of an array over the fetch buffer itself."""
+
+    def __init__(self) -> None:
+        self._evens = np.arange(0, 2, 2, dtype=np.int32)
+
+    def gather(
+        self, data: pa.Buffer, bounds: NDArray[np.int32], nulls: NDArray[np.bool_], kind: pa.DataType | None = None
+    ) -> pa.Array:
+        """Return the rows between `bounds` (see `Columns`) as an array of `kind`, `pa.binary()` by default."""
+        count = len(nulls)
+        kind = kind if kind is not None else pa.binary()
+        null_count = int(np.count_nonzero(nulls))
+        if null_count == count:
+            return pa.nulls(count, kind)
+        if len(self._evens) < count:
+            self._evens = np.arange(0, 2 * count, 2, dtype=np.int32)
+        spans = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), data])
+        taken = spans.take(pa.array(self._evens[:count]))
+        if not null_count and kind == taken.type:
+            return taken
+        valid = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if null_count else None
+        return pa.Array.from_buffers(kind, count, [valid, *taken.buffers()[1:]], null_count)
+
+
 class ColumnBuilder:
     """Makes Arrow record batches of one topic partition's decoded columns, in a Spark schema's columns and order."""
 
@@ -69,7 +94,7 @@ class ColumnBuilder:
         self._names = schema.fieldNames()
         self._topic = topic
         self._partition = partition
-        self._evens = np.arange(0, 2, 2, dtype=np.int32)
+        self._gatherer = Gatherer()
         self._constant: dict[str, pa.Array] = {}
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -118,20 +143,7 @@ class ColumnBuilder:
     def _gather(
         self, data: pa.Buffer, bounds: NDArray[np.int32], nulls: NDArray[np.bool_], kind: pa.DataType | None = None
     ) -> pa.Array:
-        """Copy every row's bytes together: each second element of an array over the fetch buffer itself."""
-        count = len(nulls)
-        kind = kind if kind is not None else pa.binary()
-        null_count = int(np.count_nonzero(nulls))
-        if null_count == count:
-            return pa.nulls(count, kind)
-        if len(self._evens) < count:
-            self._evens = np.arange(0, 2 * count, 2, dtype=np.int32)
-        spans = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), data])
-        taken = spans.take(pa.array(self._evens[:count]))
-        if not null_count and kind == taken.type:
-            return taken
-        valid = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if null_count else None
-        return pa.Array.from_buffers(kind, count, [valid, *taken.buffers()[1:]], null_count)
+        return self._gatherer.gather(data, bounds, nulls, kind)
 
     def _headers(self, columns: Columns, data: pa.Buffer) -> pa.Array:
         """Return lists of (key, value); null, as in Spark's connector, where a record has none."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.config import ConfigType
 from ottla.connect.config_def import ConfigDef, Importance, Width
@@ -17,11 +17,15 @@ from ottla.connect.converters.json_schema import schema_from_json, schema_text
 from ottla.connect.converters.json_text import parse_json, parse_json_at
 from ottla.connect.converters.json_write import write_plain, writer_of
 from ottla.connect.converters.plain import PlainConverter, converter_def
+from ottla.connect.converters.text_columns import is_plain_string, quoted_column, unquoted_column
 from ottla.connect.data.schema import Schema
 from ottla.connect.data.struct import SchemaAndValue
 from ottla.connect.errors import DataError
 from ottla.connect.kept import Kept
 from ottla.connect.validators import CaseInsensitiveValidString
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["JsonConverter"]
 
@@ -163,6 +167,32 @@ class JsonConverter(PlainConverter):
                 if found is not None:
                     return found
         return self._whole(data)
+
+    def columns_from_connect(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
+        """See `ColumnsConverter`: strings only, with a plain schema or none."""
+        import pyarrow as pa
+
+        if values.type != pa.string() or not (schema is None or is_plain_string(schema)):
+            return None
+        if not self._enveloped:
+            return quoted_column(values, "", "")
+        head = "null" if schema is None else self._heads[schema]
+        return quoted_column(values, f'{{"schema":{head},"payload":', "}")
+
+    def columns_to_connect(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """See `ColumnsConverter`: strings only, whose envelopes all begin with the same bytes."""
+        if not self._enveloped:
+            found = unquoted_column(data, b"", b"")
+            return None if found is None else (None, found)
+        if self._fixed is not None or not len(data) or data.null_count:
+            return None
+        self.to_connect(topic, data[0].as_py())  # so that its beginning is known
+        first = data[0].as_py()
+        for prefix, schema in self._prefixes:
+            if first.startswith(prefix) and is_plain_string(schema):
+                found = unquoted_column(data, prefix, b"}")
+                return None if found is None else (schema, found)
+        return None
 
     def _behind(self, prefix: bytes, schema: Schema, data: bytes) -> SchemaAndValue | None:
         """Read an envelope whose beginning is known; None where more than the payload stands behind it."""

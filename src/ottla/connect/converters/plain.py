@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import struct
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ottla.config import ConfigType
 from ottla.connect.config_def import ConfigDef, Importance, Width
+from ottla.connect.converters.text_columns import as_strings
 from ottla.connect.data.builder import (
     BYTES,
     OPTIONAL_BOOLEAN,
@@ -27,6 +28,9 @@ from ottla.connect.data.values import parse_value, to_text
 from ottla.connect.errors import DataError, SerializationError
 from ottla.connect.validators import ValidString
 from ottla.connect.version import STOCK_VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "BooleanConverter",
@@ -128,6 +132,17 @@ class StringConverter(PlainConverter):
         """See `Converter`."""
         return SchemaAndValue(OPTIONAL_STRING, None if data is None else data.decode(self._encoding, "replace"))
 
+    def columns_from_connect(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
+        """See `ColumnsConverter`."""
+        import pyarrow as pa
+
+        return values.cast(pa.binary()) if self._encoding == "utf-8" and values.type == pa.string() else None
+
+    def columns_to_connect(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """See `ColumnsConverter`."""
+        found = as_strings(data) if self._encoding == "utf-8" else None
+        return None if found is None else (OPTIONAL_STRING, found)
+
 
 class ByteArrayConverter(PlainConverter):
     """Bytes as they are."""
@@ -151,6 +166,17 @@ class ByteArrayConverter(PlainConverter):
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         """See `Converter`."""
         return SchemaAndValue(OPTIONAL_BYTES, data)
+
+    def columns_from_connect(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
+        """See `ColumnsConverter`."""
+        import pyarrow as pa
+
+        fits = schema is None or schema.type is SchemaType.BYTES
+        return values if fits and values.type == pa.binary() else None
+
+    def columns_to_connect(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """See `ColumnsConverter`."""
+        return OPTIONAL_BYTES, data
 
 
 class BooleanConverter(PlainConverter):

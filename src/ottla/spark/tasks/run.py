@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import traceback
 
-from ottla.connect import ConnectError, Plugins, storage
+from ottla.connect import ConnectError, PluginKind, Plugins, storage
 from ottla.spark.tasks.interface import TaskPort, TaskSpec
+from ottla.spark.tasks.plugins import installed_plugins
 
 __all__ = ["run_task"]
 
@@ -21,9 +22,29 @@ def run_task(spec: TaskSpec, port: TaskPort, *, plugins: Plugins | None = None) 
     where the worker is gone: then nothing can be told.
     """
     try:
-        raise ConnectError("loops are to come")
+        _loop(spec, port, installed_plugins(spec.plugin_path) if plugins is None else plugins)
     except ConnectionError:
         raise
-    except Exception:
-        port.tell(storage.State.FAILED, traceback.format_exc())
+    except Exception:  # a plugin may raise anything; the worker hears of it and decides
+        trace = traceback.format_exc()
+        log.error("Task %s threw an uncaught and unrecoverable exception:\n%s", spec.task, trace)
+        port.tell(storage.State.FAILED, trace)
         return storage.State.FAILED
+    port.tell(storage.State.UNASSIGNED)
+    return storage.State.UNASSIGNED
+
+
+def _loop(spec: TaskSpec, port: TaskPort, plugins: Plugins) -> None:
+    if port.target is storage.TargetState.STOPPED:
+        return
+    connector = plugins.connector(spec.connector_config.get("connector.class") or "")
+    if connector.kind is PluginKind.SOURCE:
+        from ottla.spark.tasks.loop_source import SourceLoop
+
+        SourceLoop(spec, port, plugins).run()
+    elif connector.kind is PluginKind.SINK:
+        from ottla.spark.tasks.loop_sink import SinkLoop
+
+        SinkLoop(spec, port, plugins).run()
+    else:
+        raise ConnectError(f"{connector.name} is no connector")

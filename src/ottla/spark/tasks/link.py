@@ -1,0 +1,76 @@
+"""A client on a thread of its own: a task's thread waits in `poll` or `put`, while requests and their answers go on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ottla.client import Client, Limits
+
+__all__ = ["ClientThread"]
+
+T = TypeVar("T")
+LIMITS = {"unreachable_s": 60.0, "backoff_s": 0.02}
+"""A task waits for brokers that are started again, and asks soon whether the end of a transaction is written."""
+CLOSE_SECONDS_MAX = 10.0
+
+
+class ClientThread:
+    """Runs a `Client` in a daemon thread's event loop; `close` it."""
+
+    def __init__(self, bootstrap: str, client_id: str, *, request_timeout_ms: int = 30_000) -> None:
+        limits = Limits(request_s=request_timeout_ms / 1000, **LIMITS)
+        self.client = Client(bootstrap, client_id=client_id, limits=limits)
+        """For coroutines that run in the thread."""
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=f"client {client_id}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    def begin(self, call: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine in the thread."""
+        return asyncio.run_coroutine_threadsafe(call, self.loop)
+
+    def run(self, call: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Run a coroutine in the thread and return what it returns; TimeoutError gives it up. Not for the thread itself."""
+        future = self.begin(call)
+        try:
+            return future.result(timeout_s)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Close every connection and end the thread; calls under way are cancelled."""
+        if not self._thread.is_alive():
+            return
+        with contextlib.suppress(TimeoutError):  # the thread is a daemon: it keeps nobody
+            self.run(self._end(), CLOSE_SECONDS_MAX)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(CLOSE_SECONDS_MAX)
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
