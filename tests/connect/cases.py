@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tests.connect import schemas, storage_cases, transform_cases
+from tests.connect import schemas, storage_cases, transform_cases, worker_cases
 
 Json = Any
 
@@ -240,6 +240,7 @@ FAMILIES = {
     "java_maps": (storage_cases.java_maps, 30),
     "connector_defs": (transform_cases.connector_defs, 60),
     "enriched": (transform_cases.enriched, 10),
+    "workers": (worker_cases.workers, 24),
     "validations": (transform_cases.validations, 120),
 }
 """Family -> its questions, and how many of them are kept as facts."""

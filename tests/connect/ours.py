@@ -13,6 +13,7 @@ from ottla.connect.data import SchemaAndValue, parse_value, to_text
 from ottla.connect.errors import java_name_of
 from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
 from ottla.connect.transforms import PREDICATES, TRANSFORMATIONS
+from ottla.connect.worker_keys import distributed_def, standalone_def
 from tests.connect.described import schema_from_json, schema_to_json, value_from_json, value_to_json
 
 Json = Any
@@ -180,8 +181,23 @@ def enriched(asked: Json) -> Json:
     return config_infos("enriched", found.keys, found.validate(asked["config"]), found.groups)
 
 
+def worker_def(asked: Json) -> Json:
+    definition = (distributed_def if asked["class"].startswith("distributed") else standalone_def)(own=False)
+    values = definition.validate(asked["config"])
+    whole = config_infos("", definition.keys, values, ())["configs"]
+    parts = ("name", "type", "required", "default_value", "importance")
+    return [
+        {
+            **{part: each["definition"][part] for part in parts},
+            **{part: each["value"][part] for part in ("value", "errors")},
+        }
+        for each in whole
+    ]
+
+
 PLUGINS = discover()
 ANSWERS = {
+    "worker_def": worker_def,
     "enriched": enriched,
     "connector_def": connector_defaults,
     "config_fold": config_fold,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import OttlaError
+from ottla.cli.home import HOME
 from ottla.cli.log_format import FORMATS, LEVELS, log_to_stderr
 from ottla.cli.options import Options, properties_file, warn
 
@@ -31,6 +33,14 @@ FAILED, FAILED_TO_START = 2, 3
 OUTPUT_NAMES = {"connect-standalone": "connectStandalone.out", "connect-distributed": "connectDistributed.out"}
 """As Kafka's scripts name the files that background workers print to."""
 QUIET = ("py4j", "asyncio")
+LOG4J_OPTION = re.compile(r"-Dlog4j2?\.configuration(?:File)?=(?:file:)?(\S+)")
+LOG4J_WORDS = {
+    **dict.fromkeys(("ALL", "TRACE", "DEBUG"), "debug"),
+    **dict.fromkeys(("FATAL", "OFF"), "critical"),
+    "INFO": "info",
+    "WARN": "warning",
+    "ERROR": "error",
+}
 
 
 class StartFailedError(OttlaError):
@@ -44,7 +54,7 @@ def declare_worker(parser: Options) -> None:
     parser.add_argument(
         "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"
     )
-    parser.add_argument("--log-level", choices=LEVELS, default="info", help=f"{', '.join(LEVELS)}; info without it")
+    parser.add_argument("--log-level", choices=LEVELS, help=f"{', '.join(LEVELS)}; connect-log4j2.yaml's without it")
     parser.add_argument("-name", metavar="NAME", help=argparse.SUPPRESS)  # for the JVM of Kafka's script, as -loggc
     parser.add_argument("-loggc", action="store_true", help=argparse.SUPPRESS)
 
@@ -71,9 +81,7 @@ def run_worker(
     """Run a worker until a signal comes; `begin` is called when it takes requests. Returns the exit code."""
     if args.daemon:
         return start_in_background(noun, [each for each in argv if each not in DAEMON])
-    log_to_stderr(args.log_format, args.log_level)
-    for name in QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    set_up_log(args)
     import asyncio
 
     from ottla.cli.server import loop_factory, raise_descriptor_limit
@@ -86,6 +94,42 @@ def run_worker(
     raise_descriptor_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_run(noun, config, begin, make_herder))
+
+
+def set_up_log(args: argparse.Namespace) -> None:
+    """Log to standard error: from `--log-level` on, or at the levels of Kafka's log4j2 file, connectors named."""
+    from ottla.connect import ContextFilter
+
+    levels = log4j_levels(log4j_file()) if args.log_level is None else {}
+    log_to_stderr(args.log_format, args.log_level or levels.pop("", "info"))
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(ContextFilter())
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level.upper())
+
+
+def log4j_file() -> Path:
+    """Return the log4j2 file that `KAFKA_LOG4J_OPTS` names, as for Kafka's scripts, or the stock one."""
+    named = LOG4J_OPTION.search(os.environ.get("KAFKA_LOG4J_OPTS", ""))
+    return Path(named[1]) if named else HOME / "config" / "connect-log4j2.yaml"
+
+
+def log4j_levels(path: Path) -> dict[str, str]:
+    """Return the levels of a log4j2 file in YAML, by logger; the root's name is empty. What is none of ours is left out."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text())["Configuration"]["Loggers"]
+        others = found.get("Logger") or []
+        named = {each["name"]: each["level"] for each in (others if isinstance(others, list) else [others])}
+        levels = {"": found["Root"]["level"], **named}
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        warn(f"warning: {path} says no levels of loggers: {error!r}")
+        return {}
+    words = {name: LOG4J_WORDS.get(str(level).upper()) for name, level in levels.items()}
+    return {name: word for name, word in words.items() if word is not None}
 
 
 async def _run(

@@ -57,6 +57,7 @@ from ottla.connect.herder import (
     TaskStart,
 )
 from ottla.connect.java_regex import compile_java
+from ottla.connect.log_context import ContextFilter, connector_context
 from ottla.connect.offset_file import OffsetFile
 from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins, discover
 from ottla.connect.providers import Providers, providers_of
@@ -93,6 +94,7 @@ __all__ = [
     "ConnectRecord",
     "Connector",
     "ConnectorContext",
+    "ContextFilter",
     "Converter",
     "Created",
     "DataError",
@@ -153,6 +155,7 @@ __all__ = [
     "chain_of",
     "compile_java",
     "config_infos",
+    "connector_context",
     "connector_def",
     "converters",
     "data",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ottla.connect.api import Connector
 from ottla.connect.errors import ConnectError
+from ottla.connect.log_context import connector_context
 from ottla.connect.plugins import Plugins
 from ottla.connect.storage import State, Status, TargetState
 
@@ -91,6 +92,12 @@ class ConnectorHost:
 
     async def _bring(self, name: str, hosted: _Hosted, target: TargetState, generation: int) -> None:
         wanted = target is TargetState.STARTED
+        with connector_context(name):
+            await self._turn(name, hosted, target, generation, wanted=wanted)
+        hosted.state = _STATES[target]
+        self._tell(Status(name, hosted.state, self._worker_id, generation, None, hosted.version))
+
+    async def _turn(self, name: str, hosted: _Hosted, target: TargetState, generation: int, *, wanted: bool) -> None:
         try:
             if wanted and not hosted.started:
                 config = {key: value for key, value in hosted.config.items() if value is not None}
@@ -101,8 +108,6 @@ class ConnectorHost:
         except Exception as error:  # a plugin may raise anything
             self._failed(name, error, generation)
             raise ConnectError(f"Failed to transition connector {name} to state {target.value}") from error
-        hosted.state = _STATES[target]
-        self._tell(Status(name, hosted.state, self._worker_id, generation, None, hosted.version))
 
     def _failed(self, name: str, error: BaseException, generation: int) -> None:
         hosted = self._hosted.get(name)
@@ -118,7 +123,8 @@ class ConnectorHost:
         if hosted is None or not hosted.started:
             return
         try:
-            await asyncio.to_thread(hosted.connector.stop)
+            with connector_context(name):
+                await asyncio.to_thread(hosted.connector.stop)
         except Exception:  # a plugin may raise anything, and it is gone all the same
             log.exception("Connector %s failed while it was stopped", name)
 
@@ -126,7 +132,8 @@ class ConnectorHost:
         """Return the configurations that a running connector gives its tasks; raises ConnectError for too many."""
         hosted = self._hosted[name]
         most = int(config.get("tasks.max") or 1)
-        found: Sequence[Mapping[str, str]] = await asyncio.to_thread(hosted.connector.task_configs, most)
+        with connector_context(name):
+            found: Sequence[Mapping[str, str]] = await asyncio.to_thread(hosted.connector.task_configs, most)
         if len(found) > most and (config.get("tasks.max.enforce") or "true").strip().lower() == "true":
             error = ConnectError(
                 f"The connector {name} has generated {len(found)} tasks, which is greater than {most}, the maximum number "

@@ -37,7 +37,7 @@ def _positive_or_default(words: str) -> Validator:
     whole = f"{words}, or -1 to use the broker's default"
 
     def check(name: str, value: Any) -> None:
-        if value != -1 and value < 1:
+        if value is None or (value != -1 and value < 1):
             raise invalid(name, value, whole)
 
     return Lambda(check, whole)
@@ -56,7 +56,7 @@ _COMMON: tuple[Row, ...] = (
     ("task.shutdown.graceful.timeout.ms", _LONG, 5000, _LOW, None),
     ("offset.flush.interval.ms", _LONG, 60000, _LOW, None),
     ("offset.flush.timeout.ms", _LONG, 5000, _LOW, None),
-    ("plugin.path", _LIST, None, _LOW, _ANY),
+    ("plugin.path", _LIST, None, _LOW, ValidList(empty=False, null=True)),
     (
         *("plugin.discovery", _STRING, "hybrid_warn", _LOW),
         CaseInsensitiveValidString("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL"),

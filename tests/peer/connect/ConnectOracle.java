@@ -95,6 +95,7 @@ public class ConnectOracle {
                 return JSON.valueToTree(AbstractHerder.generateResult(
                     asked.get("class").asText(), def.configKeys(), def.validate(config(asked)), def.groups()));
             }
+            case "worker_def": return workerDef(asked);
             case "enriched": {
                 if (plugins == null)
                     plugins = new org.apache.kafka.connect.runtime.isolation.Plugins(Map.of());
@@ -138,6 +139,35 @@ public class ConnectOracle {
         Predicate predicate = (Predicate) make(asked);
         predicate.configure(config(asked));
         return JSON.getNodeFactory().booleanNode(predicate.test(record(asked.get("record"))));
+    }
+
+    /** A worker's keys, without their prose, and what each makes of a configuration. */
+    static JsonNode workerDef(JsonNode asked) throws Exception {
+        String name = asked.get("class").asText();
+        Class<?> type = Class.forName("org.apache.kafka.connect.runtime." + name);
+        ConfigDef def;
+        if (name.startsWith("distributed")) {
+            Class<?> crypto = Class.forName("org.apache.kafka.connect.runtime.distributed.Crypto");
+            java.lang.reflect.Method method = type.getDeclaredMethod("config", crypto);
+            method.setAccessible(true);
+            def = (ConfigDef) method.invoke(null, crypto.getField("SYSTEM").get(null));
+        } else {
+            java.lang.reflect.Field field = type.getDeclaredField("CONFIG");
+            field.setAccessible(true);
+            def = (ConfigDef) field.get(null);
+        }
+        JsonNode whole = JSON.valueToTree(
+            AbstractHerder.generateResult(name, def.configKeys(), def.validate(config(asked)), def.groups()));
+        ArrayNode found = JSON.createArrayNode();
+        for (JsonNode each : whole.get("configs")) {
+            ObjectNode one = JSON.createObjectNode();
+            for (String part : List.of("name", "type", "required", "default_value", "importance"))
+                one.set(part, each.get("definition").get(part));
+            for (String part : List.of("value", "errors"))
+                one.set(part, each.get("value").get(part));
+            found.add(one);
+        }
+        return found;
     }
 
     static JsonNode validate(JsonNode asked) throws Exception {

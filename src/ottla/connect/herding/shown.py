@@ -80,7 +80,11 @@ def task_infos(view: View, name: str, plugins: Plugins) -> list[dict[str, Any]]:
 
 def _state(status: Status) -> dict[str, Any]:
     shown = {"state": status.state.value, "worker_id": status.worker_id}
-    optional = {"trace": status.trace, "version": status.version if status.version != "undefined" else None}
+    optional: dict[str, Any] = {
+        "trace": status.trace,
+        "version": status.version if status.version != "undefined" else None,
+    }
+    optional["restarts"] = status.restarts
     return {**shown, **{key: value for key, value in optional.items() if value}}
 
 

@@ -40,6 +40,8 @@ class Status:
     generation: int
     trace: str | None = None
     version: str | None = None
+    restarts: int = 0
+    """How often a task was started again by itself; Kafka has no such thing, and passes over it in a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,15 @@ def encode_status(status: Status) -> tuple[str, bytes | None]:
     """Return the key and value of a status; DESTROYED is a tombstone."""
     if status.state is State.DESTROYED:
         return _key(status.of), None
-    value = {
+    value: dict[str, Any] = {
         "state": status.state.value,
         "trace": status.trace,
         "worker_id": status.worker_id,
         "generation": status.generation,
         "version": status.version,
     }
+    if status.restarts:
+        value["restarts"] = status.restarts
     return _key(status.of), write_plain(value).encode()
 
 
@@ -140,12 +144,14 @@ def _is_integer(value: Any) -> bool:
 def _decoded(of: str | TaskId, data: bytes) -> Status | None:
     value = _read(data)
     state, worker, generation = value.get("state"), value.get("worker_id"), value.get("generation")
-    trace, version = value.get("trace"), value.get("version")
+    trace, version, restarts = value.get("trace"), value.get("version"), value.get("restarts")
     strings = all(each is None or isinstance(each, str) for each in (worker, trace, version))
     if not isinstance(state, str) or state not in State.__members__ or not strings or not _is_integer(generation):
         return None
     assert isinstance(generation, int)
-    return Status(of, State[state], worker or "", generation, trace, version)
+    return Status(
+        of, State[state], worker or "", generation, trace, version, restarts if isinstance(restarts, int) else 0
+    )
 
 
 def _apply_topic(state: StatusState, key: str, data: bytes | None) -> tuple[StatusState, str | None]:

@@ -316,7 +316,15 @@ class _Supervised:
         self._told = state
         runner = self._runner
         runner.owner.on_status(
-            storage.Status(self.task, state, runner.worker_id, self._start.generation, trace, self._version)
+            storage.Status(
+                self.task,
+                state,
+                runner.worker_id,
+                self._start.generation,
+                trace,
+                self._version,
+                self.restarts.total,
+            )
         )
 
     # Served
