@@ -10,7 +10,7 @@ from typing import Any
 from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector
 from ottla.connectors.filesystem import FilesystemSinkConnector
 from ottla.connectors.jdbc import JdbcSinkConnector, JdbcSourceConnector
-from ottla.connectors.s3 import S3SinkConnector
+from ottla.connectors.s3 import S3SinkConnector, S3SourceConnector
 
 __all__ = ["CONNECTORS"]
 
@@ -21,5 +21,6 @@ CONNECTORS: tuple[type[Any], ...] = (
     JdbcSinkConnector,
     JdbcSourceConnector,
     S3SinkConnector,
+    S3SourceConnector,
 )
 """Every connector's class."""

@@ -28,7 +28,7 @@ from ottla.connectors.s3.gzip_file import GzipFile
 from ottla.connectors.s3.uploads import Bucket
 from ottla.connectors.storage import Key, TopicWriter, WriterPlan, define, format_name, storage_keys, writer_plan
 
-__all__ = ["S3SinkConnector", "S3SinkTask"]
+__all__ = ["S3SinkConnector", "S3SinkTask", "checked_together"]
 
 log = logging.getLogger(__name__)
 
