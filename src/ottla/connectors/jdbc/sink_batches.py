@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from ottla.connect import ConnectError, SinkRecord
 from ottla.connectors.jdbc.database import passes_by_itself
 from ottla.connectors.jdbc.dialects import Dialect
-from ottla.connectors.jdbc.sink_shapes import UNKNOWN, Shape, Shapes
+from ottla.connectors.jdbc.sink_shapes import UNKNOWN, Shape, Shaped, Shapes
 from ottla.connectors.jdbc.sink_tables import SinkTables, parse_table_name
 from ottla.connectors.jdbc.sink_types import Bind, Binders
 from ottla.connectors.jdbc.sink_writers import Target, writer_of
@@ -80,12 +80,11 @@ class Batches:
         self._tables.forget()
         self._prepared.clear()
 
-    def write(self, connection: Connection, records: Sequence[SinkRecord]) -> None:
+    def write(self, connection: Connection, records: Sequence[Shaped]) -> None:
         """Write records; raises ConnectError, SQLAlchemyError or TableChangeError."""
         waiting: dict[TableName, _Gathered] = {}
         keyed = self._mode in ("upsert", "update")
-        for record in records:
-            shape, record = self.shapes.shaped(record)
+        for shape, record in records:
             name = self._name(record.topic or "")
             gathered = waiting.setdefault(name, _Gathered())
             if self.shapes.is_delete(record):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.connect import ConnectError, Schema, SchemaBuilder, SchemaType, SinkRecord, Struct, data
 
-__all__ = ["KAFKA_COLUMNS", "UNKNOWN", "Shape", "ShapeSettings", "Shapes", "TableField", "where"]
+__all__ = ["KAFKA_COLUMNS", "UNKNOWN", "Shape", "ShapeSettings", "Shaped", "Shapes", "TableField", "where"]
 
 KAFKA_COLUMNS = ("__connect_topic", "__connect_partition", "__connect_offset")
 UNKNOWN = SchemaBuilder.string().optional().name("ottla.null").build()
@@ -54,6 +54,13 @@ class Shape:
         return tuple([get(record) for get in self.getters[: self.keys]])
 
 
+class Shaped(NamedTuple):
+    """A record with its shape."""
+
+    shape: Shape
+    record: SinkRecord
+
+
 @dataclass(frozen=True, slots=True)
 class ShapeSettings:
     """What decides a shape."""
@@ -81,7 +88,7 @@ class Shapes:
         """Return whether a record deletes a row."""
         return record.value is None and self.settings.delete_enabled and self.settings.pk_mode == "record_key"
 
-    def shaped(self, record: SinkRecord) -> tuple[Shape, SinkRecord]:
+    def shaped(self, record: SinkRecord) -> Shaped:
         """Return a record's shape, and the record with structs for what had no schema.
 
         Raises ConnectError for a record that makes no row.
@@ -94,7 +101,7 @@ class Shapes:
             if len(self._known) >= SHAPES_MAX:
                 self._known.clear()
             shape = self._known[pair] = self._shape(record, deletes=deletes)
-        return shape, record
+        return Shaped(shape, record)
 
     def _shape(self, record: SinkRecord, *, deletes: bool) -> Shape:
         fields: dict[str, tuple[TableField, Getter]] = {}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.connect import ConnectError, RetriableError, SinkRecord, SinkTask
 from ottla.connectors.jdbc.keys import typed
 from ottla.connectors.jdbc.sink_keys import sink_def
-from ottla.connectors.jdbc.sink_shapes import Shapes, ShapeSettings, where
+from ottla.connectors.jdbc.sink_shapes import Shaped, Shapes, ShapeSettings, where
 from ottla.connectors.jdbc.urls import require_sqlalchemy
 
 if TYPE_CHECKING:
@@ -65,13 +65,13 @@ class JdbcSinkTask(SinkTask):
             self._stopping.set()
             self._disconnect()
 
-    def _shaped(self, records: Sequence[SinkRecord]) -> tuple[list[SinkRecord], list[tuple[SinkRecord, ConnectError]]]:
+    def _shaped(self, records: Sequence[SinkRecord]) -> tuple[list[Shaped], list[tuple[SinkRecord, ConnectError]]]:
         """Return the records that make a row, and the others, which raise where they cannot be reported."""
-        good: list[SinkRecord] = []
+        good: list[Shaped] = []
         bad: list[tuple[SinkRecord, ConnectError]] = []
         for record in records:
             try:
-                good.append(self._shapes.shaped(record)[1])
+                good.append(self._shapes.shaped(record))
             except ConnectError as error:
                 if self.context.errant_records is None:
                     raise
@@ -84,7 +84,7 @@ class JdbcSinkTask(SinkTask):
             raise error
         reporter.report(record, error)
 
-    def _write(self, records: Sequence[SinkRecord]) -> None:
+    def _write(self, records: Sequence[Shaped]) -> None:
         """Write records in one transaction; a table that another task has just changed is looked at again, once."""
         from sqlalchemy.exc import DBAPIError
 
@@ -102,7 +102,7 @@ class JdbcSinkTask(SinkTask):
                 assert isinstance(cause, DBAPIError)
                 raise cause from None
 
-    def _in_transaction(self, records: Sequence[SinkRecord]) -> None:
+    def _in_transaction(self, records: Sequence[Shaped]) -> None:
         if self._connection is None:
             self._connection = self._database.connect(self._stopping.wait)
         self._batches.write(self._connection, records)
@@ -133,7 +133,7 @@ class JdbcSinkTask(SinkTask):
             log.debug("Closing the connection to %s: %s", self._database.shown, type(error).__name__)
         self._database.close()
 
-    def _try(self, records: Sequence[SinkRecord]) -> None:
+    def _try(self, records: Sequence[Shaped]) -> None:
         """Write records; RetriableError where trying again may help, else what can be written is."""
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -161,9 +161,9 @@ class JdbcSinkTask(SinkTask):
         self.context.timeout(self._settings["retry.backoff.ms"])
         raise RetriableError(self._failed(error))
 
-    def _isolate(self, records: Sequence[SinkRecord], error: BaseException) -> None:
+    def _isolate(self, records: Sequence[Shaped], error: BaseException) -> None:
         """Write what can be written, half by half, and report the records that cannot be."""
-        first, last = records[0], records[-1]
+        first, last = records[0].record, records[-1].record
         if self.context.errant_records is None or first is last:
             span = where(first) if first is last else f"one between {where(first)} and {where(last)}"
             found = ConnectError(f"{self._failed(error)}, in {span}")
