@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector
+from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector, FolderSourceConnector
 from ottla.connectors.filesystem import FilesystemSinkConnector
 from ottla.connectors.jdbc import JdbcSinkConnector, JdbcSourceConnector
 from ottla.connectors.s3 import S3SinkConnector, S3SourceConnector
@@ -18,6 +18,7 @@ CONNECTORS: tuple[type[Any], ...] = (
     FileStreamSinkConnector,
     FileStreamSourceConnector,
     FilesystemSinkConnector,
+    FolderSourceConnector,
     JdbcSinkConnector,
     JdbcSourceConnector,
     S3SinkConnector,

@@ -1,5 +1,6 @@
 """Connectors for files: Kafka's FileStreamSource and FileStreamSink, and FolderSource, which follows folders of logs."""
 
+from ottla.connectors.files.folder_source import FolderSourceConnector, FolderSourceTask
 from ottla.connectors.files.stream_sink import FileStreamSinkConnector, FileStreamSinkTask
 from ottla.connectors.files.stream_source import FileStreamSourceConnector, FileStreamSourceTask
 
@@ -8,4 +9,6 @@ __all__ = [
     "FileStreamSinkTask",
     "FileStreamSourceConnector",
     "FileStreamSourceTask",
+    "FolderSourceConnector",
+    "FolderSourceTask",
 ]
