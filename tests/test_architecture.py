@@ -40,7 +40,9 @@ MATRIX: dict[str, set[str]] = {
 """Room -> the rooms that it may import. `cli` may import any face, but only inside functions."""
 
 PURE = {"base", "wire", "raft", "metadata", "replica", "groups", "transactions", "security", "config", "streams"}
-PURE_PARTS = {f"connect/{part}" for part in ("converters", "data", "handling", "herding", "storage", "transforms")}
+PURE_PARTS = {
+    f"connect/{part}" for part in ("converters", "data", "grouping", "handling", "herding", "storage", "transforms")
+}
 """Packages that are pure in a room that is not; they import `base` and `config` only."""
 DISK = {"log"}
 WORLD = {"asyncio", "socket", "threading", "time", "random", "os", "subprocess", "selectors", "multiprocessing"}
