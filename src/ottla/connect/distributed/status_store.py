@@ -1,0 +1,117 @@
+"""The status topic as a worker keeps it: what every connector and task does, and the topics that each connector uses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ottla.client import Client, Isolation
+from ottla.connect.distributed.settings import StorageTopic
+from ottla.connect.distributed.topic_log import Entry, TopicLog, TopicWriter
+from ottla.connect.distributed.topics import prepare_topic
+from ottla.connect.errors import ConnectError
+from ottla.connect.storage import (
+    Status,
+    StatusState,
+    TopicUse,
+    apply_status,
+    encode_status,
+    encode_topic_use,
+)
+
+__all__ = ["StatusStore"]
+
+log = logging.getLogger(__name__)
+RETRY_S, RETRY_S_MAX = 0.5, 10.0
+PENDING_MAX = 100_000
+"""Records that wait for brokers; the oldest go, because for each key only the newest counts."""
+
+
+class StatusStore:
+    """Follows the topic; what is put is written behind the caller's back, in order, and tried again until it is there."""
+
+    def __init__(self, topic: StorageTopic, make_client: Callable[[str], Client]) -> None:
+        self.state = StatusState()
+        self._topic, self._client = topic, make_client("statuses")
+        self._log = TopicLog(
+            make_client("statuses-reader"), topic.name, self._apply, isolation=Isolation.READ_UNCOMMITTED
+        )
+        self._pending: dict[bytes, bytes | None] = {}
+        self._more, self._written = asyncio.Event(), asyncio.Event()
+        self._written.set()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Make or check the topic and read it; raises ConfigError, ConnectError or KafkaError."""
+        partitions = await prepare_topic(self._client, self._topic)
+        await self._log.start()
+        writer = TopicWriter(self._client, self._topic.name, partitions)
+        self._task = asyncio.get_running_loop().create_task(self._write(writer), name="write statuses")
+
+    async def close(self) -> None:
+        """Stop following and writing; `flush` comes before."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._log.close()
+        await self._client.close()
+
+    def _apply(self, key: bytes | None, value: bytes | None, offset: int) -> None:
+        self.state, ignored = apply_status(self.state, (key or b"").decode(errors="replace"), value)
+        if ignored is not None:
+            log.error("%s", ignored)
+
+    def put(self, status: Status, *, safe: bool = False) -> None:
+        """Write a status; a `safe` one only where no other worker has said anything newer."""
+        found = self.state.statuses.get(status.of)
+        if safe and found is not None and found.worker_id != status.worker_id and found.generation > status.generation:
+            log.debug("Another worker has said what %s does since", status.of)
+            return
+        self._put(*encode_status(status))
+
+    def put_use(self, use: TopicUse, *, removed: bool = False) -> None:
+        """Write that a connector uses a topic, or has been told to forget it."""
+        self._put(*encode_topic_use(use, removed=removed))
+
+    def _put(self, key: str, value: bytes | None) -> None:
+        name = key.encode()
+        self._pending.pop(name, None)  # so that it comes last
+        self._pending[name] = value
+        if len(self._pending) > PENDING_MAX:
+            del self._pending[next(iter(self._pending))]
+        self._written.clear()
+        self._more.set()
+
+    async def flush(self, seconds_max: float) -> None:
+        """Return when everything put before is written, or the time is over."""
+        try:
+            async with asyncio.timeout(seconds_max):
+                await self._written.wait()
+        except TimeoutError:
+            log.warning("Not everything could be written to topic %s in time", self._topic.name)
+
+    async def read_to_end(self) -> None:
+        """Return when everything that was written before this call has been read."""
+        await self._log.read_to_end(self._client)
+
+    async def _write(self, writer: TopicWriter) -> None:
+        retry_s = RETRY_S
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._pending:
+                taken: list[Entry] = list(self._pending.items())
+                self._pending.clear()
+                try:
+                    await writer.write(taken)
+                    retry_s = RETRY_S
+                except ConnectError as error:
+                    log.warning("%s; it is tried again", error)
+                    newer, self._pending = self._pending, {key: value for key, value in taken if key is not None}
+                    for key, value in newer.items():
+                        self._pending.pop(key, None)
+                        self._pending[key] = value
+                    await asyncio.sleep(retry_s)
+                    retry_s = min(2 * retry_s, RETRY_S_MAX)
+            self._written.set()

@@ -1,0 +1,187 @@
+"""A compacted topic that is read to its end, followed from then on, and written to: what a fold is kept by."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, ProducerId, TopicPartition
+from ottla.client import EARLIEST, LATEST, Client, Fetched, FetchPosition, Isolation
+from ottla.connect.errors import ConnectError
+from ottla.wire import BatchHeader, Record, build_batch, iter_batch_records, iter_batches
+
+__all__ = ["TopicLog", "TopicWriter", "partition_of"]
+
+log = logging.getLogger(__name__)
+Entry = tuple[bytes | None, bytes | None]
+Apply = Callable[[bytes | None, bytes | None, int], None]
+"""Takes a record's key, value and offset."""
+FETCH_WAIT_MS = 250
+"""How long a broker may wait for records; with several leaders the slowest answer holds up the others'."""
+FETCH_BYTES_MAX = 8 << 20
+BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
+WRITE_RECORDS_MAX = 500
+"""Records of one partition that go into one batch."""
+
+
+class TopicLog:
+    """Follows all partitions of a topic and gives their records to `apply`, in order within a partition.
+
+    `client` is this log's own: a fetch that waits holds up what else its connection is asked.
+    """
+
+    def __init__(self, client: Client, topic: str, apply: Apply, *, isolation: Isolation) -> None:
+        self.topic = topic
+        self._client, self._apply, self._isolation = client, apply, isolation
+        self._positions: dict[TopicPartition, Offset] = {}
+        self._moved = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to read; returns when everything written before has been read. Raises KafkaError."""
+        await self._client.metadata([self.topic])
+        partitions = self._client.cluster.partitions_of(self.topic)
+        found = await self._client.list_offsets(dict.fromkeys(partitions, EARLIEST))
+        self._positions = {each: listed.offset for each, listed in found.items()}
+        ends = await self._ends(self._client)
+        while any(self._positions[each] < end for each, end in ends.items()):
+            await self._read_once(0)
+        self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"follow {self.topic}")
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.critical("Nothing is read from topic %s any more", self.topic, exc_info=error)
+
+    async def close(self) -> None:
+        """Stop reading."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._client.close()
+
+    async def read_to_end(self, client: Client) -> None:
+        """Return when all that was written before this call has been applied; `client` asks where the end is."""
+        ends = await self._ends(client)
+        async with self._moved:
+            await self._moved.wait_for(lambda: all(self._positions[each] >= end for each, end in ends.items()))
+
+    async def _ends(self, client: Client) -> dict[TopicPartition, Offset]:
+        found = await client.list_offsets(dict.fromkeys(self._positions, LATEST), isolation=self._isolation)
+        return {each: listed.offset for each, listed in found.items()}
+
+    async def _follow(self) -> None:
+        backoff_s = BACKOFF_S
+        while True:
+            try:
+                await self._read_once(FETCH_WAIT_MS)
+                backoff_s = BACKOFF_S
+            except OttlaError as error:
+                log.warning("Reading topic %s failed, and is tried again: %s", self.topic, error)
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+
+    async def _read_once(self, wait_ms: int) -> None:
+        asked = [FetchPosition(each, offset) for each, offset in self._positions.items()]
+        answers = await self._client.fetch(
+            asked, max_wait_ms=wait_ms, max_bytes=FETCH_BYTES_MAX, isolation=self._isolation
+        )
+        for fetched in answers:
+            if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._positions[fetched.partition] = fetched.log_start_offset
+                found = await self._client.list_offsets({fetched.partition: EARLIEST})
+                self._positions[fetched.partition] = found[fetched.partition].offset
+                continue
+            self._take(fetched.check())
+        async with self._moved:
+            self._moved.notify_all()
+
+    def _take(self, fetched: Fetched) -> None:
+        aborted = _Aborted(fetched.aborted)
+        for header, at in iter_batches(fetched.records):
+            if header.next_offset <= self._positions[fetched.partition]:
+                continue
+            if not aborted.skips(header):
+                for record in iter_batch_records(fetched.records, at, header):
+                    if record.offset >= self._positions[fetched.partition]:
+                        self._apply(record.key, record.value, record.offset)
+            self._positions[fetched.partition] = header.next_offset
+
+
+class _Aborted:
+    """Which batches of one answer belong to aborted transactions (KIP-98): from the first offset to the marker."""
+
+    def __init__(self, transactions: Sequence[tuple[ProducerId, Offset]]) -> None:
+        self._coming = sorted(transactions, key=lambda each: each[1], reverse=True)
+        self._open: set[ProducerId] = set()
+
+    def skips(self, header: BatchHeader) -> bool:
+        """True for control batches and for aborted data."""
+        while self._coming and self._coming[-1][1] <= header.last_offset:
+            self._open.add(self._coming.pop()[0])
+        producer_id = ProducerId(header.producer_id)
+        if header.is_control:
+            self._open.discard(producer_id)
+            return True
+        return header.is_transactional and producer_id in self._open
+
+
+class TopicWriter:
+    """Writes records to a topic, each to its key's partition; what one partition gets keeps its order."""
+
+    def __init__(self, client: Client, topic: str, partitions: int) -> None:
+        self._client, self._topic, self._partitions = client, topic, partitions
+        self._turn = asyncio.Lock()
+
+    async def write(self, records: Sequence[Entry]) -> None:
+        """Append records; they are durable when this returns. Raises ConnectError."""
+        by_partition: dict[TopicPartition, list[Entry]] = {}
+        for record in records:
+            partition = TopicPartition(self._topic, partition_of(record[0], self._partitions))
+            by_partition.setdefault(partition, []).append(record)
+        async with self._turn:
+            while by_partition:
+                batches = {each: batch_of(found[:WRITE_RECORDS_MAX]) for each, found in by_partition.items()}
+                try:
+                    await self._client.produce(batches)
+                except KafkaError as error:
+                    raise ConnectError(f"Could not write to topic {self._topic}: {error}") from error
+                left = {each: found[WRITE_RECORDS_MAX:] for each, found in by_partition.items()}
+                by_partition = {each: found for each, found in left.items() if found}
+
+
+def batch_of(
+    records: Sequence[Entry], *, producer_id: int = -1, producer_epoch: int = -1, sequence: int = -1
+) -> bytearray:
+    """Return a batch of records written now, a transactional one where it has a producer."""
+    now_ms = Millis(time.time_ns() // 1_000_000)
+    found = [Record(timestamp=now_ms, key=key, value=value) for key, value in records]
+    return build_batch(
+        found,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        transactional=producer_id >= 0,
+    )
+
+
+def partition_of(key: bytes | None, partitions: int) -> int:
+    """Return the partition that Kafka's default partitioner gives a key: both kinds of worker must agree on it."""
+    return (_murmur2(key or b"") & 0x7FFFFFFF) % partitions
+
+
+def _murmur2(data: bytes) -> int:
+    m, mask = 0x5BD1E995, 0xFFFFFFFF
+    length = len(data)
+    found = (0x9747B28C ^ length) & mask
+    whole = length & ~3
+    for at in range(0, whole, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * m & mask
+        k = (k ^ (k >> 24)) * m & mask
+        found = (found * m & mask) ^ k
+    if length > whole:
+        found = (found ^ int.from_bytes(data[whole:], "little")) * m & mask
+    found = (found ^ (found >> 13)) * m & mask
+    return found ^ (found >> 15)
