@@ -71,6 +71,10 @@ class ConnectorHost:
         hosted = self._hosted.get(name)
         return hosted is not None and hosted.started and hosted.state is State.RUNNING
 
+    def knows(self, name: str) -> bool:
+        """Return whether a connector is here, in whatever state; its states have been told then."""
+        return name in self._hosted
+
     async def start(self, name: str, config: Properties, target: TargetState, generation: int) -> None:
         """Make a connector of its configuration and bring it into a state; raises ConnectError where that fails."""
         plugin = self._plugins.connector((config.get("connector.class") or "").strip())

@@ -102,12 +102,12 @@ class ConfigStore:
         async with self._turn:
             leader = self._leader
             if leader is None:
-                raise FencedError("Failed to write to config topic as this worker has not claimed the leader's privileges")
+                raise FencedError(
+                    "Failed to write to config topic as this worker has not claimed the leader's privileges"
+                )
             try:
                 identity = (leader.producer_id, leader.epoch)
-                batch = batch_of(
-                    records, producer_id=identity[0], producer_epoch=identity[1], sequence=self._sequence
-                )
+                batch = batch_of(records, producer_id=identity[0], producer_epoch=identity[1], sequence=self._sequence)
                 await leader.produce({self._partition: batch})
                 await leader.end(commit=True)
             except KafkaError as error:
@@ -130,7 +130,9 @@ class ConfigStore:
             try:
                 await leader.begin()
             except OttlaError as error:
-                raise ConnectError(f"Failed to create and initialize fencable producer for config topic: {error}") from error
+                raise ConnectError(
+                    f"Failed to create and initialize fencable producer for config topic: {error}"
+                ) from error
             self._leader, self._sequence = leader, 0
 
     async def fence(self, transactional_ids: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""A worker's membership of its group: join and sync, heartbeats between, and leaving; the group's coordinator is a broker."""
+"""A worker's membership of its group: join and sync, heartbeats between, leaving; the group's coordinator is a broker."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 PROTOCOL_TYPE = "connect"
 NO_GENERATION = -1
 LEAVE_SECONDS_MAX = 3.0
+MEMBERS_FROM = 3
+"""The first version of LeaveGroup that says why (from 5) and names a list of members."""
 _ANSWER_MARGIN_S = 5.0
 _FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
 
@@ -104,7 +106,8 @@ class GroupMember:
             self.member_id = answer.member_id
             return await self.join(offered, divide)
         if code.value:
-            return self._refused(code, "join")
+            self._refused(code, "join")
+            return None
         self.member_id, self.generation = answer.member_id, answer.generation_id
         assignments: Mapping[str, bytes] = {}
         if answer.leader == answer.member_id:
@@ -122,7 +125,8 @@ class GroupMember:
         )
         synced = await self._client.request(sync, coordinator_of=self._group, timeout_s=wait_s)
         if synced.error_code:
-            return self._refused(ErrorCode(synced.error_code), "sync")
+            self._refused(ErrorCode(synced.error_code), "sync")
+            return None
         self._rejoin = None
         self.last_completed_generation = self.generation
         self._heartbeats = asyncio.get_running_loop().create_task(self._beat(), name="heartbeats")
@@ -134,8 +138,7 @@ class GroupMember:
             self._forget(code)
         elif code is not ErrorCode.REBALANCE_IN_PROGRESS:
             raise JoinRefusedError(
-                f"Group {self._settings.group_id} does not take this worker: {code.name}"
-                + _HINTS.get(code, "")
+                f"Group {self._settings.group_id} does not take this worker: {code.name}" + _HINTS.get(code, "")
             )
 
     def _forget(self, code: ErrorCode) -> None:
@@ -187,10 +190,10 @@ class GroupMember:
         if not member_id:
             return
         member = MemberIdentity(member_id=member_id, reason=reason)
-        request = LeaveGroupRequest(group_id=self._settings.group_id, member_id=member_id, members=[member])
+        request = LeaveGroupRequest(group_id=self._settings.group_id, members=[member])
         try:
             async with asyncio.timeout(LEAVE_SECONDS_MAX):
-                await self._client.request(request, coordinator_of=self._group)
+                await self._client.request(request, coordinator_of=self._group, lowest=MEMBERS_FROM)
         except (KafkaError, TimeoutError) as error:
             log.warning("Leaving group %s failed: %s", self._settings.group_id, error)
 

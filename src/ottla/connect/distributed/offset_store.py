@@ -52,7 +52,9 @@ class _Store:
             async with asyncio.timeout(READ_SECONDS_MAX):
                 await self._log.read_to_end(self.client)
         except (KafkaError, TimeoutError) as error:
-            raise ConnectError(f"Could not read offsets from topic {self.topic.name}: {error or 'timed out'}") from error
+            raise ConnectError(
+                f"Could not read offsets from topic {self.topic.name}: {error or 'timed out'}"
+            ) from error
 
     async def write(self, records: Sequence[Entry]) -> None:
         assert self._writer is not None
@@ -82,9 +84,7 @@ class OffsetStores:
 
     def __init__(self, settings: DistributedSettings, make_client: Callable[[str], Client]) -> None:
         self._settings, self._make_client = settings, make_client
-        self._isolation = (
-            Isolation.READ_COMMITTED if settings.exactly_once_sources else Isolation.READ_UNCOMMITTED
-        )
+        self._isolation = Isolation.READ_COMMITTED if settings.exactly_once_sources else Isolation.READ_UNCOMMITTED
         self._worker = _Store(settings.offset_topic, make_client, isolation=self._isolation)
         self._own: dict[str, asyncio.Task[_Store]] = {}
 

@@ -63,8 +63,8 @@ async def _create(client: Client, wanted: StorageTopic) -> bool:
         key = wanted.setting.removesuffix("topic") + "replication.factor"
         raise ConfigError(
             *(key, wanted.replication_factor, ""),
-            f"Unable to create topic '{wanted.name}' with {key}={wanted.replication_factor}: {message}. Set {key} to at most "
-            "the number of brokers (1 for a single one)",
+            f"Unable to create topic '{wanted.name}' with {key}={wanted.replication_factor}: {message}. Set {key} to at "
+            "most the number of brokers (1 for a single one)",
         )
     raise ConnectError(f"Error while attempting to create/find topic(s) '{wanted.name}': {message or code.name}")
 
@@ -83,8 +83,8 @@ async def _check_policy(client: Client, wanted: StorageTopic) -> None:
         return
     raise ConfigError(
         *(wanted.setting, wanted.name, ""),
-        f"Topic '{wanted.name}' supplied via the '{wanted.setting}' property is required to have 'cleanup.policy=compact' to "
-        f"guarantee consistency and durability of {wanted.purpose}, but found the topic currently has "
+        f"Topic '{wanted.name}' supplied via the '{wanted.setting}' property is required to have 'cleanup.policy=compact' "
+        f"to guarantee consistency and durability of {wanted.purpose}, but found the topic currently has "
         f"'cleanup.policy={policy}'. Continuing would likely result in eventually losing {wanted.purpose} and problems "
         f"restarting this Connect cluster in the future. Change the '{wanted.setting}' property in the Connect worker "
         "configurations to use a topic with 'cleanup.policy=compact'.",

@@ -1,0 +1,52 @@
+"""Rounds of fencing (KIP-618): before new tasks of a source connector write, older ones are made unable to."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ottla.connect.distributed.group_loop import GroupLoop
+from ottla.connect.distributed.settings import DistributedSettings
+from ottla.connect.errors import BadRequestError, ConnectError, NotFoundError
+from ottla.connect.hosting import Hosting
+from ottla.connect.storage import TaskCount
+
+__all__ = ["Fencing"]
+
+
+class Fencing:
+    """The leader's rounds, one at a time for each connector; who asks during a round hears how it ends."""
+
+    def __init__(self, settings: DistributedSettings, loop: GroupLoop) -> None:
+        self._settings, self._loop = settings, loop
+        self._rounds: dict[str, asyncio.Task[None]] = {}
+
+    def check(self, name: str, hosting: Hosting) -> None:
+        """Raise where a connector has no tasks that could be fenced."""
+        config = self._loop.configs.state.configs.get(name)
+        if config is None:
+            raise NotFoundError(f"Connector {name} not found")
+        if hosting.is_sink(hosting.resolved(config)):
+            raise BadRequestError(f"Connector {name} is not a source connector")
+
+    async def fence(self, name: str) -> None:
+        """Return when no older task of a connector can write; raises ConnectError where that does not come to pass."""
+        found = self._rounds.get(name)
+        if found is None:
+            found = self._rounds[name] = asyncio.get_running_loop().create_task(self._fence(name))
+            found.add_done_callback(lambda _: self._rounds.pop(name, None))
+        await asyncio.shield(found)
+
+    async def _fence(self, name: str) -> None:
+        configs, seconds = self._loop.configs, self._settings.sync_timeout_ms / 1000
+        await configs.refresh(seconds)
+        state = configs.state
+        if name not in state.pending_fencing:
+            return
+        tasks, before = state.task_counts.get(name, 0), state.task_count_records.get(name)
+        if before is not None and (before, tasks) != (1, 1):  # a single task's own producer fences the one before
+            await configs.fence([self._settings.task_transactional_id(name, task) for task in range(before)])
+        async with self._loop.turn:
+            await configs.refresh(seconds)
+            if configs.state.generations.get(name) != state.generations.get(name):
+                raise ConnectError("Fencing failed because new task configurations were generated for the connector")
+            await self._loop.write_as_leader([TaskCount(name, tasks)])

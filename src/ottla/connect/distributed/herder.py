@@ -1,0 +1,485 @@
+"""A distributed worker's herder: what REST asks is answered from the topics, written by the leader, or passed on to it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from ottla.client import Client
+from ottla.connect import herding
+from ottla.connect.distributed.config_store import ConfigStore
+from ottla.connect.distributed.fencing import Fencing
+from ottla.connect.distributed.group_loop import GroupLoop
+from ottla.connect.distributed.local_work import LocalWork
+from ottla.connect.distributed.member import GroupMember
+from ottla.connect.distributed.offset_store import OffsetStores
+from ottla.connect.distributed.peers import Ask, ask_to_fence, send_tasks
+from ottla.connect.distributed.settings import DistributedSettings
+from ottla.connect.distributed.status_store import StatusStore
+from ottla.connect.distributed.validation import further_errors, with_errors
+from ottla.connect.errors import ConnectError, NotFoundError, RebalanceNeededError
+from ottla.connect.herder import Created, ElsewhereError, SinkGroups, TaskOwner, TaskRunner
+from ottla.connect.herding import Signature, View
+from ottla.connect.herding.offsets import Pair
+from ottla.connect.hosting import Hosting
+from ottla.connect.logger_levels import LoggerLevels
+from ottla.connect.plugins import Plugins
+from ottla.connect.providers import Providers
+from ottla.connect.storage import (
+    LoggerLevel,
+    OffsetState,
+    RestartRequest,
+    SessionKey,
+    State,
+    Status,
+    TargetState,
+    TaskId,
+    TopicUse,
+)
+
+__all__ = ["DistributedHerder"]
+
+log = logging.getLogger(__name__)
+Properties = Mapping[str, str | None]
+SETTLE_SECONDS_MAX = 3.0
+"""How long a question waits for a rebalance before it is answered with 409."""
+RETRY_S, RETRY_S_MAX = 0.25, 60.0
+_SAFE = (State.FAILED, State.UNASSIGNED)
+"""States that a worker may tell late, when another has the connector or task already."""
+
+
+class DistributedHerder:
+    """One worker of a group; see `Herder`. The runner is made with this as its `TaskOwner`.
+
+    `make_client` makes a client with an id's ending, `ask` sends requests to other workers. `worker` are the worker's
+    properties, for its converters.
+    """
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        settings: DistributedSettings,
+        *,
+        make_client: Callable[[str], Client],
+        make_runner: Callable[[TaskOwner], TaskRunner],
+        groups: SinkGroups,
+        ask: Ask,
+        providers: Providers | None = None,
+        worker: Mapping[str, str] | None = None,
+    ) -> None:
+        self.plugins, self.settings = plugins, settings
+        self.cluster_id: str | None = None
+        self.loggers = LoggerLevels(lambda: time.time_ns() // 1_000_000)
+        self.ready = False
+        self.doing: str | None = "starting, and has not taken requests yet"
+        self.worker_id = ""
+        self._make_client, self._make_runner, self._groups, self._ask = make_client, make_runner, groups, ask
+        self._providers, self._worker = providers, worker
+        self._client = make_client("herder")
+        self._offsets = OffsetStores(settings, make_client)
+        self._statuses = StatusStore(settings.status_topic, make_client)
+        self._read = asyncio.Event()
+        self._loop: GroupLoop
+        self._work: LocalWork
+        self._hosting: Hosting
+        self._fencing: Fencing
+
+    async def start(self, url: str) -> None:
+        """Read the topics and begin to take part in the group; others reach this worker at `url`.
+
+        Raises ConfigError for a topic that would not keep what workers write, KafkaError where no broker answers.
+        """
+        self.worker_id = urlsplit(url).netloc
+        self.doing = "initializing and reading to the end of internal topics"
+        self.cluster_id = (await self._client.metadata([])).cluster_id
+        self._hosting = Hosting(
+            self.plugins,
+            self.worker_id,
+            tell=self.on_status,
+            reconfigure=self._reconfigure_later,
+            groups=self._groups,
+            providers=self._providers,
+            worker=self._worker,
+        )
+        loop = self._loop = GroupLoop(
+            self.settings,
+            url=url,
+            worker_id=self.worker_id,
+            member=lambda wake, lost: GroupMember(self._make_client("group"), self.settings, wake=wake, lost=lost),
+            configs=lambda hear: ConfigStore(self.settings, self._make_client, hear),
+            statuses=self._statuses,
+            loggers=self.loggers,
+            restart=lambda request: self._work.later(self._restart_here(request)),
+            doing=self._say,
+        )
+        self._fencing = Fencing(self.settings, loop)
+        self._work = loop.work = LocalWork(
+            self.settings,
+            self._hosting,
+            self._make_runner(self),
+            worker_id=self.worker_id,
+            tell=self.on_status,
+            fence=self._fence_by_leader,
+            started=self._reconfigure_later,
+            offsets_topic=lambda state, name: self._offsets.topic_of(state.configs.get(name, {})),
+        )
+        await self._offsets.start()
+        await self._statuses.start()
+        await loop.configs.start()
+        loop.start()
+        self._read.set()
+        self._work.later(self._become_ready())
+
+    async def _become_ready(self) -> None:
+        await self._loop.settled.wait()
+        self.ready = True
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Fails where the worker cannot go on and should end; known once `start` has returned."""
+        return self._loop.ended
+
+    async def close(self, *, leave: bool = True) -> None:
+        """Stop all connectors and tasks and leave the group; without `leave` as a worker that dies does."""
+        self.ready, self.doing = False, "shutting down"
+        if hasattr(self, "_loop"):
+            if leave:
+                self._loop.settled.clear()
+                await self._work.close()
+                await self._statuses.flush(5.0)
+            await self._loop.close(leave=leave)
+            await self._loop.configs.close()
+        await self._statuses.close()
+        await self._offsets.close()
+        await self._client.close()
+
+    def _say(self, what: str | None) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.doing = None if what is None else f"{what}, which began at {now}"
+
+    @asynccontextmanager
+    async def _doing(self, what: str) -> AsyncIterator[None]:
+        """Have the worker to oneself, settled in its group."""
+        await self._read.wait()
+        while True:
+            await self._loop.settled.wait()
+            async with self._loop.turn:
+                if self._loop.settled.is_set():
+                    self._say(what)
+                    try:
+                        yield
+                    finally:
+                        self._say(None)
+                    return
+
+    def _leads(self, words: str) -> None:
+        if not self._loop.is_leader:
+            raise ElsewhereError(words, self._loop.leader_url)
+
+    # What tasks tell and ask
+
+    def on_status(self, status: Status) -> None:
+        """See `TaskOwner`."""
+        self._statuses.put(status, safe=status.state in _SAFE)
+
+    def on_topic(self, use: TopicUse) -> None:
+        """See `TaskOwner`."""
+        if self.settings.topic_tracking and use.topic not in self._statuses.state.topics.get(use.connector, {}):
+            self._statuses.put_use(use)
+
+    def _config(self, name: str) -> Properties:
+        return self._hosting.resolved(self._loop.configs.state.configs.get(name, {}))
+
+    async def stored_offsets(self, connector: str) -> OffsetState:
+        """See `TaskOwner`."""
+        return await self._offsets.state(connector, self._config(connector))
+
+    async def store_offsets(
+        self, connector: str, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+    ) -> None:
+        """See `TaskOwner`."""
+        await self._offsets.store(connector, self._config(connector), offsets)
+
+    async def confirm(self, task: TaskId) -> None:
+        """See `TaskOwner`."""
+        await self._loop.configs.refresh(self.settings.sync_timeout_ms / 1000)
+        made = self._work.tasks.get(task)
+        if made is None or task not in self._loop.assignment.tasks:
+            raise ConnectError(f"Cannot start source task {task} as it has already been revoked from this worker")
+        if made != self._loop.configs.state.generations.get(task.connector, 0):
+            raise ConnectError(
+                f"Cannot start source task {task} with exactly-once support as the connector has already generated a new "
+                "set of task configs"
+            )
+
+    # What is read
+
+    async def health(self) -> None:
+        """See `Herder`."""
+        async with self._doing("answering whether it is healthy"):
+            return
+
+    async def view(self, *, settled: bool = False) -> View:
+        """See `Herder`."""
+        await self._read.wait()
+        if settled:
+            try:
+                async with asyncio.timeout(SETTLE_SECONDS_MAX):
+                    await self._loop.settled.wait()
+            except TimeoutError:
+                raise RebalanceNeededError("Request cannot be completed because a rebalance is expected") from None
+        return View(self._loop.configs.state, self._statuses.state)
+
+    async def validate(self, config: Properties) -> dict[str, Any]:
+        """See `Herder`."""
+        await self._read.wait()
+        found = await self._hosting.validate(config)
+        try:
+            whole = self._hosting.resolved(config)
+            errors = await asyncio.to_thread(
+                lambda: further_errors(
+                    *(whole, self.plugins),
+                    is_sink=self._hosting.is_sink(whole),
+                    group_id=self.settings.group_id,
+                    exactly_once=self.settings.exactly_once_sources,
+                )
+            )
+        except ConnectError:
+            return found  # the class is missing or unknown, which has been found before
+        return with_errors(found, errors)
+
+    async def offsets(self, name: str) -> dict[str, Any]:
+        """See `Herder`."""
+        config = (await self.view()).config.configs.get(name)
+        if config is None:
+            raise NotFoundError(f"Connector {name} not found")
+        whole = self._hosting.resolved(config)
+        if self._hosting.is_sink(whole):
+            return await self._hosting.sink_offsets(name, whole)
+        return herding.source_offsets(await self._offsets.state(name, whole), name)
+
+    # What is changed
+
+    async def put_connector(
+        self, name: str, config: Properties, *, target: TargetState | None = None, may_replace: bool
+    ) -> Created:
+        """See `Herder`."""
+        state = (await self.view()).config
+        whole = herding.kept_secrets(state, name, herding.named_config(name, config))
+        herding.refuse_invalid(await self.validate(whole))
+        return await self._put(name, whole, target, may_replace=may_replace)
+
+    async def patch_connector(self, name: str, patch: Properties) -> Created:
+        """See `Herder`."""
+        state = (await self.view()).config
+        whole = herding.patched(state, name, herding.kept_secrets(state, name, patch))
+        herding.refuse_invalid(await self.validate(whole))
+        return await self._put(name, whole, None, may_replace=True, must_exist=True)
+
+    async def _put(
+        self,
+        name: str,
+        config: Properties,
+        target: TargetState | None,
+        *,
+        may_replace: bool,
+        must_exist: bool = False,
+    ) -> Created:
+        async with self._doing(f"writing a config for connector {name} to the config topic"):
+            self._leads("Only the leader can set connector configs.")
+            state = self._loop.configs.state
+            if must_exist:
+                herding.patched(state, name, {})  # it may have gone in the meantime
+            change = herding.create_or_replace(state, name, config, target=target, may_replace=may_replace)
+            await self._loop.write_as_leader(change.records)
+            return Created(herding.connector_info(await self.view(), name, self.plugins), change.created)
+
+    async def delete_connector(self, name: str) -> None:
+        """See `Herder`."""
+        async with self._doing(f"removing the config for connector {name} from the config topic"):
+            self._leads("Only the leader can delete connector configs.")
+            await self._loop.write_as_leader(herding.remove(self._loop.configs.state, name))
+
+    async def pause_or_resume(self, name: str, target: TargetState) -> None:
+        """See `Herder`: any worker may write this."""
+        state = (await self.view()).config
+        await self._loop.configs.write(herding.pause_or_resume(state, name, target))
+
+    async def stop_connector(self, name: str) -> None:
+        """See `Herder`."""
+        async with self._doing(f"writing the STOPPED target state for connector {name} to the config topic"):
+            records = herding.stop(self._loop.configs.state, name)
+            self._leads("Only the leader can transition connectors to the STOPPED state.")
+            await self._loop.write_as_leader(records)
+
+    async def restart_connector(self, name: str) -> None:
+        """See `Herder`: on the worker that has it."""
+        async with self._doing(f"restarting connector {name}"):
+            state = self._loop.configs.state
+            if name not in state.configs:
+                raise NotFoundError(f"Unknown connector: {name}")
+            if name not in self._work.connectors:
+                self._leads("Only the leader can process restart requests.")
+                raise ElsewhereError(
+                    "Cannot restart connector since it is not assigned to this member",
+                    self._loop.leading.owner_url(name),
+                )
+        await self._work.start_connector(state, name, self._loop.member.generation)
+
+    async def restart_task(self, task: TaskId) -> None:
+        """See `Herder`: on the worker that has it."""
+        async with self._doing(f"restarting task {task}"):
+            state, words = self._loop.configs.state, "Cannot restart task since it is not assigned to this member"
+            if task.connector not in state.configs:
+                raise NotFoundError(f"Unknown connector: {task.connector}")
+            if task not in state.tasks(task.connector):
+                raise NotFoundError(f"Unknown task: {task}")
+            if task not in self._work.tasks:
+                self._leads(words)
+                raise ElsewhereError(words, self._loop.leading.owner_url(task))
+            await self._work.restart_task(state, task, self._loop.member.generation)
+
+    async def restart(self, request: RestartRequest) -> dict[str, Any]:
+        """See `Herder`: the leader writes it down, and every worker restarts what it has of it."""
+        async with self._doing(f"writing restart request for connector {request.connector} to the config topic"):
+            view = await self.view()
+            if request.connector not in view.config.configs:
+                raise NotFoundError(f"Unknown connector: {request.connector}")
+            self._leads("Only the leader can process restart requests.")
+            plan = herding.restart_plan(view, request)
+            await self._loop.write_as_leader([request])
+        return herding.connector_status(plan.view, request.connector, self.plugins)
+
+    async def _restart_here(self, request: RestartRequest) -> None:
+        name = request.connector
+        async with self._doing(f"handling restart request for connector {name}"):
+            try:
+                plan = herding.restart_plan(await self.view(), request)
+            except NotFoundError as error:
+                log.info("Nothing is restarted: %s", error)
+                return
+            state, generation = self._loop.configs.state, self._loop.member.generation
+            tasks = await self._work.stop_tasks(plan.tasks)
+            connector = plan.connector and name in self._work.connectors
+            restarted: list[str | TaskId] = [*([name] if connector else []), *tasks]
+            for of in restarted:
+                self._statuses.put(Status(of, State.RESTARTING, self.worker_id, generation))
+            if connector:
+                self._work.launch(state, name, generation)
+            await self._work.start_tasks(state, tasks, generation)
+
+    async def alter_offsets(self, name: str, pairs: Sequence[Pair] | None) -> dict[str, str]:
+        """See `Herder`."""
+        async with self._doing(f"modifying offsets for connector {name}"):
+            config, is_sink = await self._modifiable(name)
+        if self.settings.exactly_once_sources and not is_sink:
+            await self._fencing.fence(name)
+        async with self._doing(f"modifying offsets for connector {name}"):
+            config, is_sink = await self._modifiable(name)
+            if is_sink:
+                by_connector = await self._hosting.alter_sink(name, config, pairs)
+            else:
+                stored = await self._offsets.state(name, config)
+                asked = await self._hosting.ask_source(name, config, pairs, stored)
+                once = self.settings.exactly_once_sources
+                by = self.settings.task_transactional_id(name, 0) if once else None
+                await self._offsets.store(name, config, asked.pairs, transactional_id=by)
+                by_connector = asked.by_connector
+        return herding.outcome(reset=pairs is None, by_connector=by_connector)
+
+    async def _modifiable(self, name: str) -> tuple[Properties, bool]:
+        """Return a connector's configuration and whether it is a sink; raises where its offsets may not be changed now."""
+        self._leads("Only the leader can process external offsets modification requests")
+        await self._loop.configs.refresh(self.settings.sync_timeout_ms / 1000)
+        herding.check_modifiable(self._loop.configs.state, name)
+        config = self._config(name)
+        return config, self._hosting.is_sink(config)
+
+    async def reset_topics(self, name: str) -> None:
+        """See `Herder`."""
+        for use in list((await self.view()).statuses.topics.get(name, {}).values()):
+            self._statuses.put_use(use, removed=True)
+        await self._statuses.flush(5.0)
+        await self._statuses.read_to_end()
+
+    async def set_cluster_level(self, namespace: str, level: str) -> None:
+        """See `Herder`."""
+        await self._read.wait()
+        await self._loop.configs.write([LoggerLevel(namespace, level)])
+
+    # Between workers
+
+    def _session(self) -> SessionKey | None:
+        return self._loop.session_key if self._loop.signs else None
+
+    async def _check(self, body: bytes, signature: Signature | None) -> None:
+        await self._read.wait()
+        if self._loop.signs:
+            accepted = self.settings.verification_algorithms
+            herding.check_signature(signature, body, self._loop.session_key, accepted=accepted)
+
+    async def put_tasks(
+        self, name: str, configs: Sequence[Properties], *, body: bytes, signature: Signature | None
+    ) -> None:
+        """See `Herder`."""
+        await self._check(body, signature)
+        async with self._doing(f"writing {len(configs)} task configs for connector {name} to the config topic"):
+            self._leads("Only the leader may write task configurations.")
+            await self._loop.write_as_leader(herding.set_tasks(self._loop.configs.state, name, configs))
+
+    async def fence(self, name: str, *, body: bytes, signature: Signature | None) -> None:
+        """See `Herder`."""
+        await self._check(body, signature)
+        async with self._doing(f"fencing older tasks of connector {name}"):
+            self._leads("Only the leader may perform zombie fencing.")
+            self._fencing.check(name, self._hosting)
+        await self._fencing.fence(name)
+
+    async def _fence_by_leader(self, name: str) -> None:
+        async with self._doing(f"asking for older tasks of connector {name} to be fenced"):
+            leads = self._loop.is_leader
+        if leads:
+            await self._fencing.fence(name)
+            return
+        await ask_to_fence(
+            *(self._ask, self._loop.leader_url, name, self._session(), self.settings.signature_algorithm)
+        )
+
+    def _reconfigure_later(self, name: str) -> None:
+        self._work.later(self._reconfigure(name))
+
+    async def _reconfigure(self, name: str) -> None:
+        """Have a connector's tasks set anew where it wants others, until that has come to pass."""
+        retry_s = RETRY_S
+        while name in self._work.connectors:
+            try:
+                await self._publish_tasks(name)
+                return
+            except (ConnectError, TimeoutError) as error:
+                log.error("The tasks of connector %s cannot be set, which is tried again: %s", name, error)
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, RETRY_S_MAX)
+
+    async def _publish_tasks(self, name: str) -> None:
+        async with self._doing(f"generating task configs for connector {name}"):
+            state = self._loop.configs.state
+        if name not in state.configs:
+            return
+        configs = await self._hosting.task_configs(state, name)
+        if configs is None or not herding.tasks_changed(state, name, configs):
+            return
+        async with self._doing(f"writing {len(configs)} task configs for connector {name} to the config topic"):
+            if name not in self._work.connectors or name not in self._loop.configs.state.configs:
+                return
+            if self._loop.is_leader:
+                await self._loop.write_as_leader(herding.set_tasks(self._loop.configs.state, name, configs))
+                return
+        await send_tasks(
+            *(self._ask, self._loop.leader_url, name, configs, self._session(), self.settings.signature_algorithm)
+        )

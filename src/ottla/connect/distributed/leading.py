@@ -1,0 +1,111 @@
+"""What a worker does for its group while it leads: it divides the work, and knows who has what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ottla.connect.distributed.member import Joiner
+from ottla.connect.grouping import (
+    CONFIG_MISMATCH,
+    Assignment,
+    Balance,
+    Division,
+    GroupProtocol,
+    Work,
+    WorkerState,
+    decode_worker_state,
+    divide,
+    divide_eagerly,
+    encode_assignment,
+)
+from ottla.connect.storage import ConfigState, TaskId
+
+__all__ = ["Leading"]
+
+
+class Leading:
+    """The leader's memory. It begins empty, and what it held of a generation is gone when the next one begins."""
+
+    def __init__(self, max_delay_ms: int) -> None:
+        self._max_delay_ms = max_delay_ms
+        self._balance = Balance()
+        self._owners: dict[str | TaskId, str] = {}
+
+    def forget_owners(self) -> None:
+        """Know nobody's work until the next division."""
+        self._owners.clear()
+
+    def owner_url(self, of: str | TaskId) -> str | None:
+        """Return where the worker of a connector or task answers, None where this worker does not know."""
+        return self._owners.get(of)
+
+    def assignments(
+        self,
+        protocol: GroupProtocol,
+        joiners: Sequence[Joiner],
+        config: ConfigState,
+        *,
+        leader: str,
+        last_generation: int,
+        generation: int,
+        now_ms: int,
+    ) -> Mapping[str, bytes]:
+        """Return every member's assignment, encoded; raises DataError where a member's words cannot be read."""
+        states = {each.member_id: decode_worker_state(each.metadata) for each in joiners}
+        offset = max(state.offset for state in states.values())
+        url = states[leader].url
+        if config.offset < offset:
+            failed = encode_assignment(Assignment(leader, url, offset, error=CONFIG_MISMATCH), protocol)
+            return dict.fromkeys(states, failed)
+        division = self._divide(
+            *(protocol, states, _configured(config)),
+            last_generation=last_generation,
+            generation=generation,
+            now_ms=now_ms,
+        )
+        self._owners = {}
+        for member, work in division.whole.items():
+            self._owners.update(dict.fromkeys(work.connectors, states[member].url))
+            self._owners.update(dict.fromkeys(work.tasks, states[member].url))
+        return {
+            member: encode_assignment(_assignment(division, member, leader, url, max(offset, config.offset)), protocol)
+            for member in states
+        }
+
+    def _divide(
+        self,
+        protocol: GroupProtocol,
+        states: Mapping[str, WorkerState],
+        configured: Work,
+        *,
+        last_generation: int,
+        generation: int,
+        now_ms: int,
+    ) -> Division:
+        if protocol is GroupProtocol.EAGER:
+            return divide_eagerly(configured, states)
+        self._balance, division = divide(
+            *(self._balance, configured, {member: _held(states[member]) for member in sorted(states)}),
+            last_generation=last_generation,
+            generation=generation,
+            now_ms=now_ms,
+            max_delay_ms=self._max_delay_ms,
+        )
+        return division
+
+
+def _configured(config: ConfigState) -> Work:
+    connectors = config.connectors()
+    return Work(tuple(connectors), tuple(task for name in connectors for task in config.tasks(name)))
+
+
+def _held(state: WorkerState) -> Work:
+    return Work() if state.assignment is None else Work(state.assignment.connectors, state.assignment.tasks)
+
+
+def _assignment(division: Division, member: str, leader: str, url: str, offset: int) -> Assignment:
+    given, taken = division.assigned.get(member, Work()), division.revoked.get(member, Work())
+    return Assignment(
+        *(leader, url, offset, given.connectors, given.tasks, taken.connectors, taken.tasks),
+        delay_ms=division.delay_ms,
+    )

@@ -1,0 +1,210 @@
+"""The connectors and tasks that run on this worker: started, stopped and brought into their target states."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from dataclasses import replace
+from typing import Any
+
+from ottla.base import OttlaError
+from ottla.connect.distributed.settings import DistributedSettings
+from ottla.connect.errors import ConnectError
+from ottla.connect.herder import TaskRunner
+from ottla.connect.hosting import Hosting
+from ottla.connect.storage import ConfigState, State, Status, TargetState, TaskId
+
+__all__ = ["LocalWork"]
+
+log = logging.getLogger(__name__)
+CONNECTOR_STOP_SECONDS_MAX = 5.0
+"""How long a connector may take to stop before its worker goes on without it, as in Kafka."""
+
+
+class LocalWork:
+    """Runs what the worker is told to. A connector's calls follow one another; those of several do not wait for each other.
+
+    `tell` hears states, `fence` makes room for a source task under exactly once, `started` hears that a connector can be
+    asked for its tasks.
+    """
+
+    def __init__(
+        self,
+        settings: DistributedSettings,
+        hosting: Hosting,
+        runner: TaskRunner,
+        *,
+        worker_id: str,
+        tell: Callable[[Status], None],
+        fence: Callable[[str], Awaitable[None]],
+        started: Callable[[str], None],
+        offsets_topic: Callable[[ConfigState, str], str],
+    ) -> None:
+        self._settings, self._hosting, self._runner, self._worker_id = settings, hosting, runner, worker_id
+        self._tell, self._fence, self._started, self._offsets_topic = tell, fence, started, offsets_topic
+        self._lanes: dict[str, asyncio.Lock] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._preparing: dict[TaskId, asyncio.Task[None]] = {}
+        self.connectors: set[str] = set()
+        """The connectors that this worker runs, or tries to."""
+
+        self.tasks: dict[TaskId, int] = {}
+        """The tasks that this worker runs, or tries to, with the generation of their configurations."""
+
+    def later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something in the background; what it raises is logged."""
+
+        async def watched() -> None:
+            try:
+                await work
+            except OttlaError as error:
+                log.error("A worker's request has failed: %s", error)
+            except Exception:
+                log.exception("A worker's request has failed")
+
+        task = asyncio.get_running_loop().create_task(watched())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def close(self) -> None:
+        """Stop everything that runs here."""
+        await self.stop(self.connectors, self.tasks)
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    def _lane(self, name: str) -> asyncio.Lock:
+        return self._lanes.setdefault(name, asyncio.Lock())
+
+    # Connectors
+
+    def launch(self, state: ConfigState, name: str, generation: int) -> None:
+        """Start a connector, or start it anew, in the background."""
+        self.connectors.add(name)
+        self.later(self._launch(state, name, generation))
+
+    async def _launch(self, state: ConfigState, name: str, generation: int) -> None:
+        try:
+            await self.start_connector(state, name, generation)
+        except OttlaError as error:
+            log.error("Connector %s does not start: %s", name, error)
+
+    async def start_connector(self, state: ConfigState, name: str, generation: int) -> None:
+        """Start a connector (anew); raises ConnectError where that fails, which its status tells too."""
+        async with self._lane(name):
+            await self._hosting.connectors.remove(name)
+            if name not in self.connectors or name not in state.configs:
+                return
+            try:
+                await self._hosting.start(state, name, generation)
+            except Exception as error:  # a configuration that no longer fits, a plugin that is not installed here
+                if not self._hosting.connectors.knows(name):
+                    self._failed(name, error, generation)
+                raise
+        self._started(name)
+
+    def _failed(self, of: str | TaskId, error: BaseException, generation: int) -> None:
+        trace = "".join(traceback.format_exception(error))
+        self._tell(Status(of, State.FAILED, self._worker_id, generation, trace))
+
+    async def _remove(self, name: str, generation: int) -> None:
+        async with self._lane(name):
+            if name in self.connectors:
+                return  # it has been given back in the meantime
+            await self._hosting.connectors.remove(name)
+            self._tell(Status(name, State.UNASSIGNED, self._worker_id, generation))
+
+    async def bring(self, state: ConfigState, name: str, generation: int) -> None:
+        """Bring what runs here of a connector into its target state."""
+        target = state.target_state(name) or TargetState.STARTED
+        mine = [task for task in self.tasks if task.connector == name]
+        if mine and target is not TargetState.STOPPED:
+            await self._runner.pause_or_resume(mine, target)
+        if name in self.connectors:
+            self.later(self._bring(name, target, generation))
+
+    async def _bring(self, name: str, target: TargetState, generation: int) -> None:
+        async with self._lane(name):
+            await self._hosting.connectors.bring(name, target, generation)
+        if target is TargetState.STARTED:
+            self._started(name)
+
+    # Tasks
+
+    async def start_tasks(self, state: ConfigState, tasks: Collection[TaskId], generation: int) -> None:
+        """Start tasks; those that cannot start are FAILED."""
+        for task in tasks:
+            self.tasks[task] = state.generations.get(task.connector, 0)
+            config = state.configs.get(task.connector, {})
+            if self._settings.exactly_once_sources and not self._is_sink(config):
+                self._preparing[task] = self.later(self._fence_and_start(state, task, generation))
+            else:
+                await self._start_task(state, task, generation)
+
+    def _is_sink(self, config: Any) -> bool:
+        try:
+            return self._hosting.is_sink(config)
+        except ConnectError:
+            return True  # starting it will say what is wrong
+
+    async def _fence_and_start(self, state: ConfigState, task: TaskId, generation: int) -> None:
+        try:
+            await self._fence(task.connector)
+            await self._start_task(state, task, generation, exactly_once=True)
+        except OttlaError as error:
+            self._failed(task, error, generation)
+        finally:
+            if self._preparing.get(task) is asyncio.current_task():
+                del self._preparing[task]
+
+    async def _start_task(
+        self, state: ConfigState, task: TaskId, generation: int, *, exactly_once: bool = False
+    ) -> None:
+        try:
+            [start] = self._hosting.task_starts(state, [task], generation)
+            if exactly_once:
+                start = replace(
+                    start,
+                    transactional_id=self._settings.task_transactional_id(task.connector, task.task),
+                    offsets_topic=self._offsets_topic(state, task.connector),
+                )
+            await self._runner.start([start])
+        except Exception as error:  # a placeholder without a value, a plugin that is not installed, no slot
+            log.error("Task %s does not start: %s", task, error)
+            self._failed(task, error, generation)
+
+    async def stop_tasks(self, tasks: Iterable[TaskId]) -> list[TaskId]:
+        """Stop those of these tasks that are here; returns them when their offsets are stored."""
+        mine = [task for task in tasks if task in self.tasks]
+        waiting = [self._preparing.pop(task) for task in mine if task in self._preparing]
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        if mine:
+            await self._runner.stop(mine)
+        for task in mine:
+            del self.tasks[task]
+        return mine
+
+    async def restart_task(self, state: ConfigState, task: TaskId, generation: int) -> None:
+        """Stop a task and start it again."""
+        await self.stop_tasks([task])
+        await self.start_tasks(state, [task], generation)
+
+    # Both
+
+    async def stop(self, connectors: Iterable[str], tasks: Iterable[TaskId], generation: int = 0) -> None:
+        """Stop connectors and tasks, all at once; returns when they have, but for connectors that do not come to an end."""
+        gone = [name for name in connectors if name in self.connectors]
+        self.connectors -= set(gone)
+        stopping = [self.later(self._remove(name, generation)) for name in gone]
+        stopped = await self.stop_tasks(list(tasks))
+        for task in stopped:
+            self._tell(Status(task, State.UNASSIGNED, self._worker_id, generation))
+        if stopping:
+            _, late = await asyncio.wait(stopping, timeout=CONNECTOR_STOP_SECONDS_MAX)
+            if late:
+                log.error("%d connectors do not stop in time; the worker goes on without them", len(late))
