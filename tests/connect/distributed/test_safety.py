@@ -172,7 +172,7 @@ def test_topics_are_made_compacted_and_others_are_refused(tmp_path: Path) -> Non
             assert await prepare_topic(client, config) == 1 and await prepare_topic(client, config) == 1
             await _made(client, "deleted", 1, {"cleanup.policy": "delete"})
             await _made(client, "many", 3, {"cleanup.policy": "compact"})
-            with pytest.raises(ConfigError, match="but found the topic currently has 'cleanup.policy=delete'"):
+            with pytest.raises(ConfigError, match=r"but found the topic currently has 'cleanup\.policy=delete'"):
                 await prepare_topic(client, StorageTopic("deleted", 1, 1, setting="offset.storage.topic"))
             with pytest.raises(ConfigError, match="required to have a single partition"):
                 await prepare_topic(client, StorageTopic("many", 1, 1, setting="config.storage.topic"))

@@ -16,6 +16,7 @@ from ottla.connect.rest import RestService, RestSettings, forward_by_http
 from ottla.connect.rest.settings import Address
 from ottla.connect.storage import State, Status, TargetState, TaskId
 from tests.connect.rest.worker import FileStreamSink, FileStreamSource, Groups, Secretive
+from tests.ports import free_port
 
 __all__ = ["SETTINGS", "Cluster", "FakeRunner", "Worker", "until"]
 
@@ -33,6 +34,7 @@ SETTINGS = DistributedSettings(
     heartbeat_interval_ms=50,
     rebalance_delay_ms=100,
 )
+LIMITS = Limits(call_s=5, unreachable_s=1)
 BROKER = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=100", "offsets.topic.num.partitions=1")
 """What makes a broker's groups quick."""
 
@@ -41,7 +43,7 @@ async def until(condition: Callable[[], Any], seconds: float = 15) -> Any:
     """Return what a condition returns once that is true; fails where it never is."""
     try:
         async with asyncio.timeout(seconds):
-            while not (found := condition()):
+            while not (found := condition()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             return found
     except TimeoutError:
@@ -139,21 +141,21 @@ class Cluster:
             runners.append(FakeRunner(owner))
             return runners[0]
 
+        port = free_port()
         herder = DistributedHerder(
             discover(more=[FileStreamSource, FileStreamSink, Secretive]),
             replace(self.settings, **changes),
-            make_client=lambda name: Client(
-                self.bootstrap, client_id=f"connect-{name}", limits=Limits(call_s=5, unreachable_s=1)
-            ),
+            url=f"http://127.0.0.1:{port}/",
+            make_client=lambda name: Client(self.bootstrap, client_id=f"connect-{name}", limits=LIMITS),
             make_runner=make,
             groups=Groups(),
             ask=forward_by_http,
             worker=dict.fromkeys(("key.converter", "value.converter"), JSON),
         )
-        service = RestService(herder, RestSettings(listeners=(Address("127.0.0.1", 0),)))
-        [port] = await service.listen()
+        service = RestService(herder, RestSettings(listeners=(Address("127.0.0.1", port),)))
+        await service.listen()
         try:
-            await herder.start(f"http://127.0.0.1:{port}/")
+            await herder.start()
         except BaseException:
             await service.close()
             await herder.close()

@@ -50,6 +50,7 @@ Properties = Mapping[str, str | None]
 SETTLE_SECONDS_MAX = 3.0
 """How long a question waits for a rebalance before it is answered with 409."""
 RETRY_S, RETRY_S_MAX = 0.25, 60.0
+FLUSH_SECONDS_MAX = 5.0
 _SAFE = (State.FAILED, State.UNASSIGNED)
 """States that a worker may tell late, when another has the connector or task already."""
 
@@ -57,8 +58,8 @@ _SAFE = (State.FAILED, State.UNASSIGNED)
 class DistributedHerder:
     """One worker of a group; see `Herder`. The runner is made with this as its `TaskOwner`.
 
-    `make_client` makes a client with an id's ending, `ask` sends requests to other workers. `worker` are the worker's
-    properties, for its converters.
+    Others reach it at `url`. `make_client` makes a client with an id's ending, `ask` sends requests to other workers.
+    `worker` are the worker's properties, for its converters.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class DistributedHerder:
         plugins: Plugins,
         settings: DistributedSettings,
         *,
+        url: str,
         make_client: Callable[[str], Client],
         make_runner: Callable[[TaskOwner], TaskRunner],
         groups: SinkGroups,
@@ -78,61 +80,55 @@ class DistributedHerder:
         self.loggers = LoggerLevels(lambda: time.time_ns() // 1_000_000)
         self.ready = False
         self.doing: str | None = "starting, and has not taken requests yet"
-        self.worker_id = ""
-        self._make_client, self._make_runner, self._groups, self._ask = make_client, make_runner, groups, ask
-        self._providers, self._worker = providers, worker
+        self.worker_id = urlsplit(url).netloc
         self._client = make_client("herder")
         self._offsets = OffsetStores(settings, make_client)
         self._statuses = StatusStore(settings.status_topic, make_client)
         self._read = asyncio.Event()
-        self._loop: GroupLoop
-        self._work: LocalWork
-        self._hosting: Hosting
-        self._fencing: Fencing
-
-    async def start(self, url: str) -> None:
-        """Read the topics and begin to take part in the group; others reach this worker at `url`.
-
-        Raises ConfigError for a topic that would not keep what workers write, KafkaError where no broker answers.
-        """
-        self.worker_id = urlsplit(url).netloc
-        self.doing = "initializing and reading to the end of internal topics"
-        self.cluster_id = (await self._client.metadata([])).cluster_id
+        self._ask = ask
         self._hosting = Hosting(
-            self.plugins,
+            plugins,
             self.worker_id,
             tell=self.on_status,
             reconfigure=self._reconfigure_later,
-            groups=self._groups,
-            providers=self._providers,
-            worker=self._worker,
+            groups=groups,
+            providers=providers,
+            worker=worker,
         )
-        loop = self._loop = GroupLoop(
-            self.settings,
+        self._loop = GroupLoop(
+            settings,
             url=url,
             worker_id=self.worker_id,
-            member=lambda wake, lost: GroupMember(self._make_client("group"), self.settings, wake=wake, lost=lost),
-            configs=lambda hear: ConfigStore(self.settings, self._make_client, hear),
+            member=lambda wake, lost: GroupMember(make_client("group"), settings, wake=wake, lost=lost),
+            configs=lambda hear: ConfigStore(settings, make_client, hear),
             statuses=self._statuses,
             loggers=self.loggers,
             restart=lambda request: self._work.later(self._restart_here(request)),
             doing=self._say,
         )
-        self._fencing = Fencing(self.settings, loop)
-        self._work = loop.work = LocalWork(
-            self.settings,
+        self._fencing = Fencing(settings, self._loop)
+        self._work = self._loop.work = LocalWork(
+            settings,
             self._hosting,
-            self._make_runner(self),
+            make_runner(self),
             worker_id=self.worker_id,
             tell=self.on_status,
             fence=self._fence_by_leader,
             started=self._reconfigure_later,
             offsets_topic=lambda state, name: self._offsets.topic_of(state.configs.get(name, {})),
         )
+
+    async def start(self) -> None:
+        """Read the topics and begin to take part in the group.
+
+        Raises ConfigError for a topic that would not keep what workers write, KafkaError where no broker answers.
+        """
+        self._say("initializing and reading to the end of internal topics")
+        self.cluster_id = (await self._client.metadata([])).cluster_id
         await self._offsets.start()
         await self._statuses.start()
-        await loop.configs.start()
-        loop.start()
+        await self._loop.configs.start()
+        self._loop.start()
         self._read.set()
         self._work.later(self._become_ready())
 
@@ -142,19 +138,18 @@ class DistributedHerder:
 
     @property
     def ended(self) -> asyncio.Future[None]:
-        """Fails where the worker cannot go on and should end; known once `start` has returned."""
+        """Fails where the worker cannot go on and should end."""
         return self._loop.ended
 
     async def close(self, *, leave: bool = True) -> None:
         """Stop all connectors and tasks and leave the group; without `leave` as a worker that dies does."""
         self.ready, self.doing = False, "shutting down"
-        if hasattr(self, "_loop"):
-            if leave:
-                self._loop.settled.clear()
-                await self._work.close()
-                await self._statuses.flush(5.0)
-            await self._loop.close(leave=leave)
-            await self._loop.configs.close()
+        if leave and self._read.is_set():
+            self._loop.settled.clear()
+            await self._work.close()
+            await self._statuses.flush(FLUSH_SECONDS_MAX)
+        await self._loop.close(leave=leave)
+        await self._loop.configs.close()
         await self._statuses.close()
         await self._offsets.close()
         await self._client.close()
@@ -405,7 +400,7 @@ class DistributedHerder:
         """See `Herder`."""
         for use in list((await self.view()).statuses.topics.get(name, {}).values()):
             self._statuses.put_use(use, removed=True)
-        await self._statuses.flush(5.0)
+        await self._statuses.flush(FLUSH_SECONDS_MAX)
         await self._statuses.read_to_end()
 
     async def set_cluster_level(self, namespace: str, level: str) -> None:
