@@ -75,10 +75,13 @@ def run_worker(
     argv: list[str],
     args: argparse.Namespace,
     load: Callable[[], WorkerConfig],
-    begin: Callable[[ConnectWorker], Awaitable[None]],
+    begin: Callable[[ConnectWorker], Awaitable[Any]],
     make_herder: Callable[..., Any] | None = None,
 ) -> int:
-    """Run a worker until a signal comes; `begin` is called when it takes requests. Returns the exit code."""
+    """Run a worker until a signal comes; `begin` is called when it takes requests. Returns the exit code.
+
+    What `begin` returns may be a future: the worker ends when that fails.
+    """
     if args.daemon:
         return start_in_background(noun, [each for each in argv if each not in DAEMON])
     set_up_log(args)
@@ -135,7 +138,7 @@ def log4j_levels(path: Path) -> dict[str, str]:
 async def _run(
     noun: str,
     config: WorkerConfig,
-    begin: Callable[[ConnectWorker], Awaitable[None]],
+    begin: Callable[[ConnectWorker], Awaitable[Any]],
     make_herder: Callable[..., Any] | None,
 ) -> int:
     import asyncio
@@ -145,7 +148,8 @@ async def _run(
     signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     _take_signals(signalled)
     worker = ConnectWorker(config) if make_herder is None else ConnectWorker(config, make_herder)
-    starting = asyncio.ensure_future(_start(noun, worker, begin))
+    ends: list[asyncio.Future[None]] = []
+    starting = asyncio.ensure_future(_start(noun, worker, begin, ends))
     await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         starting.cancel()
@@ -154,14 +158,24 @@ async def _run(
         await worker.close()
         raise code
     if code == 0:
-        code = 128 + await signalled
+        awaited: list[asyncio.Future[Any]] = [signalled, *ends]
+        await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+        code = 128 + signalled.result() if signalled.done() else _failed(noun, ends)
     elif isinstance(code, BaseException):
         code = 128 + signalled.result()
     await worker.close()
     return int(code)
 
 
-async def _start(noun: str, worker: ConnectWorker, begin: Callable[[ConnectWorker], Awaitable[None]]) -> int:
+def _failed(noun: str, ends: list[Any]) -> int:
+    """Say why a worker has ended by itself, and return its exit code."""
+    warn(f"ottla {noun}: {next(each.exception() for each in ends if each.done())}")
+    return 1
+
+
+async def _start(
+    noun: str, worker: ConnectWorker, begin: Callable[[ConnectWorker], Awaitable[Any]], ends: list[Any]
+) -> int:
     """Start a worker and say so; returns 0, or the exit code of what went wrong."""
     try:
         await worker.start()
@@ -169,10 +183,11 @@ async def _start(noun: str, worker: ConnectWorker, begin: Callable[[ConnectWorke
         warn(f"ottla {noun}: {error}")
         return FAILED
     try:
-        await begin(worker)
+        end = await begin(worker)
     except StartFailedError as error:
         warn(f"ottla {noun}: {error}")
         return FAILED_TO_START
+    ends += [] if end is None else [end]
     for url in worker.urls:
         print(f"ready {url}", flush=True)
     return 0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.spark.supervisor import OnError
     from ottla.spark.tasks.jobs import SparkJobs, ThreadJobs
     from ottla.spark.tasks.runner import SparkTaskRunner
-    from ottla.spark.tasks.worker import ConnectWorker
+    from ottla.spark.tasks.worker import ConnectWorker, distributed_herder
     from ottla.spark.test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
     from ottla.spark.web import ApplicationServer, lookup
 
@@ -51,6 +51,7 @@ __all__ = [
     "TopologyTestDriver",
     "deliver",
     "delivery_writer",
+    "distributed_herder",
     "find_java",
     "java_missing",
     "lookup",
@@ -62,6 +63,7 @@ __all__ = [
 
 _HOMES = {
     "ConnectWorker": "ottla.spark.tasks.worker",
+    "distributed_herder": "ottla.spark.tasks.worker",
     "SparkJobs": "ottla.spark.tasks.jobs",
     "SparkTaskRunner": "ottla.spark.tasks.runner",
     "ThreadJobs": "ottla.spark.tasks.jobs",

@@ -27,13 +27,14 @@ from ottla.connect import (
     TaskRunner,
     WorkerConfig,
     discover,
+    distributed,
     rest,
 )
 from ottla.connectors import CONNECTORS
 from ottla.spark.tasks.jobs import Jobs
 from ottla.spark.tasks.runner import SparkTaskRunner
 
-__all__ = ["ConnectWorker", "Parts", "RunningHerder", "explicit_levels", "standalone"]
+__all__ = ["ConnectWorker", "Parts", "RunningHerder", "distributed_herder", "explicit_levels", "standalone"]
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +86,23 @@ def standalone(parts: Parts) -> StandaloneHerder:
     )
 
 
+def distributed_herder(parts: Parts) -> distributed.DistributedHerder:
+    """Return the herder of a distributed worker; raises ConfigError."""
+    config = parts.config
+    bootstrap, name = config["bootstrap.servers"], config.values.get("client.id") or f"connect-{parts.worker_id}"
+    return distributed.DistributedHerder(
+        parts.plugins,
+        distributed.DistributedSettings.of(config.properties, config.values),
+        url=parts.url,
+        make_client=lambda part: Client(bootstrap, client_id=f"{name}-{part}"),
+        make_runner=parts.make_runner,
+        groups=parts.groups,
+        ask=rest.forward_by_http,
+        providers=config.providers,
+        worker=config.properties,
+    )
+
+
 class ConnectWorker:
     """One worker on the running event loop. `jobs` are where tasks run: a Spark session of the worker's settings."""
 
@@ -109,6 +127,11 @@ class ConnectWorker:
         """The herder; there is one when `start` has returned."""
         assert self._herder is not None
         return self._herder
+
+    @property
+    def ended(self) -> asyncio.Future[None] | None:
+        """Fails where a distributed worker cannot go on; None for one that is by itself."""
+        return self._herder.ended if isinstance(self._herder, distributed.DistributedHerder) else None
 
     @property
     def runner(self) -> SparkTaskRunner:
