@@ -40,11 +40,13 @@ def session(
     master: str = MASTER_DEFAULT,
     settings: Mapping[str, str] | None = None,
     log_level: str = "ERROR",
+    registered: bool = True,
 ) -> SparkSession:
     """Return a Spark session with `format("ottla")`, or the one that is there already.
 
     `master` is Spark's; `settings` override ours. Python workers run this interpreter. Raises RuntimeError with one line
-    that says what to install where there is no Java for Spark.
+    that says what to install where there is no Java for Spark. Registering `format("ottla")` makes Spark load its SQL
+    engine, which takes a second; without it, Spark does so when it is first used, and finds `pyspark_ottla` by its name.
     """
     java = find_java()
     if java is None:
@@ -70,7 +72,8 @@ def session(
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
-    register(spark)
+    if registered:
+        register(spark)
     return spark
 
 

@@ -39,7 +39,7 @@ _SETTINGS: Mapping[str, str] = {
     "spark.task.maxFailures": "1",
     "spark.speculation": "false",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-Xrs -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
+    "spark.driver.extraJavaOptions": "-Xrs -XX:+UseSerialGC -XX:-UsePerfData",
 }
 _OWN_DAEMON = "ottla.spark.tasks.daemon"
 
@@ -101,7 +101,7 @@ class SparkJobs:
     def start(self) -> None:
         """See `Jobs`: start the session, send plugins to a cluster's executors, and have Python ready there."""
         with _termination_blocked():
-            self.spark = session(self._name, master=self.master, settings=self._settings)
+            self.spark = session(self._name, master=self.master, settings=self._settings, registered=False)
         context = self.spark.sparkContext
         if not self.local:
             self.slots = int(self._given or context.defaultParallelism)
