@@ -122,12 +122,12 @@ class FollowedFile:
         return self.path is not None and self.content() is None
 
     def seen(self, found: FoundFile) -> bool:
-        """Take where the file is now; return whether a closed one has changed since it was seen last."""
+        """Take where the file is now; return whether it has changed since it was seen last."""
         self.path = found.path
         now = (found.size, found.modified_ns)
         changed = now != self._checked
         self.found, self._checked = found, now
-        return changed and not self.open
+        return changed
 
     def content(self) -> Content | None:
         """Return the open file; None where it is gone."""

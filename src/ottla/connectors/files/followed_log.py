@@ -106,8 +106,12 @@ class FollowedLog:
             return False
         if not file.seen(found):
             return True
+        content = file.content() if file.open else opened(found.path, found.inode) if file.mark.position else None
+        if file.open:
+            if content is not None and not is_packed(found.path) and not _holds(content, file.mark):
+                self._replaced(file, now)
+            return True
         file.done = False
-        content = opened(found.path, found.inode) if file.mark.position else None
         if content is not None:
             same = _holds(content, file.mark)
             content.close()
@@ -315,13 +319,13 @@ class FollowedLog:
         try:
             return file.read(now, following.waits, following.framing, following.read_bytes, superseded=superseded)
         except ReplacedError:
-            log.info("%s was truncated or replaced; it is read from its beginning", file)
             self._replaced(file, now)
             self.stale = True  # a copy of it may be there
             return None
 
     def _replaced(self, file: FollowedFile, now: float) -> None:
         """Begin a file anew; what was not read of its lines before may be in a copy."""
+        log.info("%s was truncated or replaced; it is read from its beginning", file)
         history = tuple(file.history)
         orphan = _Orphan(file.begin_anew(now), now, history, file)
         for copy in [each for each in self.files if each.original is file]:
