@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.connectors.datagen import GeneratorSourceConnector
 from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector, FolderSourceConnector
 from ottla.connectors.filesystem import FilesystemSinkConnector
 from ottla.connectors.jdbc import JdbcSinkConnector, JdbcSourceConnector
@@ -19,6 +20,7 @@ CONNECTORS: tuple[type[Any], ...] = (
     FileStreamSourceConnector,
     FilesystemSinkConnector,
     FolderSourceConnector,
+    GeneratorSourceConnector,
     JdbcSinkConnector,
     JdbcSourceConnector,
     S3SinkConnector,

@@ -119,14 +119,11 @@ print([each.value for each in records], records[0].source_partition, records[0].
     assert ran.stdout.split("\n")[0] == "['one', 'two'] {'filename': None} {'position': None}", ran.stderr
 
 
-def test_a_task_elsewhere_finds_the_workers_standard_input_and_output(tmp_path: Path, monkeypatch: Any) -> None:
-    (tmp_path / "in").write_text("from the worker\n")
-    monkeypatch.setenv("OTTLA_WORKER_STDIN", str(tmp_path / "in"))
-    monkeypatch.setenv("OTTLA_WORKER_STDOUT", str(tmp_path / "out"))
-    assert values(polled(started(FileStreamSourceTask(), {"topic": "t"}))) == ["from the worker"]
+def test_the_standard_output_is_written_where_no_file_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     task = sink(None)
-    task.put([record("to the worker")])
-    assert (tmp_path / "out").read_text() == "to the worker\n"
+    task.put([record("one"), record("two")])
+    task.stop()
+    assert capfd.readouterr().out == "one\ntwo\n"
 
 
 def test_what_cannot_be_read_fails_the_task_with_its_name(tmp_path: Path) -> None:

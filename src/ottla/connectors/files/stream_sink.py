@@ -28,8 +28,8 @@ __all__ = ["FileStreamSinkConnector", "FileStreamSinkTask"]
 
 log = logging.getLogger(__name__)
 
-STDOUT = "OTTLA_WORKER_STDOUT"
-"""The environment variable that names the worker's standard output for tasks in other processes."""
+STDOUT = 1
+"""The descriptor of the standard output: the runner has it be the worker's where the task has a process of its own."""
 
 
 class FileStreamSinkTask(SinkTask):
@@ -87,12 +87,8 @@ def _appending(name: str) -> int:
 
 
 def _standard_output() -> int:
-    """Return the worker's standard output, also where the task runs in a process of its own beside the worker."""
-    path = os.environ.get(STDOUT)
-    if path is not None:
-        return _appending(path)
     sys.stdout.flush()
-    return os.dup(sys.stdout.fileno())
+    return os.dup(STDOUT)
 
 
 def _line(value: Any) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import select
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -39,8 +38,8 @@ READ_BYTES = 4 << 20
 LOOK_S, WAIT_S = 0.05, 1.0
 """How often a quiet file is looked at, and how long one poll does so."""
 
-STDIN = "OTTLA_WORKER_STDIN"
-"""The environment variable that names the worker's standard input for tasks in other processes."""
+STDIN = 0
+"""The descriptor of the standard input: the runner has it be the worker's where the task has a process of its own."""
 
 
 class FileStreamSourceTask(SourceTask):
@@ -62,7 +61,7 @@ class FileStreamSourceTask(SourceTask):
         self._topic: str = settings["topic"]
         self._most: int | None = settings["batch.size"] if "batch.size" in props else None
         if not self._name:
-            self._descriptor = _standard_input()
+            self._descriptor = STDIN
 
     def poll(self) -> SourceColumns | None:
         """Return the next lines, those of one read at most; None after a second without any."""
@@ -127,19 +126,8 @@ class FileStreamSourceTask(SourceTask):
         self._stopping.set()
 
     def __del__(self) -> None:
-        if self._descriptor is not None and self._descriptor != 0:
+        if self._descriptor is not None and self._descriptor != STDIN:
             os.close(self._descriptor)
-
-
-def _standard_input() -> int:
-    """Return the worker's standard input, also where the task runs in a process of its own beside the worker."""
-    path = os.environ.get(STDIN)
-    if path is None:
-        return sys.stdin.fileno() if sys.stdin is not None else 0
-    try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise ConnectError(f"the worker's standard input ({path}) cannot be read: {error.strerror}") from error
 
 
 def stored_position(offset: Mapping[str, Any]) -> int:
