@@ -37,10 +37,14 @@ class S3Server:
         self.client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
         return name
 
+    def keys(self, bucket: str) -> list[str]:
+        """Return the names of a bucket's objects."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        return [each["Key"] for page in pages for each in page.get("Contents", ())]
+
     def objects(self, bucket: str) -> dict[str, bytes]:
         """Return every object of a bucket."""
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-        keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
+        keys = self.keys(bucket)
         return {key: self.client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
 
