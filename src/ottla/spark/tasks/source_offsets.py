@@ -297,7 +297,7 @@ def wrapped(text: str, error: BaseException) -> ConnectError:
     code = cause.code if isinstance(cause, KafkaError) else None
     if code is ErrorCode.PRODUCER_FENCED:
         text = f"{text}: another producer has taken its transactional id over"
-    elif code is ErrorCode.INVALID_PRODUCER_EPOCH:
+    elif code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE):
         text = (
             f"{text}: the transaction expired before it was finished, or another task has taken its transactional id over. "
             "Where it expired: a larger transaction.timeout.ms of the producer, or the transaction.boundary poll, may help"
