@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base import Offset, TopicPartition
-from ottla.spark.positions import OffsetRange, limited, offsets_of_json, offsets_to_json, split_ranges
+from ottla.spark.positions import Multiples, OffsetRange, limited, offsets_of_json, offsets_to_json, split_ranges
 
 ends = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1)
 
@@ -40,3 +40,24 @@ def test_offsets_are_written_as_sparks_kafka_connector_writes_them() -> None:
     offsets = at({1: 5, 0: 3})
     assert offsets_to_json(offsets) == {"t": {"0": 3, "1": 5}}
     assert offsets_of_json(offsets_to_json(offsets)) == offsets
+
+
+@given(waiting=ends, multiple=st.integers(1, 50), rows=st.one_of(st.none(), st.integers(1, 500)))
+def test_multiples_end_batches_at_whole_multiples_and_pass_nobodys_end(
+    waiting: dict[int, tuple[int, int]], multiple: int, rows: int | None
+) -> None:
+    start = at({partition: begin for partition, (begin, _) in waiting.items()})
+    latest = at({partition: begin + more for partition, (begin, more) in waiting.items()})
+    found = Multiples(multiple, None).ends(start, latest, rows, 0.0)
+    moved = {each: found[each] - start[each] for each in found}
+    assert all(found[each] <= latest[each] and moved[each] % multiple == 0 for each in found)
+    assert all(moved[each] > 0 for each in found if latest[each] - start[each] >= multiple)
+
+
+def test_what_is_less_than_a_multiple_waits_until_the_delay_is_over_or_others_come() -> None:
+    multiples = Multiples(10, 5000)
+    assert multiples.ends(at({0: 0}), at({0: 7}), None, 100.0) == at({0: 0})
+    assert multiples.ends(at({0: 0}), at({0: 8}), None, 104.9) == at({0: 0})
+    assert multiples.ends(at({0: 0}), at({0: 8}), None, 105.0) == at({0: 8})
+    assert multiples.ends(at({0: 8}), at({0: 9}), None, 105.1) == at({0: 8})
+    assert multiples.ends(at({0: 8}), at({0: 39}), None, 106.0) == at({0: 38})

@@ -259,6 +259,7 @@ def _partition_by(given: Mapping[str, Any]) -> PartitionBy:
     pattern, duration = FIXED.get(by) or (given["path.format"], given["partition.duration.ms"])
     if not pattern.strip("/"):
         raise _invalid("path.format", pattern, f"folders for a time are expected with {key}, such as {BY_DAY}")
+    patterns = tuple(spark_pattern(each) for each in pattern.strip("/").split("/"))
     if duration <= 0:
         raise _invalid(
             "partition.duration.ms", duration, f"a number of milliseconds is expected with {key}, such as {HOUR_MS}"
@@ -267,7 +268,7 @@ def _partition_by(given: Mapping[str, Any]) -> PartitionBy:
     _one_of("timestamp.extractor", extractor, ("Wallclock", "Record", "RecordField"))
     return PartitionBy(
         "time",
-        patterns=tuple(spark_pattern(each) for each in pattern.strip("/").split("/")),
+        patterns=patterns,
         duration_ms=duration,
         zone=_zone(given["timezone"]),
         extractor=extractor,
