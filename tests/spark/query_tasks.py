@@ -20,9 +20,9 @@ from ottla.wire import Record, build_batch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Port", "produce", "query_task", "until"]
+__all__ = ["Port", "produce", "query_task", "until", "until_failed"]
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 JSON_WITHOUT_SCHEMAS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -112,6 +112,14 @@ def until(port: Port, holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS_MAX
     while not holds():
         assert storage.State.FAILED not in port.states, port.trace
+        assert time.monotonic() < deadline, f"waited for {SECONDS_MAX} s; {port.states}, {port.metrics}"
+        time.sleep(0.02)
+
+
+def until_failed(port: Port) -> None:
+    """Wait until the task has told that it failed."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while storage.State.FAILED not in port.states:
         assert time.monotonic() < deadline, f"waited for {SECONDS_MAX} s; {port.states}, {port.metrics}"
         time.sleep(0.02)
 

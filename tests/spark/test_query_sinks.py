@@ -20,12 +20,12 @@ from ottla.spark.progress import commit_offsets, committed_with_words
 from ottla.spark.tasks.query_sinks import MARK
 from ottla.wire import iter_batch_records, iter_batches
 from tests.spark.conftest import create_topic
-from tests.spark.query_tasks import produce, query_task, until
+from tests.spark.query_tasks import produce, query_task, until, until_failed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 SOON = {"connector.class": "FilesystemSink", "rotate.interval.ms": "250"}
 HOUR_MS = 3_600_000
@@ -224,8 +224,7 @@ def test_what_cannot_be_written_fails_the_task_and_says_where_it_is(
     produce(client, topic, [b'{"a":1}', None])
     config = {**SOON, "name": "tombstones", "topics": topic, "path": str(tmp_path)}
     with query_task(spark, broker, config) as port:
-        until(port, lambda: bool(port.states)) if not port.states else None
-        _until_failed(port)
+        until_failed(port)
     assert "a record without value" in port.trace and "tombstones-0, offset 1" in port.trace
     assert files(tmp_path) == []
     with query_task(spark, broker, {**config, "behavior.on.null.values": "ignore"}) as port:
@@ -234,14 +233,5 @@ def test_what_cannot_be_written_fails_the_task_and_says_where_it_is(
 
     config = {**SOON, "name": "nowhere", "topics": topic, "path": "s3a://bucket/lake"}
     with query_task(spark, broker, config) as port:
-        _until_failed(port)
+        until_failed(port)
     assert "Hadoop has no file system for it" in port.trace
-
-
-def _until_failed(port: Any) -> None:
-    import time
-
-    deadline = time.monotonic() + 60
-    while storage.State.FAILED not in port.states:
-        assert time.monotonic() < deadline, port.states
-        time.sleep(0.02)
