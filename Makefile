@@ -52,7 +52,7 @@ bench-streams: .venv/.installed  ## Streams on Spark beside Kafka Streams in one
 compat: .venv/.installed  ## clients and tools that nobody here wrote (ONLY=name)
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq kcat >/dev/null 2>&1; } || \
 	  echo "kcat is not installed, its tests are skipped: apt-get install kcat"
-	@$(PY) -m pytest tests/compat tests/streams/test_java_live.py $(if $(ONLY),-k "$(ONLY)")
+	@$(PY) -m pytest tests/compat tests/streams/test_java_live.py tests/spark/test_query_kills.py $(if $(ONLY),-k "$(ONLY)")
 
 sim: .venv/.installed  ## deterministic simulation of brokers, quorums and clusters (SEED=cluster:17, SECONDS=n)
 	@$(PY) -m tests.sim $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"
@@ -74,6 +74,7 @@ chaos-streams: .venv/.installed  ## kill an application on Spark, its workers an
 
 peer: .venv/.installed  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark that compare with it
 	@$(PY) -m tests.peer fetch
+	@$(PY) -c "from tests.peer import hdfs; hdfs.fetch()"
 
 constraints: .venv/.installed  ## renew constraints.txt from what is installed
 	@tools/write_constraints.sh
