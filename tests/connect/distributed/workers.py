@@ -61,7 +61,7 @@ class FakeRunner:
     def say(self, task: TaskId, state: State, trace: str | None = None) -> None:
         assert isinstance(self.owner, DistributedHerder)
         generation = self.tasks[task].generation if task in self.tasks else 0
-        self.owner.on_status(Status(task, state, self.owner.worker_id, generation, trace, "1.0"))
+        self.owner.on_status(Status(task, state, self.owner.worker_id, generation, trace, "4.3.0"))
 
     async def start(self, tasks: Sequence[TaskStart]) -> None:
         for each in tasks:

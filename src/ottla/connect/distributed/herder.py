@@ -51,6 +51,8 @@ SETTLE_SECONDS_MAX = 3.0
 """How long a question waits for a rebalance before it is answered with 409."""
 RETRY_S, RETRY_S_MAX = 0.25, 60.0
 FLUSH_SECONDS_MAX = 5.0
+RESTART_SECONDS_MAX = 1.0
+"""How long the tasks of a restart wait for their connector."""
 _SAFE = (State.FAILED, State.UNASSIGNED)
 """States that a worker may tell late, when another has the connector or task already."""
 
@@ -347,6 +349,9 @@ class DistributedHerder:
             if request.connector not in view.config.configs:
                 raise NotFoundError(f"Unknown connector: {request.connector}")
             self._leads("Only the leader can process restart requests.")
+            await self._statuses.flush(FLUSH_SECONDS_MAX)
+            await self._statuses.read_to_end()
+            view = await self.view()
             plan = herding.restart_plan(view, request)
             await self._loop.write_as_leader([request])
         return herding.connector_status(plan.view, request.connector, self.plugins)
@@ -364,9 +369,12 @@ class DistributedHerder:
             connector = plan.connector and name in self._work.connectors
             restarted: list[str | TaskId] = [*([name] if connector else []), *tasks]
             for of in restarted:
-                self._statuses.put(Status(of, State.RESTARTING, self.worker_id, generation))
+                found = self._statuses.state.statuses.get(of)
+                version = None if found is None else found.version
+                self._statuses.put(Status(of, State.RESTARTING, self.worker_id, generation, version=version))
             if connector:
-                self._work.launch(state, name, generation)
+                launched = self._work.launch(state, name, generation)
+                await asyncio.wait([launched], timeout=RESTART_SECONDS_MAX)
             await self._work.start_tasks(state, tasks, generation)
 
     async def alter_offsets(self, name: str, pairs: Sequence[Pair] | None) -> dict[str, str]:

@@ -81,10 +81,10 @@ class LocalWork:
 
     # Connectors
 
-    def launch(self, state: ConfigState, name: str, generation: int) -> None:
+    def launch(self, state: ConfigState, name: str, generation: int) -> asyncio.Task[None]:
         """Start a connector, or start it anew, in the background."""
         self.connectors.add(name)
-        self.later(self._launch(state, name, generation))
+        return self.later(self._launch(state, name, generation))
 
     async def _launch(self, state: ConfigState, name: str, generation: int) -> None:
         try:
