@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,3 +135,32 @@ def test_a_taken_port_is_told_with_what_to_set(broker: str, tmp_path: Path) -> N
             words = rf"{port}.*change {setting}.*listeners=.*rest\.port={port + 1}"
             with pytest.raises(ConnectError, match=words), running_connect(tmp_path, broker, **given):
                 raise AssertionError("it listens")
+
+
+def test_metrics_have_the_names_that_kafkas_have_on_a_prometheus_page(broker: str, tmp_path: Path) -> None:
+    given = tmp_path / "in.txt"
+    given.write_text("one\ntwo\n")
+    with running_connect(tmp_path, broker, **{"ottla.http.listeners": "http://127.0.0.1:0"}) as worker:
+        worker.create("counted", {**SOURCE, "file": str(given), "topic": "counted"})
+        worker.until("counted", "RUNNING", "RUNNING")
+        (url,) = worker.worker.metrics_urls
+
+        def page() -> str:
+            with urllib.request.urlopen(f"{url}/metrics", timeout=20) as answer:
+                return str(answer.read().decode())
+
+        labels = '{connector="counted",task="0"}'
+        until(lambda: f"kafka_connect_source_task_source_record_write_total{labels} 2" in page(), page)
+        text = page()
+        for line in (
+            'kafka_connect_connector_status{connector="counted",connector_status="running"} 1',
+            'kafka_connect_connector_task_status{connector="counted",task="0",status="running"} 1',
+            'kafka_connect_worker_connector_running_task_count{connector="counted"} 1',
+            f"kafka_connect_connector_task_automatic_restart_total{labels} 0.0",
+            f"kafka_connect_task_error_total_record_errors{labels} 0",
+            "kafka_connect_worker_task_startup_success_total 1",
+            "kafka_connect_worker_connector_count 1",
+            "kafka_connect_worker_task_slots 64",
+        ):
+            assert line in text, text
+        assert urllib.request.urlopen(f"{url}/readyz", timeout=20).status == 200

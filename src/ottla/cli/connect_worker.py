@@ -94,6 +94,9 @@ def run_worker(
     except OttlaError as error:
         warn(f"ottla {noun}: {args.worker}: {error}")
         return FAILED
+    except OSError as error:
+        warn(f"ottla {noun}: {args.worker}: {error.strerror}")
+        return FAILED
     raise_descriptor_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_run(noun, config, begin, make_herder))
@@ -188,6 +191,8 @@ async def _start(
         warn(f"ottla {noun}: {error}")
         return FAILED_TO_START
     ends += [] if end is None else [end]
+    for url in worker.metrics_urls:
+        print(f"metrics {url}/metrics, health {url}/healthz", flush=True)
     for url in worker.urls:
         print(f"ready {url}", flush=True)
     return 0

@@ -210,12 +210,13 @@ _TOPICS: tuple[Row, ...] = (
 )
 
 OWN_KEYS: tuple[Row, ...] = (
+    ("ottla.http.listeners", _LIST, [], _LOW, _ANY),
     ("tasks.slots", _INT, 64, _LOW, Range(1)),
     ("task.restart.max", _INT, 10, _LOW, _NOT_NEGATIVE),
     ("task.restart.backoff.ms", _LONG, 1000, _LOW, _NOT_NEGATIVE),
     ("task.restart.backoff.max.ms", _LONG, 60000, _LOW, _NOT_NEGATIVE),
 )
-"""Ottla's own keys, besides everything that begins with `spark.`: slots of tasks, and restarts of failed ones."""
+"""Ottla's own keys, besides everything that begins with `spark.`: metrics, slots of tasks, and restarts of failed ones."""
 
 DISTRIBUTED_ONLY = frozenset(row[0] for row in (*_GROUP, *_SASL, *_TOPICS))
 

@@ -122,6 +122,14 @@ def test_topics_are_listed_until_they_are_reset() -> None:
         assert ask(worker, "GET", "/connectors/lines/topics") == (200, {"lines": {"topics": []}})
 
 
+def test_a_slash_at_the_end_of_a_path_changes_nothing() -> None:
+    with running_worker() as worker:
+        ask(worker, "POST", "/connectors/", {"name": "lines", "config": {"connector.class": SOURCE, "topic": "t"}})
+        for path in ("/connectors", "/connectors/lines", "/connectors/lines/tasks", "/connector-plugins"):
+            assert ask(worker, "GET", f"{path}/") == ask(worker, "GET", path)
+            assert ask(worker, "GET", path)[0] == 200
+
+
 def test_disabled_tracking_is_forbidden() -> None:
     with running_worker(topic_tracking=False) as worker:
         message = {"error_code": 403, "message": "Topic tracking is disabled."}

@@ -7,14 +7,16 @@
 from ottla.connect.rest.forwarding import Forward, forward_by_http
 from ottla.connect.rest.openapi import openapi_document
 from ottla.connect.rest.service import RestService, service_routes
-from ottla.connect.rest.settings import RestSettings, rest_settings
+from ottla.connect.rest.settings import Address, RestSettings, parse_addresses, rest_settings
 
 __all__ = [
+    "Address",
     "Forward",
     "RestService",
     "RestSettings",
     "forward_by_http",
     "openapi_document",
+    "parse_addresses",
     "rest_settings",
     "service_routes",
 ]

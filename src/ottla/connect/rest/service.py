@@ -79,6 +79,7 @@ def service_routes(
     serve = _Serving(herder, settings, forward)
     routes = [Route(each.method, each.path, serve.route(each.handle)) for each in endpoints]
     routes += [Route("GET", path, serve.route(handle)) for path, handle in openapi_replies(endpoints)]
+    routes += [replace(route, path=f"{route.path}/") for route in routes if route.path != "/"]  # JAX-RS takes both
     known = {route.path for route in routes}
     routes += [Route("*", path, serve.route(_no_method)) for path in sorted(known)]
     return [*routes, Route("*", "/{rest:.*}", serve.route(_nothing_here))]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ottla.base import ConfigError
 
-__all__ = ["Address", "RestSettings", "rest_settings"]
+__all__ = ["Address", "RestSettings", "parse_addresses", "rest_settings"]
 
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 _HEADER = re.compile(r"\s*(add|set)\s+([^:]+):\s*(.*?)\s*", re.IGNORECASE)
@@ -50,8 +50,8 @@ def rest_settings(worker: Mapping[str, str]) -> RestSettings:
         listed = f"http://{worker.get('rest.host.name', '')}:{port}"
     methods = tuple(_words(worker.get("access.control.allow.methods", "")))
     return RestSettings(
-        listeners=_addresses("listeners", listed or "http://:8083"),
-        admin_listeners=None if admin is None else _addresses("admin.listeners", admin),
+        listeners=parse_addresses("listeners", listed or "http://:8083"),
+        admin_listeners=None if admin is None else parse_addresses("admin.listeners", admin),
         allowed_origins=tuple(_words(worker.get("access.control.allow.origin", ""))),
         allowed_methods=methods or _METHODS,
         headers=tuple(_headers(worker.get("response.http.headers.config", ""))),
@@ -71,7 +71,8 @@ def _flag(worker: Mapping[str, str], name: str) -> bool:
     return text == "true"
 
 
-def _addresses(name: str, text: str) -> tuple[Address, ...]:
+def parse_addresses(name: str, text: str) -> tuple[Address, ...]:
+    """Return the addresses that a setting lists; raises ConfigError."""
     found = []
     for each in _words(text):
         match = _LISTENER.fullmatch(each)

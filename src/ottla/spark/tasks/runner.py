@@ -61,6 +61,7 @@ class SparkTaskRunner:
         self.slots = Slots(self.jobs.slots, local=self.jobs.local)
         self._running: dict[storage.TaskId, _Supervised] = {}
         self._ready: asyncio.Task[None] | None = None
+        self.startups = self.startup_failures = self.restarts = 0
         self.threads = ThreadPoolExecutor(1024, thread_name_prefix="ottla-task")
 
     async def open(self) -> None:
@@ -128,6 +129,27 @@ class SparkTaskRunner:
             for task, each in self._running.items()
         }
 
+    def totals(self) -> dict[str, float]:
+        """Return what the worker has counted, by the names of connect-worker-metrics; and its slots."""
+        attempts = self.startups + self.startup_failures
+        return {
+            "task-count": len(self._running),
+            "task-startup-attempts-total": attempts,
+            "task-startup-success-total": self.startups,
+            "task-startup-failure-total": self.startup_failures,
+            "task-startup-success-percentage": self.startups / attempts if attempts else 0.0,
+            "task-startup-failure-percentage": self.startup_failures / attempts if attempts else 0.0,
+            "task-automatic-restart-total": self.restarts,
+            "task-slots": self.slots.total,
+            "task-slots-taken": self.slots.taken,
+        }
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether tasks can run."""
+        ready = self._ready
+        return ready is not None and ready.done() and not ready.cancelled() and ready.exception() is None
+
     def set_levels(self, levels: Mapping[str, int]) -> None:
         """Set levels of the loggers of running tasks."""
         for each in self._running.values():
@@ -159,7 +181,7 @@ class _Supervised:
         self._attempt: Attempt | None = None
         self._changed = asyncio.Event()
         self._began = 0.0
-        self._failed = False
+        self._failed = self._has_run = False
         self._delay_ms: int | None = None
         self._told: storage.State | None = None
         self._done: asyncio.Future[None] | None = None
@@ -244,7 +266,7 @@ class _Supervised:
                 await asyncio.wait_for(self._changed.wait(), left)
 
     async def _run_once(self) -> None:
-        self._failed, self._delay_ms, self._began = False, None, time.monotonic()
+        self._failed, self._delay_ms, self._began, self._has_run = False, None, time.monotonic(), False
         runner = self._runner
         try:
             runner.slots.take(self.task)
@@ -307,7 +329,9 @@ class _Supervised:
 
     def _note_failure(self, trace: str) -> None:
         self._failed = True
+        self._runner.startup_failures += not self._has_run
         self._delay_ms = self.restarts.failed((time.monotonic() - self._began) * 1000)
+        self._runner.restarts += self._delay_ms is not None
         words = self.restarts.words(self._delay_ms)
         self._log.error("[%s|task-%d] %s%s", self.task.connector, self.task.task, words, trace.rstrip())
         self._tell(_State.FAILED, words + trace)
@@ -335,6 +359,8 @@ class _Supervised:
             if not self._failed and self.target is not _Target.STOPPED:
                 self._note_failure(trace or "The task gave no reason")
         elif not self._failed:
+            self._runner.startups += state in _STATES.values() and not self._has_run
+            self._has_run = self._has_run or state in _STATES.values()
             self._tell(state, trace)
 
     async def asked(self, op: str, message: Mapping[str, Any]) -> Any:

@@ -33,6 +33,7 @@ from ottla.connect import (
 from ottla.connectors import CONNECTORS
 from ottla.spark.tasks.jobs import Jobs
 from ottla.spark.tasks.runner import SparkTaskRunner
+from ottla.spark.tasks.worker_metrics import MetricsService
 
 __all__ = ["ConnectWorker", "Parts", "RunningHerder", "distributed_herder", "explicit_levels", "standalone"]
 
@@ -117,6 +118,8 @@ class ConnectWorker:
         self.config = config
         self.urls: list[str] = []
         self._make_herder, self._jobs, self._plugins = make_herder, jobs, plugins
+        self.metrics_urls: list[str] = []
+        self._metrics: MetricsService | None = None
         self._client: Client | None = None
         self._runner: SparkTaskRunner | None = None
         self._rest: rest.RestService | None = None
@@ -181,13 +184,27 @@ class ConnectWorker:
             raise ConnectError(_why_not(error, settings, config.properties)) from error
         self._rest = service
         self.urls = [f"http://{_shown(each.host)}:{each.port}" for each in settings.listeners]
+        await self._serve_metrics(self._herder)
         await self.runner.open()
         await self._herder.start()
 
+    async def _serve_metrics(self, herder: RunningHerder) -> None:
+        name = "ottla.http.listeners"
+        addresses = rest.parse_addresses(name, self.config.properties.get(name, ""))
+        if not addresses:
+            return
+        self._metrics = MetricsService(herder, lambda: self.runner)
+        try:
+            ports = await self._metrics.listen(addresses)
+        except OSError as error:
+            raise ConnectError(f"{name}: cannot listen on {', '.join(self.config[name])}: {error.strerror}") from error
+        self.metrics_urls = [f"http://{_shown(each.host)}:{port}" for each, port in zip(addresses, ports, strict=True)]
+
     async def close(self) -> None:
         """Stop connectors and tasks, then everything else; offsets are stored when this returns."""
-        if self._rest is not None:
-            await self._rest.close()
+        for service in (self._metrics, self._rest):
+            if service is not None:
+                await service.close()
         if self._herder is not None and self._rest is not None:
             await self._herder.close()
             await self.runner.close()
