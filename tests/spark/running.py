@@ -42,6 +42,7 @@ class Port:
         self.topics: set[str] = set()
         self.metrics: dict[str, float] = {}
         self.refuses: Exception | None = None
+        self.not_mine: Exception | None = None
 
     def tell(self, state: State, trace: str | None = None) -> None:
         with self._changed:
@@ -70,6 +71,10 @@ class Port:
             raise self.refuses
         for partition, offset in offsets:
             self.stored[json.dumps(dict(partition), sort_keys=True)] = offset
+
+    def confirm(self) -> None:
+        if self.not_mine is not None:
+            raise self.not_mine
 
     def used(self, topic: str) -> None:
         self.topics.add(topic)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ottla.connect import SourceRecord
+from ottla.connect import ConnectError, SourceRecord
 from ottla.connect.storage import State
 from tests.server import running_server
 from tests.spark.running import Port, await_true, committed_records, records_of, running, spec_of
@@ -112,6 +112,15 @@ def test_a_task_whose_place_was_taken_ends_and_nothing_is_there_twice(broker: st
     assert "has taken its transactional id over" in first.trace
     found = seen(broker, "taken")
     assert found == list(range(len(found)))
+
+
+def test_a_task_that_is_another_workers_fences_nobody(broker: str) -> None:
+    port = Port()
+    port.not_mine = ConnectError("the task was given to another worker")
+    made = spec_of(broker, config("mine", end="10"), exactly_once=True)
+    with running(made, Counting, port=port) as task:
+        assert task.ended() is State.FAILED
+    assert "given to another worker" in port.trace
 
 
 KILLED = """

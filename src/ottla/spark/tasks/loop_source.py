@@ -173,9 +173,12 @@ class SourceLoop:
     def _start(self) -> None:
         if isinstance(self._offsets, ExactlyOnce):
             self._topic.ensure(self._spec.worker)
-        self._producer.start()
-        if isinstance(self._offsets, ExactlyOnce):
+            self._port.confirm()
+            self._producer.start()
+            self._port.confirm()  # whoever has the task now would else be fenced by one that had it
             self._topic.read()
+        else:
+            self._producer.start()
         if self._errors.dead_letters:
             ensure_queue(self._link, self._errors)
         own = isinstance(self._offsets, ExactlyOnce) and self._settings.boundary is Boundary.CONNECTOR
