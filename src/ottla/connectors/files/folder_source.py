@@ -5,13 +5,13 @@ Every log has a source partition of its own, `{"log": path}`; its offset says ho
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import shutil
 import socket
 import threading
 import time
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -292,7 +292,8 @@ def _free(path: str) -> str:
 
 def _share(path: str, salt: int, count: int) -> int:
     """Return which of so many tasks follows a log."""
-    return zlib.crc32(f"{salt}:{path}".encode(errors="surrogateescape")) % count
+    digest = hashlib.blake2b(f"{salt}:{path}".encode(errors="surrogateescape"), digest_size=4).digest()
+    return int.from_bytes(digest, "big") % count
 
 
 class FolderSourceConnector(SourceConnector):

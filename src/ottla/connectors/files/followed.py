@@ -17,6 +17,9 @@ __all__ = ["FollowedFile", "Piece", "ReplacedError", "Waits"]
 HISTORY_MAX = 256
 """How many earlier marks of a file are kept, to know copies that were made before the last."""
 
+HOLE_BYTES = 16
+"""How many NULs a file begins with where they are a hole and no text."""
+
 WINDOW_BYTES_MAX = 1 << 26
 """How much is read at once at most, for the sake of one record."""
 
@@ -212,7 +215,7 @@ class FollowedFile:
 
     def _skip_hole(self, content: Content) -> None:
         """Begin behind the NULs that a truncated file has where its writer went on at its old position."""
-        if self.mark.position or is_packed(self.found.path) or content.read(0, 1) != b"\0":
+        if self.mark.position or is_packed(self.found.path) or content.read(0, HOLE_BYTES) != bytes(HOLE_BYTES):
             return
         place = content.first_data()
         before = content.read(max(0, place - TAIL_BYTES), min(place, TAIL_BYTES))

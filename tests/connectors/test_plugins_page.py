@@ -1,0 +1,96 @@
+"""`docs/connect-plugins.md` says nothing that does not run: its blocks are run here as they stand there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.connect import ConnectError, PluginKind, discover
+from tests.connectors.contexts import Store, polled, started, until
+
+PAGE = Path(__file__).parents[2] / "docs" / "connect-plugins.md"
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.S)
+SOURCE, SINK, TRIAL = (text for kind, text in BLOCKS if kind == "python")
+PROPERTIES = [text for kind, text in BLOCKS if kind == "properties"]
+PACKAGE = next(text for kind, text in BLOCKS if kind == "toml")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder of plugins with the page's two connectors."""
+    made = tmp_path / "connectors"
+    made.mkdir()
+    (made / "weather.py").write_text(SOURCE)
+    (made / "printing.py").write_text(SINK)
+    yield made
+    for name in ("weather", "printing"):
+        sys.modules.pop(name, None)
+
+
+def test_the_connector_is_found_in_a_folder_runs_and_goes_on(folder: Path, tmp_path: Path) -> None:
+    plugins = discover([folder])
+    assert not plugins.broken
+    names = ["weather.WeatherConnector", "WeatherConnector", "Weather"]
+    found = {plugins.connector(name).cls for name in names}
+    assert len(found) == 1 and plugins.connector("Print").kind is PluginKind.SINK
+    props = dict(line.split("=") for line in PROPERTIES[1].splitlines() if "=" in line)
+    assert plugins.connector(props["connector.class"]).cls in found
+    sensor, store = tmp_path / "sensor.txt", Store()
+    sensor.write_text("20.5\n21\n")
+    props["sensor"] = str(sensor)
+    cls = found.pop()
+    assert cls().validate({**props, "sensor": None})["sensor"].value is None
+    task = started(cls.task_class(), props, store)
+    assert [each.value for each in until(task, bool, store)] == [20.5, 21.0]
+    sensor.write_text("20.5\n21\n19\n")
+    task = started(cls.task_class(), props, store)
+    assert [each.value for each in polled(task)] == [19.0]
+    sensor.write_text("20.5\n21\n19\nwarm\n")
+    with pytest.raises(ConnectError, match=r"line 4: 'warm.n' is no temperature"):
+        polled(task)
+
+
+def test_the_source_has_about_thirty_lines_of_code() -> None:
+    code = [each for each in SOURCE.splitlines() if each.strip() and not each.strip().startswith(('"""', "#"))]
+    assert len(code) <= 40
+
+
+def installed(target: Path, package: Any) -> None:
+    """Make what `pip install --target` makes of the page's package; pip itself would want a network to build it."""
+    project = package["project"]
+    about = target / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    points = project["entry-points"]
+    lines = [
+        line for group, named in points.items() for line in (f"[{group}]", *(f"{k} = {v}" for k, v in named.items()))
+    ]
+    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    for module in package["tool"]["setuptools"]["py-modules"]:
+        (target / f"{module}.py").write_text({"weather": SOURCE}[module])
+
+
+def test_the_package_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    target = tmp_path / "plugins" / "weather"
+    installed(target, tomllib.loads(PACKAGE))
+    script = "import sys, pathlib; from ottla.connect import discover\n"
+    script += "found = discover([pathlib.Path(sys.argv[1])]); print(found.connector('Weather').location, found.broken)"
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "plugins")], capture_output=True, text=True, timeout=60
+    )
+    assert ran.stdout.strip() == "entry point weather = weather:WeatherConnector ()", ran.stderr
+
+
+def test_a_task_can_be_tried_without_a_worker(folder: Path, tmp_path: Path) -> None:
+    sensor = tmp_path / "sensor.txt"
+    sensor.write_text("18.5\n")
+    (folder / "trial.py").write_text(TRIAL.replace("/tmp/sensor.txt", str(sensor)))
+    ran = subprocess.run([sys.executable, str(folder / "trial.py")], capture_output=True, text=True, timeout=60)
+    assert ran.stdout == "[18.5]\n", ran.stderr
