@@ -49,10 +49,11 @@ bench-streams: .venv/.installed  ## Streams on Spark beside Kafka Streams in one
 	@$(PY) tools/compile_hot.py
 	@$(PY) -m bench.streams --out "$(OUT)" --size "$(SIZE)" $(if $(ONLY),--only "$(ONLY)")
 
-compat: .venv/.installed  ## clients and tools that nobody here wrote (ONLY=name)
+compat: .venv/.installed  ## clients and tools that nobody here wrote, and the slow comparisons with Kafka (ONLY=name)
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq kcat >/dev/null 2>&1; } || \
 	  echo "kcat is not installed, its tests are skipped: apt-get install kcat"
 	@$(PY) -m pytest tests/compat tests/streams/test_java_live.py tests/spark/test_query_kills.py $(if $(ONLY),-k "$(ONLY)")
+	@$(PY) -m pytest -m "peer and slow" --ignore tests/compat --ignore tests/streams/test_java_live.py $(if $(ONLY),-k "$(ONLY)")
 
 sim: .venv/.installed  ## deterministic simulation of brokers, quorums and clusters (SEED=cluster:17, SECONDS=n)
 	@$(PY) -m tests.sim $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"

@@ -167,6 +167,7 @@ def test_commands_print_kafkas_texts_against_ottla(run: Run, folder: Path, tmp_p
 
 
 @pytest.mark.peer
+@pytest.mark.slow
 def test_commands_print_kafkas_texts_against_kafka(run: Run, folder: Path, kafka: str) -> None:
     with prepared(run, kafka):
         check_ottlas_commands(run, kafka, folder)
@@ -174,6 +175,7 @@ def test_commands_print_kafkas_texts_against_kafka(run: Run, folder: Path, kafka
 
 
 @pytest.mark.peer
+@pytest.mark.slow
 def test_the_golden_texts_are_what_kafkas_own_tools_print(run: Run, folder: Path, kafka: str, tools: Tools) -> None:
     with prepared(run, kafka):
         check_kafkas_tools(tools, kafka, folder)

@@ -72,6 +72,7 @@ def tell(story: Story, run: Run, ask: Ask, *, kafkas: bool, chapters: Sequence[s
 
 
 @pytest.mark.peer
+@pytest.mark.slow
 def test_commands_print_kafkas_texts_against_three_nodes_of_kafka(run: Run, kafka: Story) -> None:
     tell(kafka, run, ours(run), kafkas=False)
 

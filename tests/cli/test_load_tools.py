@@ -112,6 +112,7 @@ def test_lines_are_kafkas(run: Run, at: str) -> None:
 
 
 @pytest.mark.peer
+@pytest.mark.slow
 def test_lines_are_kafkas_against_kafka_and_kafkas_tools_print_them_too(run: Run, tmp_path: Path) -> None:
     steps = [*WITHOUT_GROUPS, *WITH_GROUPS]
     others = [(tool, renamed(args), renamed(expected)) for tool, args, expected in steps]

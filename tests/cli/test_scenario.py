@@ -59,6 +59,7 @@ def test_commands_print_kafkas_texts_against_ottla(run: Run, ottla: Cluster) -> 
 
 
 @pytest.mark.peer
+@pytest.mark.slow
 def test_commands_print_kafkas_texts_against_kafka(run: Run, kafka: Cluster) -> None:
     check_every_step(run, kafka)
 

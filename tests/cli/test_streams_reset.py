@@ -100,6 +100,7 @@ CASES = [
 
 
 @pytest.mark.peer
+@pytest.mark.slow
 def test_every_position_and_every_word_is_kafkas(run: Run, at: str, client: BlockingClient, tmp_path: Path) -> None:
     plan = tmp_path / "plan.csv"
     plan.write_text("in,0,4\nin,1,6\n")

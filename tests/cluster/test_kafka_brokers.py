@@ -36,7 +36,7 @@ def settings(cluster: LoopbackCluster, node_id: int, role: str, folder: Path) ->
     ]
 
 
-@pytest.mark.parametrize("controller", ["ours", "kafka"])
+@pytest.mark.parametrize("controller", ["ours", pytest.param("kafka", marks=pytest.mark.slow)])
 def test_brokers_of_both_kinds_copy_from_each_other_and_take_over(controller: str, tmp_path: Path) -> None:
     if reason := peer.missing():
         pytest.skip(reason)

@@ -84,6 +84,7 @@ def mixed(tmp_path: Path) -> Iterator[Mixed]:
     yield Mixed(tmp_path)
 
 
+@pytest.mark.slow
 def test_kafka_leads_and_our_controller_follows_through_failover_and_restart(mixed: Mixed) -> None:
     async def test(_: Mixed) -> None:
         voters = mixed.ours.static_voters((OURS, *KAFKAS))
@@ -128,6 +129,7 @@ def test_our_controller_leads_two_of_kafka_and_hands_over(mixed: Mixed) -> None:
     mixed.run(test)
 
 
+@pytest.mark.slow
 def test_a_dynamic_quorum_of_both_changes_its_voters_by_kafkas_own_tool(mixed: Mixed) -> None:
     async def test(_: Mixed) -> None:
         cluster = mixed.ours

@@ -22,6 +22,7 @@ def ottla(bootstrap: str, *arguments: str, stdin: str = "") -> str:
 
 
 @pytest.mark.peer
+@pytest.mark.slow
 def test_a_folder_goes_from_kafka_to_ottla_and_back(tmp_path: Path) -> None:
     kafka = f"127.0.0.1:{PORT}"
     consume = ("consume", "t", "--group", "g", "--timeout-ms", "30000", "--number")

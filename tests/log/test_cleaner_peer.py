@@ -97,6 +97,7 @@ def test_kafkas_dump_log_reads_a_compacted_log_without_complaint_and_ottlas_says
         assert "mismatch" not in result.stdout.lower() and "Found" not in result.stdout, result.stdout
 
 
+@pytest.mark.slow
 def test_kafka_goes_on_with_what_ottla_compacted_and_both_leave_the_same_batches(tmp_path: Path) -> None:
     server = f"127.0.0.1:{PORT}"
     settings = ["log.cleaner.backoff.ms=100", "log.cleaner.dedupe.buffer.size=4194304", "log.initial.task.delay.ms=1"]

@@ -99,6 +99,7 @@ def test_the_facts_hold_most_calls_in_one_form_for_both_kinds_of_worker() -> Non
 
 @pytest.mark.peer
 @pytest.mark.parametrize("mode", ["standalone"])
+@pytest.mark.slow
 def test_kafka_connect_still_answers_as_recorded(mode: str, tmp_path: Path) -> None:
     calls = [call for call in CALLS if not call.path.startswith("/connectors/out")][:60]
     with running_server(tmp_path) as server:
