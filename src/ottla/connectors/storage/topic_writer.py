@@ -357,10 +357,9 @@ class TopicWriter:
                 self._uploads.popleft()
         except RetriableError as error:
             log.warning("Offsets behind a file that could not be stored yet are not committed: %s", error)
-            return self._committed
-        if not self._open:
-            return max(consumed, self._committed or 0)
-        return self._committed
+        if not self._uploads and not self._open:
+            return consumed
+        return None if self._committed is None else min(self._committed, consumed)
 
     def close(self) -> None:
         """Throw away what is open: its records come again."""
