@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import fastavro
@@ -15,7 +14,7 @@ import pytest
 from ottla.base import TopicPartition
 from ottla.connect import ConnectError, SinkColumns, SinkRecord, Struct, data
 from ottla.connectors.s3 import S3SinkConnector, S3SinkTask
-from tests.connectors.s3_server import KEYS, S3Server, Worker, running_s3
+from tests.connectors.s3_server import KEYS, S3Server, Worker
 
 SEED = """\
 name=s3-sink
@@ -39,12 +38,6 @@ ORDER = (
     .build()
 )
 PLACE = TopicPartition("connect-test", 0)
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with running_s3() as server:
-        yield server
 
 
 def properties(server: S3Server, bucket: str, **more: str) -> dict[str, str]:
@@ -415,3 +408,39 @@ def test_a_missing_library_is_told_with_the_extra_that_brings_it(monkeypatch: py
     monkeypatch.setitem(sys.modules, "boto3", None)
     [text] = S3SinkConnector().validate(lines)["s3.bucket.name"].errors
     assert "boto3" in text and "ottla[connect]" in text
+
+
+def test_a_role_is_assumed_where_the_provider_says_so(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ottla.connectors.s3.client import made_client
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3.url)
+    props = properties(s3, s3.bucket("with-role"))
+    settings = S3SinkConnector.config_def.parse(
+        props
+        | {
+            "s3.credentials.provider.class": "io.confluent.connect.s3.auth.AwsAssumeRoleCredentialsProvider",
+            "s3.credentials.provider.sts.role.arn": "arn:aws:iam::123456789012:role/writer",
+        }
+    )
+    client = made_client(settings)
+    client.put_object(Bucket="with-role", Key="x", Body=b"y")
+    used = client._request_signer._credentials.get_frozen_credentials()
+    assert used.access_key.startswith("ASIA") and used.token
+    worker = Worker(S3SinkTask, props, {PLACE: texts(3)})
+    worker.run()
+    assert len(s3.keys("with-role")) == 2
+
+
+def test_encryption_and_access_are_asked_for_with_each_object(s3: S3Server) -> None:
+    bucket = s3.bucket("encrypted")
+    own = {"s3.ssea.name": "AES256", "s3.acl.canned": "bucket-owner-full-control"}
+    Worker(S3SinkTask, properties(s3, bucket) | own, {PLACE: texts(3)}).run()
+    [key] = s3.keys(bucket)
+    assert s3.client.head_object(Bucket=bucket, Key=key)["ServerSideEncryption"] == "AES256"
+
+
+def test_secrets_are_in_no_error_and_no_answer(s3: S3Server) -> None:
+    props = properties(s3, "nowhere", format_class="XmlFormat")
+    found = S3SinkConnector().validate(props)
+    assert "a-secret" not in repr(found)
+    assert str(found["aws.secret.access.key"].value) == "[hidden]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,16 +11,10 @@ import pytest
 from ottla.base import TopicPartition
 from ottla.connect import ConnectError, Header, SinkRecord, SourceColumns, SourceRecord, data
 from ottla.connectors.s3 import S3SinkTask, S3SourceConnector, S3SourceTask
-from tests.connectors.s3_server import KEYS, S3Server, SourceContext, Worker, running_s3
+from tests.connectors.s3_server import KEYS, S3Server, SourceContext, Worker
 from tests.connectors.test_s3_sink import PLACE, orders, properties, texts
 
 Stored = dict[tuple[tuple[str, Any], ...], Mapping[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with running_s3() as server:
-        yield server
 
 
 def source_properties(server: S3Server, bucket: str, form: str = "JsonFormat", **more: str) -> dict[str, str]:

@@ -6,14 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 
 from ottla.client import BlockingClient
 from ottla.connectors.s3 import S3SinkConnector, S3SourceConnector
-from tests.connectors.s3_server import KEYS, S3Server, running_s3
+from tests.connectors.s3_server import KEYS, S3Server
 from tests.connectors.test_s3_sink import SEED
 from tests.spark.conftest import broker, client, create_topic
 from tests.spark.running import await_true, committed_records, running, spec_of
@@ -32,12 +31,6 @@ bootstrap, config, worker = json.loads(sys.argv[1])
 consumer = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}
 run_task(spec_of(bootstrap, config, worker=worker, consumer=consumer), Port(), plugins=discover(more=[S3SinkConnector]))
 """
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with running_s3() as server:
-        yield server
 
 
 def produce(bootstrap: str, topic: str, values: list[str]) -> None:
@@ -61,7 +54,7 @@ def test_the_seeds_sink_and_a_source_take_a_topic_to_a_bucket_and_back(
     s3: S3Server, broker: str, client: BlockingClient
 ) -> None:
     topic, restored = create_topic(client, "connect-test", 2), create_topic(client, "restored", 2)
-    bucket = s3.bucket("kafka-connect-s3-sink-example")
+    bucket = s3.bucket("to-a-bucket-and-back")
     values = [f'{{"n": {number}}}' for number in range(62)]
     produce(broker, topic, values)
     with running(spec_of(broker, seed(s3, bucket, topic), worker=STRINGS), S3SinkConnector):
