@@ -40,14 +40,14 @@ class TopicLog:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to read; returns when everything written before has been read. Raises KafkaError."""
+        """Begin to read; returns when everything written before has been read, open transactions too. Raises KafkaError."""
         await self._client.metadata([self.topic])
         partitions = self._client.cluster.partitions_of(self.topic)
         found = await self._client.list_offsets(dict.fromkeys(partitions, EARLIEST))
         self._positions = {each: listed.offset for each, listed in found.items()}
         ends = await self._ends(self._client)
         while any(self._positions[each] < end for each, end in ends.items()):
-            await self._read_once(0)
+            await self._read_once(FETCH_WAIT_MS)
         self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"follow {self.topic}")
         self._task.add_done_callback(self._ended)
 
@@ -69,7 +69,8 @@ class TopicLog:
             await self._moved.wait_for(lambda: all(self._positions[each] >= end for each, end in ends.items()))
 
     async def _ends(self, client: Client) -> dict[TopicPartition, Offset]:
-        found = await client.list_offsets(dict.fromkeys(self._positions, LATEST), isolation=self._isolation)
+        # The end of what is written, not of what is committed: a commit is acknowledged before its marker is written.
+        found = await client.list_offsets(dict.fromkeys(self._positions, LATEST))
         return {each: listed.offset for each, listed in found.items()}
 
     async def _follow(self) -> None:
