@@ -11,7 +11,7 @@ ONLY ?=
 FILE ?=
 KEEP ?=
 
-.PHONY: help install demo test check format generate bench bench-streams compat sim fuzz mutations soak chaos chaos-streams peer constraints clean
+.PHONY: help install demo demo-etl test check format generate bench bench-streams compat sim fuzz mutations soak chaos chaos-streams peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -24,6 +24,9 @@ install:  ## prepare .venv with every extra, Java for Spark, and the compiled ho
 
 demo: .venv/.installed  ## count the words of real text on Spark, topic to topic (FILE=path, KEEP=1)
 	@FILE="$(FILE)" KEEP="$(KEEP)" $(PY) -m ottla.cli.demo
+
+demo-etl: .venv/.installed  ## database to database and S3 through topics and a Streams join, parts killed on the way
+	@$(PY) tools/postgres.py run -- $(PY) -m ottla.cli.demo_etl
 
 test: .venv/.installed  ## every test that a change must pass
 	@tools/run_tests.sh
