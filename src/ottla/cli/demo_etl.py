@@ -42,7 +42,7 @@ REGIONS = ("north", "south", "east", "west")
 FLUSH_SIZE = 50
 """Orders in one object of S3; divides `ORDERS`, so that every order's object is complete."""
 
-START_SECONDS_MAX = 150.0
+START_SECONDS_MAX = 240.0
 RUN_SECONDS_MAX = 420.0
 WRITING_SECONDS = 60.0
 LOOK_SECONDS = 0.5
