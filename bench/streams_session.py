@@ -104,12 +104,27 @@ def _batches(spark: SparkSession, application_id: str) -> list[dict[str, Any]]:
         if query.name is not None and query.name.startswith(f"{application_id}/"):
             for each in query.recentProgress:
                 facts = json.loads(each.json) if hasattr(each, "json") else each
-                if facts["numInputRows"]:
+                if rows := _rows(facts):
                     began = datetime.fromisoformat(facts["timestamp"].replace("Z", "+00:00")).timestamp()
                     durations = facts["durationMs"]
                     seconds = durations["triggerExecution"] / 1000
-                    found.append({"rows": facts["numInputRows"], "began": began, "seconds": seconds, "ms": durations})
+                    found.append({"rows": rows, "began": began, "seconds": seconds, "ms": durations})
     return found
+
+
+def _rows(facts: dict[str, Any]) -> int:
+    """Return how many offsets a batch went ahead: Spark counts no rows where tasks fetch by themselves."""
+    total = 0
+    for source in facts["sources"]:
+        ends, starts = ({} if not text else _json(text) for text in (source["endOffset"], source["startOffset"]))
+        for topic, partitions in ends.items():
+            before = starts.get(topic, {})
+            total += sum(end - before.get(partition, 0) for partition, end in partitions.items())
+    return total
+
+
+def _json(given: Any) -> Any:
+    return json.loads(given) if isinstance(given, str) else given
 
 
 def _latency(spark: SparkSession, job: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

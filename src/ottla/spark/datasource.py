@@ -45,6 +45,8 @@ class OttlaDataSource(DataSource):
         from ottla.spark.source import OttlaStreamReader
 
         options = read_options(self.options, streaming=True)
+        if options.steps:
+            return OttlaStreamReader(schema, options)
         return OttlaStreamReader(chosen_schema(schema, include_headers=options.include_headers), options)
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:

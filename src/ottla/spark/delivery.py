@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ottla.base import ConfigError, KafkaError, Offset
 from ottla.client import BlockingClient, TransactionalProducer
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["Delivered", "Delivery", "deliver", "delivery_writer"]
+__all__ = ["Delivered", "Delivery", "Tasks", "Work", "deliver", "delivery_writer", "write_task"]
 
 log = logging.getLogger(__name__)
 Guarantee = Literal["at_least_once", "exactly_once"]
@@ -88,10 +88,13 @@ class Delivered:
     rows: int
     tasks: int
     skipped: int
+    read: int = 0
+    """Records that tasks fetched by themselves (`direct`), and of those the ones that a handler left out."""
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
-class _Work:
+class Work:
     """What a task has to know of its batch."""
 
     delivery: Delivery
@@ -102,7 +105,17 @@ class _Work:
     """Whether no attempt was made at the batch before this one."""
 
 
-def deliver(batch: DataFrame, batch_id: int, delivery: Delivery) -> Delivered:
+class Tasks(Protocol):
+    """A batch's tasks: those of its DataFrame, or others that make the same rows (`direct`)."""
+
+    def count(self) -> int:
+        """Return how many there are; the same whenever the batch is done again."""
+
+    def run(self, work: Work) -> Delivered:
+        """Let every task write its rows: the one action."""
+
+
+def deliver(batch: DataFrame, batch_id: int, delivery: Delivery, tasks: Tasks | None = None) -> Delivered:
     """Write a micro-batch of OUT rows (columns as of `format("ottla")`); returns when all of it is in its topics.
 
     To be called once for a batch: exactly once, a second call would find the batch delivered, whatever its rows are.
@@ -110,16 +123,18 @@ def deliver(batch: DataFrame, batch_id: int, delivery: Delivery) -> Delivered:
     where a task fails.
     """
     options = write_options(delivery.options)
-    check_schema(batch.schema, options)
+    if tasks is None:
+        check_schema(batch.schema, options)
+        tasks = _FrameTasks(batch)
     if delivery.guarantee == "at_least_once":
-        return _run(batch, _Work(delivery, options, None))
+        return tasks.run(Work(delivery, options, None))
     _check_session(batch)
-    commit = Commit(_query_id(batch), batch_id, _task_count(batch))
+    commit = Commit(_query_id(batch), batch_id, tasks.count())
     if delivery.task_partitions not in (None, commit.tasks):
         raise ConfigError("task partitions", commit.tasks, f"query {delivery.query} has {delivery.task_partitions}")
     history = _history_of(batch, delivery, commit.query_id)
     is_new = history.begin(delivery, options, commit)
-    done = _run(batch, _Work(delivery, options, commit, is_new))
+    done = tasks.run(Work(delivery, options, commit, is_new))
     history.delivered = batch_id
     failpoint("before Spark's own commit")
     return done
@@ -137,14 +152,22 @@ def delivery_writer(rows: DataFrame, delivery: Delivery, *, mode: str = "append"
 # -- the driver's half
 
 
-def _run(batch: DataFrame, work: _Work) -> Delivered:
-    """Let every task write its rows: the one action."""
+@dataclass(frozen=True)
+class _FrameTasks:
+    """The tasks of a DataFrame."""
 
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _result(*_write(batches, work))
+    batch: DataFrame
 
-    found = batch.mapInArrow(write, RESULT).collect()
-    return Delivered(sum(row.rows for row in found), len(found), sum(row.skipped for row in found))
+    def count(self) -> int:
+        """Return how many tasks will write the batch; the plan is made, and kept for the action, but nothing runs."""
+        return int(self.batch._jdf.queryExecution().toRdd().getNumPartitions())
+
+    def run(self, work: Work) -> Delivered:
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield _result(*write_task(batches, work))
+
+        found = self.batch.mapInArrow(write, RESULT).collect()
+        return Delivered(sum(row.rows for row in found), len(found), sum(row.skipped for row in found))
 
 
 def _check_session(batch: DataFrame) -> None:
@@ -163,11 +186,6 @@ def _query_id(batch: DataFrame) -> str:
     if not found:
         raise ConfigError("guarantee", "exactly_once", "deliver is to be called by foreachBatch of a streaming query")
     return found
-
-
-def _task_count(batch: DataFrame) -> int:
-    """Return how many tasks will write the batch; the plan is made, and kept for the action, but nothing runs."""
-    return int(batch._jdf.queryExecution().toRdd().getNumPartitions())
 
 
 @dataclass
@@ -253,7 +271,7 @@ def _check_repeatable(found: Commit, wanted: Commit, topic: str) -> None:
 # -- a task's half
 
 
-def _write(batches: Iterable[pa.RecordBatch], work: _Work) -> tuple[int, int, bool]:
+def write_task(batches: Iterable[pa.RecordBatch], work: Work) -> tuple[int, int, bool]:
     """Deliver one task's rows; returns (task, rows sent, whether they had been delivered before). Raises KafkaError."""
     from pyspark import TaskContext
 
@@ -283,7 +301,7 @@ def _send(sender: Sender, rows: Iterable[pa.RecordBatch]) -> int:
     return count
 
 
-def _write_once(link: Link, rows: Iterable[pa.RecordBatch], work: _Work, commit: Commit, task: int) -> int | None:
+def _write_once(link: Link, rows: Iterable[pa.RecordBatch], work: Work, commit: Commit, task: int) -> int | None:
     """Write one transaction with the rows and the batch's number; returns None where it was written before."""
     producer = _producer(link.client, work.delivery, task)
     link.client.run(producer.begin())

@@ -49,16 +49,19 @@ class Link:
         return len(client.cluster.topics[topic].partitions)
 
 
-_idle: dict[tuple[int, Connecting], Link] = {}
+_idle: dict[tuple[int, Connecting, bool], Link] = {}
 
 
 @contextmanager
-def linked(connecting: Connecting) -> Iterator[Link]:
-    """Lend a link to the cluster; it is closed when the block raises."""
-    key = (os.getpid(), connecting)
+def linked(connecting: Connecting, *, reading: bool = False) -> Iterator[Link]:
+    """Lend a link to the cluster; it is closed when the block raises.
+
+    Those for `reading` are others: a Fetch that waits for records holds up what is asked behind it.
+    """
+    key = (os.getpid(), connecting, reading)
     link = _idle.pop(key, None)
     if link is None:
-        limits = Limits(request_s=connecting.request_timeout_ms / 1000, **LIMITS)
+        limits = Limits(request_s=connecting.request_timeout_ms / 1000, **({} if reading else LIMITS))
         servers = [str(each) for each in connecting.bootstrap]
         link = Link(BlockingClient(servers, client_id=connecting.client_id, limits=limits))
     else:

@@ -1,35 +1,42 @@
 """A stage of a plan as a streaming DataFrame: `plan_query` is where plans become Spark's.
 
 Each node becomes a `Flow`; runs of Python steps become one `mapInArrow`, expressions Spark's own operators. What leaves is
-in shape OUT (`rows.py`). Rows without a topic say how many records a step has skipped; they are counted under `SKIPPED` in
-the query's progress and taken out at the very end.
+in shape OUT (`rows.py`). Rows without a topic say how many records were skipped; they are counted (`SKIPPED`) and taken out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
+from ottla.spark.direct import Direct
 from ottla.spark.internal_topics import changelog_topic, repartition_topic
+from ottla.spark.lower_arrow import in_arrow
 from ottla.spark.lower_chain import INPUT, Chain, ChainEnd, ChainStep
 from ottla.spark.lower_flow import (
+    RECORD,
     Flow,
     Side,
     decoded,
     encoded,
+    is_python,
     native_step,
+    needs_columns,
     not_null_key,
     out_rows,
+    record_columns,
     serde_of_column,
+    union,
 )
 from ottla.spark.lower_native import aggregated
+from ottla.spark.lower_partial import COUNTS, Counting, bucket_ms
 from ottla.spark.lower_python import Entering, Leaving, Staying
-from ottla.spark.lower_times import timed
+from ottla.spark.lower_times import takes_own_time, timed
 from ottla.spark.lower_topics import ClusterTopics, TopicRead, Topics
+from ottla.spark.options import read_options
 from ottla.spark.rows import HEADERS_DDL, OUT
 from ottla.spark.state_chunks import CHUNKS
 from ottla.spark.stateful import stateful, task_plan, uses_wall_clock
@@ -42,7 +49,9 @@ from ottla.streams import (
     SinkNode,
     SourceNode,
     Stage,
+    StoreSpec,
     StreamsSettings,
+    TimeWindows,
     UnsupportedPlan,
     functions_of,
     operations,
@@ -64,7 +73,6 @@ FLOW = (
     "_key binary, _value binary, timestamp bigint, "
     f"headers {HEADERS_DDL}, topic string, partition int, offset bigint, _step int, _task int, _out struct<{OUT}>"
 )
-RECORD = ("_key", "_value", "timestamp", "headers", "topic", "partition", "offset")
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,10 @@ class Query:
 
     rows: DataFrame
     mode: str
+    direct: Direct | None = None
+    """If given, tasks fetch and deliver by themselves what is to be made of `rows`, the source."""
+    pushed: bool = False
+    """True where a source's rows are not the records that were read."""
 
 
 def plan_query(
@@ -84,14 +96,19 @@ def plan_query(
     initial: Initial | None = None,
     clock: str = "",
     commits_topic: str = "",
+    direct: bool = False,
 ) -> Query:
     """Return a stage's query; raises UnsupportedPlan, with the step's name, for what Spark cannot do.
 
     `initial` is state for a new checkpoint of a stateful stage; `clock` a file that tells the time, for tests; in
-    `commits_topic` tasks with state note how far they have come (`state_positions`), unless it is empty. The session must
-    not run adaptively (`sessions.SETTINGS`).
+    `commits_topic` tasks with state note how far they have come (`state_positions`), unless it is empty; `direct` says that
+    the caller can do with `Query.direct`. The session must not run adaptively (`sessions.SETTINGS`).
     """
-    lowering = _Lowering(stage, spark, topics, settings)
+    lowering = _Lowering(in_arrow(stage, spark), spark, topics, settings)
+    if direct and (found := lowering.direct()) is not None:
+        return Query(found.rows, "append", found)
+    if stage.kind == "stateless" or (stage.kind == "native" and not lowering.counts_early()):
+        lowering = _Lowering(stage, spark, topics, settings)  # in columns: Python would be one more hop
     if stage.kind == "stateful":
         rows, mode = lowering.stateful(initial, clock, commits_topic), "append"
     elif stage.kind == "native":
@@ -99,7 +116,7 @@ def plan_query(
     else:
         rows, mode = lowering.stateless(), "append"
     skipped = f.sum(f.when(f.col("topic").isNull(), f.col("partition")).otherwise(0)).alias("records")
-    return Query(rows.observe(SKIPPED, skipped).where("topic is not null"), mode)
+    return Query(rows.observe(SKIPPED, skipped).where("topic is not null"), mode, pushed=lowering.pushed)
 
 
 class _Lowering:
@@ -116,17 +133,39 @@ class _Lowering:
         self.flows: dict[str, Flow] = {}
         self.columns: dict[str, Flow] = {}
         self.given: set[tuple[str, bool]] = set()
+        self.pushed = False  # whether a source hands on something else than records
 
     # -- whole stages
 
+    def direct(self) -> Direct | None:
+        """Return a stage whose tasks need Spark for nothing between their fetching and producing; None for others."""
+        stage, sources = self.stage, self.stage.source_nodes()
+        if stage.kind != "stateless" or len(sources) != 1 or not isinstance(self.topics, ClusterTopics):
+            return None
+        source = sources[0]
+        steps = [name for name in stage.nodes if isinstance(self.plan.nodes[name], ProcessorNode)]
+        single = all(len(stage.parents(name)) == 1 for name in stage.nodes if name != source.name)
+        if not single or not all(map(self._in_python, steps)) or not takes_own_time(self._extractor(source)):
+            return None
+        wanted = self._wanted(source)
+        flow = Flow(self.topics.read(self.spark, wanted), Side(source.key), Side(source.value), source.name)
+        ends = [self._chain_end(name) for name in self._ends()]
+        options = read_options(self.topics.options(wanted), streaming=True)
+        return Direct(flow.frame, options, Leaving(self._chain(source.name, steps, ends, flow)))
+
+    def _in_python(self, name: str) -> bool:
+        """True where no function of a step is Spark's to compute."""
+        operation = getattr(self.plan.nodes[name], "operation", None)
+        return isinstance(operation, STATELESS) and not needs_columns(operation)
+
+    def _ends(self) -> list[str]:
+        """Return the stage's sinks, and its steps that nothing follows."""
+        nodes = self.stage.nodes
+        return [name for name in nodes if isinstance(self.plan.nodes[name], SinkNode) or not self._below(name, nodes)]
+
     def stateless(self) -> DataFrame:
         """Return what the stage's sinks and actions leave."""
-        ends = [
-            name
-            for name in self.stage.nodes
-            if isinstance(self.plan.nodes[name], SinkNode) or not self._below(name, self.stage.nodes)
-        ]
-        return _union(self._leaving(ends, self.stage.nodes))
+        return union(self._leaving(self._ends(), self.stage.nodes))
 
     def native(self) -> DataFrame:
         """Return what the tail behind the stage's aggregate leaves, and its changelog's rows."""
@@ -136,9 +175,12 @@ class _Lowering:
         assert isinstance(node, ProcessorNode)
         assert isinstance(node.operation, operations.StreamAggregate | operations.WindowAggregate)
         spec = self.plan.stores[node.operation.store]
-        flow, failed = self._aggregable(self._merged(node.parents, name), node.operation.aggregator)
+        given: Flow | DataFrame | None = self._counts(node, spec)
+        failed: list[DataFrame] = []
+        if given is None:
+            given, failed = self._aggregable(self._merged(node.parents, name), node.operation.aggregator)
         flow = aggregated(
-            flow,
+            given,
             node.operation,
             spec,
             changelog=changelog_topic(self.settings.application_id, spec.name) if spec.logged else None,
@@ -151,8 +193,64 @@ class _Lowering:
         while below := self._below(end, self.stage.nodes):
             end = below[0]
         if end == name:
-            return _union([flow.frame.select("_out.*"), *failed])
-        return _union([*self._leaving([end], self.stage.nodes), *failed])
+            return union([flow.frame.select("_out.*"), *failed])
+        return union([*self._leaving([end], self.stage.nodes), *failed])
+
+    def _counts(self, node: ProcessorNode, spec: StoreSpec) -> DataFrame | None:
+        """Return counts of a counting step's records, taken where they are fetched; None where that cannot be."""
+        parent = self._counted_behind(node)
+        if parent is None:
+            return None
+        root, steps = self._tree([parent])
+        windows, flow = getattr(node.operation, "windows", None), self._take(root, columns=False)
+        chain = self._chain(root, steps, [ChainEnd(parent, 0, spec.key, None)], flow)
+        function = Counting(chain, bucket_ms(windows if isinstance(windows, TimeWindows) else None))
+        return self._through(root, function, COUNTS)
+
+    def counts_early(self) -> bool:
+        """True where the stage's records are counted where they are fetched."""
+        node = self.plan.nodes[self.stage.aggregate or ""]
+        return isinstance(node, ProcessorNode) and self._counted_behind(node) is not None
+
+    def _counted_behind(self, node: ProcessorNode) -> str | None:
+        """Return the step behind which records are counted where they are fetched; None where that cannot be."""
+        assert isinstance(node.operation, operations.StreamAggregate | operations.WindowAggregate)
+        aggregator = node.operation.aggregator
+        if aggregator.kind != "count" or aggregator.argument is not None or self._letters():
+            return None
+        parent = self._single(node.name)
+        while parent is not None and isinstance(getattr(self.plan.nodes[parent], "operation", None), _KEEPING):
+            parent = self._single(parent)  # null keys are not counted anyway
+        return parent if parent is not None and self._is_pushed(self._tree([parent])[0]) else None
+
+    def _single(self, name: str) -> str | None:
+        """Return the only node whose records a node takes, across repartition topics that are none."""
+        parents = self.stage.parents(name)
+        while len(parents) == 1 and parents[0] in self.stage.fused:
+            parents = self.stage.fused[parents[0]]
+        return parents[0] if len(parents) == 1 else None
+
+    def _is_pushed(self, root: str) -> bool:
+        """True where what Python does with a source's records can be done where they are fetched: nobody else takes them."""
+        source = self.plan.nodes.get(root)
+        if not isinstance(source, SourceNode) or root in self.stage.fused:
+            return False
+        if not isinstance(self.topics, ClusterTopics) or not takes_own_time(self._extractor(source)):
+            return False
+        below = self._below(root, self.stage.nodes)
+        while len(below) == 1:
+            node = self.plan.nodes[below[0]]
+            if isinstance(node, ProcessorNode) and not isinstance(node.operation, STATELESS):
+                return True
+            below = self._below(node.name, self.stage.nodes)
+        return False
+
+    def _through(self, root: str, function: Any, schema: str) -> DataFrame:
+        """Return what a function over Arrow makes of a source's records where they are fetched (`_is_pushed`)."""
+        source = self.plan.nodes[root]
+        assert isinstance(source, SourceNode) and isinstance(self.topics, ClusterTopics)
+        self.pushed = True
+        return self.topics.read_through(self.spark, self._wanted(source), function, schema)
 
     def _aggregable(self, flow: Flow, aggregator: operations.Aggregator) -> tuple[Flow, list[DataFrame]]:
         """Return records in columns, and apart from them the OUT rows of what failed: these take a pass of their own."""
@@ -185,7 +283,7 @@ class _Lowering:
             commits_topic=commits_topic,
             known=None if initial is None else initial.known,
         )
-        rows = stateful(_union(entries), plan, initial=None if initial is None else initial.blobs)
+        rows = stateful(union(entries), plan, initial=None if initial is None else initial.blobs)
         return self._tails(rows) if stage.tails else rows
 
     def _engine_settings(self) -> EngineSettings:
@@ -253,24 +351,32 @@ class _Lowering:
             branch = above.operation.children.index(name)
             flow = native_step(self._take(above.parents[0], columns=True), above.operation, above.name, branch)
         else:
-            flow = self._take(parent, columns=_needs_columns(operation))
+            flow = self._take(parent, columns=needs_columns(operation))
         return replace(native_step(flow, operation, name), node=name)
 
     def _source(self, node: SourceNode) -> Flow:
-        internal = self.plan.repartition_topics
-        names = tuple(
-            repartition_topic(self.settings.application_id, each) if each in internal else each for each in node.topics
-        )
-        frame = self.topics.read(self.spark, TopicRead(node.name, names, node.pattern, node.offset_reset))
+        frame = self.topics.read(self.spark, self._wanted(node))
         frame = frame.select(
             f.col("key").alias("_key"),
             f.col("value").alias("_value"),
             *("timestamp", "headers", "topic", "partition", "offset"),
         )
         flow = Flow(frame, Side(node.key), Side(node.value), node.name)
+        return timed(flow, self._extractor(node), self.settings.deserialization)
+
+    def _wanted(self, node: SourceNode) -> TopicRead:
+        internal = self.plan.repartition_topics
+        names = tuple(
+            repartition_topic(self.settings.application_id, each) if each in internal else each for each in node.topics
+        )
+        return TopicRead(node.name, names, node.pattern, node.offset_reset)
+
+    def _extractor(self, node: SourceNode) -> Any:
+        """Return the source's own timestamp extractor, else the application's; none for repartition topics."""
+        if self.plan.repartition_topics.keys() & set(node.topics):
+            return None
         given = self.settings["default.timestamp.extractor"]
-        extractor = given if node.extractor is None and hasattr(given, "extract") else node.extractor
-        return timed(flow, None if internal.keys() & set(node.topics) else extractor, self.settings.deserialization)
+        return given if node.extractor is None and hasattr(given, "extract") else node.extractor
 
     def _repartitioned(self, node: SourceNode) -> Flow:
         """Return what would be read from a repartition topic: the records by its serdes, bytes again."""
@@ -295,7 +401,7 @@ class _Lowering:
             return frame.select(*(each.alias(name) for each, name in zip(here, columns, strict=True)))
 
         frames = [chosen(flow.frame) for flow in made]
-        return Flow(_union(frames), made[0].key, made[0].value, step)
+        return Flow(union(frames), made[0].key, made[0].value, step)
 
     def _in_bytes(self, flow: Flow, serdes: tuple[Serde | None, Serde | None], step: str) -> Flow:
         """Return records whose sides are bytes by these serdes (None: whatever they are in)."""
@@ -369,7 +475,7 @@ class _Lowering:
         node = self.plan.nodes[name]
         if not isinstance(node, ProcessorNode) or len(node.parents) != 1 or not isinstance(node.operation, STATELESS):
             return False
-        if _is_python(node):
+        if is_python(node):
             return True
         return not any(functions_of(node.operation)) and name not in self.flows and self._chained(node.parents[0])
 
@@ -399,7 +505,7 @@ class _Lowering:
         if child is not None:
             ends = tuple(replace(each, branch=self._branch(name, child)) for each in chain.ends)
             chain = replace(chain, ends=ends)
-        frame = _record(flow).mapInArrow(Staying(chain), FLOW)
+        frame = record_columns(flow).mapInArrow(Staying(chain), FLOW)
         columns: list[Any] = [
             *("_key", "_value"),
             f.expr("timestamp_millis(timestamp)").alias("timestamp"),
@@ -464,9 +570,8 @@ class _Lowering:
                 python.append(node)
         made = list(map(self._native_sink, native))
         roots: dict[str, list[str]] = {}
-        for (
-            node
-        ) in python:  # only now: a step that a native sink needed too is a root, behind which nothing is done twice
+        # only now: a step that a native sink needed too is a root, behind which nothing is done twice
+        for node in python:
             roots.setdefault(self._root(node), []).append(node.name)
         return [*made, *(self._python_sinks(root, found) for root, found in roots.items())]
 
@@ -506,17 +611,14 @@ class _Lowering:
     def _python_sinks(self, root: str, ends: Sequence[str]) -> DataFrame:
         steps = self._tree([self._origin(each) for each in ends])[1]
         flow = self._in_bytes(self._take(root, columns=False), (None, None), root)
-        made = []
-        for name in ends:
-            node = self.plan.nodes[name]
-            if isinstance(node, SinkNode):
-                end = ChainEnd(
-                    name, 0, node.key, node.value, None, self._topic(node), node.partitioner, self._count(node)
-                )
-            else:
-                end = ChainEnd(name, 0, None, None)
-            made.append(end)
-        return _record(flow).mapInArrow(Leaving(self._chain(root, steps, made, flow)), OUT)
+        made = list(map(self._chain_end, ends))
+        return record_columns(flow).mapInArrow(Leaving(self._chain(root, steps, made, flow)), OUT)
+
+    def _chain_end(self, name: str) -> ChainEnd:
+        node = self.plan.nodes[name]
+        if not isinstance(node, SinkNode):
+            return ChainEnd(name, 0, None, None)
+        return ChainEnd(name, 0, node.key, node.value, None, self._topic(node), node.partitioner, self._count(node))
 
     # -- state
 
@@ -530,21 +632,25 @@ class _Lowering:
             parents, wanted = (entry.node,), serdes_at(self.stage, entry.node)
         if len(parents) == 1:
             root, steps = self._tree([parents[0]])
-            flow = self._in_bytes(self._take(root, columns=False), (None, None) if steps else wanted, entry.node)
+            serdes: tuple[Serde | None, Serde | None] = (None, None) if steps else wanted
+            taken = self._take(root, columns=False)
+            flow = self._in_bytes(taken, serdes, entry.node)
+            as_it_is = taken.is_in_bytes(serdes) and not entry.is_global
         else:
-            root, steps = entry.node, []
+            root, steps, as_it_is = entry.node, [], False
             flow = self._in_bytes(self._merged(parents, entry.node), wanted, entry.node)
         key, value = self._entry_serdes(parents[0], steps, flow, wanted)
         end = ChainEnd(parents[0] if steps else entry.node, 0, key, value)
         chain = self._chain(root, steps, [end], flow)
-        frame = _record(flow)
+        frame = record_columns(flow)
         if entry.is_global:
             spread = f.explode(f.sequence(f.lit(0), f.lit(tasks - 1))).alias("_task")
             frame = frame.select("*", spread)
         wake = tasks if edge == 0 and uses_wall_clock(self.stage) else 0
         entering = Entering(chain, edge, tasks, entry.repartition is not None, wake)
-        rows = frame.mapInArrow(entering, CHUNKS)
-        return rows, (key, value)
+        if as_it_is and self._is_pushed(root):
+            return self._through(root, entering, CHUNKS), (key, value)
+        return frame.mapInArrow(entering, CHUNKS), (key, value)
 
     def _entry_serdes(
         self, parent: str, steps: list[str], flow: Flow, wanted: tuple[Serde | None, Serde | None]
@@ -582,7 +688,7 @@ class _Lowering:
             self.flows[tail.after] = Flow(frame, Side(node.key), Side(node.value), tail.after)
             ends = [each for each in tail.nodes if isinstance(self.plan.nodes[each], SinkNode)]
             found += self._leaving(ends, tail.nodes)
-        return _union(found)
+        return union(found)
 
 
 class _Unknown:
@@ -590,29 +696,5 @@ class _Unknown:
 
 
 _UNKNOWN = _Unknown()
+_KEEPING = (operations.NotNullKey, operations.PassThrough)
 _UNCHANGED = (operations.NotNullKey, operations.PassThrough, operations.Filter, operations.Peek)
-
-
-def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    if not frames:
-        raise UnsupportedPlan(
-            "a part of the plan ends in expressions without effect: expected a sink or a Python action"
-        )
-    return reduce(lambda one, other: one.unionAll(other), frames)
-
-
-def _record(flow: Flow) -> DataFrame:
-    """Return the columns that Python steps take; timestamps in milliseconds."""
-    millis = f.expr("unix_millis(timestamp)").alias("timestamp")
-    columns = [millis if each == "timestamp" else f.col(each) for each in RECORD]
-    more = [each for each in ("_step", "_task", "_hash", "_out") if each in flow.frame.columns]
-    return flow.frame.select(*columns, *more)
-
-
-def _is_python(node: ProcessorNode) -> bool:
-    """True where a step has a Python function (an action without effect in columns is none)."""
-    return any(each.call is not None for each in functions_of(node.operation))
-
-
-def _needs_columns(operation: operations.Operation) -> bool:
-    return any(each.is_native for each in functions_of(operation))

@@ -108,6 +108,7 @@ class Cells:
         """Return bytes by a serde; with the list of bytes instead where some FAILED."""
         if self._raw is not None and (serde == self.serde or serde is None or self.serde is None):
             return self._raw, None
+        serde = serde if serde is not None else self.serde
         if self._typed is not None and self._items is None:
             packed = _packed(serde, self._typed)
             if packed is not None:

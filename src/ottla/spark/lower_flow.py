@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 from ottla.spark.rows import HEADERS_DDL
-from ottla.streams import ExceptionPolicy, Function, Serde, UnsupportedPlan, operations
+from ottla.streams import ExceptionPolicy, Function, ProcessorNode, Serde, UnsupportedPlan, functions_of, operations
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,15 +24,20 @@ if TYPE_CHECKING:
 __all__ = [
     "FINISHED_DDL",
     "META",
+    "RECORD",
     "Flow",
     "Side",
     "decoded",
     "encoded",
+    "is_python",
     "native_step",
+    "needs_columns",
     "not_null_key",
     "out_rows",
+    "record_columns",
     "same_bytes",
     "serde_of_column",
+    "union",
 ]
 
 META = ("timestamp", "headers", "topic", "partition", "offset", "_step", "_task", "_hash", "_out")
@@ -39,6 +45,8 @@ META = ("timestamp", "headers", "topic", "partition", "offset", "_step", "_task"
 FINISHED_DDL = (
     f"struct<topic: string, key: binary, value: binary, timestamp: bigint, headers: {HEADERS_DDL}, partition: int>"
 )
+RECORD = ("_key", "_value", "timestamp", "headers", "topic", "partition", "offset")
+"""The columns that Python steps take, beside those that are carried along."""
 STEP_MAX = (1 << 31) - 1
 STEPS_PER_RECORD = 100_000
 """A second flat map numbers its results behind the first's by this much."""
@@ -360,3 +368,30 @@ def out_rows(flow: Flow, topic: str, serdes: tuple[Serde | None, Serde | None], 
 
 def _fields(name: str) -> Sequence[Column]:
     return [f.col(f"{name}.{each}") for each in ("topic", "key", "value", "timestamp", "headers", "partition")]
+
+
+def record_columns(flow: Flow) -> DataFrame:
+    """Return the columns that Python steps take; timestamps in milliseconds."""
+    millis = f.expr("unix_millis(timestamp)").alias("timestamp")
+    columns = [millis if each == "timestamp" else f.col(each) for each in RECORD]
+    more = [each for each in ("_step", "_task", "_hash", "_out") if each in flow.frame.columns]
+    return flow.frame.select(*columns, *more)
+
+
+def union(frames: Sequence[DataFrame]) -> DataFrame:
+    """Return all rows of several frames; raises UnsupportedPlan where there is none."""
+    if not frames:
+        raise UnsupportedPlan(
+            "a part of the plan ends in expressions without effect: expected a sink or a Python action"
+        )
+    return reduce(lambda one, other: one.unionAll(other), frames)
+
+
+def is_python(node: ProcessorNode) -> bool:
+    """True where a step has a Python function (an action without effect in columns is none)."""
+    return any(each.call is not None for each in functions_of(node.operation))
+
+
+def needs_columns(operation: operations.Operation) -> bool:
+    """True where a step has an expression."""
+    return any(each.is_native for each in functions_of(operation))

@@ -30,7 +30,7 @@ SEQUENCE = "unhex('00000000')"
 
 
 def aggregated(
-    flow: Flow,
+    flow: Flow | DataFrame,
     operation: operations.StreamAggregate | operations.WindowAggregate,
     spec: StoreSpec,
     *,
@@ -41,10 +41,14 @@ def aggregated(
 ) -> Flow:
     """Return the aggregate's changed results, and beside each its changelog's row (as one that has left: `_out`).
 
-    `tail` says whether anybody takes the results themselves.
+    `flow` may be counts that were taken before (`lower_partial`). `tail` says whether anybody takes the results themselves.
     """
     windows = operation.windows if isinstance(operation, operations.WindowAggregate) else None
-    rows = _grouped(_prepared(flow, operation.aggregator, spec, step), operation.aggregator, windows, step)
+    if isinstance(flow, Flow):
+        rows = _grouped(_prepared(flow, operation.aggregator, spec, step), operation.aggregator.kind, windows, step)
+    else:
+        rows = flow.withColumn("timestamp", f.expr("timestamp_millis(timestamp)"))
+        rows = _grouped(rows, "sum", windows, step)
     value = spec.value
     assert value.sql_type is not None, "stages saw to it"
     result = f.col("_result").cast(value.sql_type).alias("value")
@@ -104,8 +108,8 @@ def _prepared(flow: Flow, aggregator: operations.Aggregator, spec: StoreSpec, st
     )
 
 
-def _grouped(rows: DataFrame, aggregator: operations.Aggregator, windows: object, step: str) -> DataFrame:
-    results = [_result(aggregator.kind, step).alias("_result"), f.max("timestamp").alias("timestamp")]
+def _grouped(rows: DataFrame, kind: str, windows: object, step: str) -> DataFrame:
+    results = [_result(kind, step).alias("_result"), f.max("timestamp").alias("timestamp")]
     if windows is None:
         return rows.groupBy("_base").agg(*results)
     assert isinstance(windows, TimeWindows)

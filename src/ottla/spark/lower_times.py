@@ -29,7 +29,7 @@ from ottla.streams import (
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["timed"]
+__all__ = ["takes_own_time", "timed"]
 
 AS_THEY_ARE = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, RecordMetadataTimestamp)
 """Extractors that take the record's own time: Ottla's topics hold no negative one."""
@@ -49,9 +49,14 @@ SCHEMA = pa.schema(
 )
 
 
+def takes_own_time(extractor: Any) -> bool:
+    """True where an extractor leaves a record the time that it has in its topic."""
+    return extractor is None or isinstance(extractor, AS_THEY_ARE)
+
+
 def timed(flow: Flow, extractor: Any, policy: ExceptionPolicy) -> Flow:
     """Return a source's records with the time that an extractor says; those with a negative time are dropped."""
-    if extractor is None or isinstance(extractor, AS_THEY_ARE):
+    if takes_own_time(extractor):
         return flow
     if isinstance(extractor, WallclockTimestampExtractor) and extractor.clock is None:
         return _with_time(flow, f.current_timestamp())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.base import Offset, TopicPartition
 from ottla.spark.positions import offsets_to_json
+from ottla.spark.pushed import Steps, packed_steps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +51,17 @@ class ClusterTopics:
 
     def read(self, spark: SparkSession, wanted: TopicRead) -> DataFrame:
         """Return the topics' records, from where the query is or begins."""
+        schema = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
+        headers = "headers array<struct<key: string, value: binary>>"
+        return spark.readStream.format("ottla").schema(f"{schema}, {headers}").options(**self.options(wanted)).load()
+
+    def read_through(self, spark: SparkSession, wanted: TopicRead, steps: Steps, schema: str) -> DataFrame:
+        """Return what steps make of the topics' records where these are fetched."""
+        options = {**self.options(wanted), "ottla.steps": packed_steps(steps, wanted.node)}
+        return spark.readStream.format("ottla").schema(schema).options(**options).load()
+
+    def options(self, wanted: TopicRead) -> dict[str, str]:
+        """Return the options of `format("ottla")` for a source."""
         settings = self.settings
         options = {
             "kafka.bootstrap.servers": settings.bootstrap_servers,
@@ -64,9 +76,7 @@ class ClusterTopics:
         rows = settings["max.records.per.batch"]
         if rows is not None:
             options["maxOffsetsPerTrigger"] = str(rows)
-        schema = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
-        headers = "headers array<struct<key: string, value: binary>>"
-        return spark.readStream.format("ottla").schema(f"{schema}, {headers}").options(**options).load()
+        return options
 
     def partition_counts(self) -> Mapping[str, int]:
         """Return the counts that were given."""

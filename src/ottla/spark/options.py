@@ -31,6 +31,7 @@ READ_KEYS = {
     *("maxoffsetspertrigger", "minpartitions", "failondataloss", "includeheaders"),
     *("kafka.isolation.level", "kafka.max.partition.fetch.bytes"),
     *("offsetmultiple", "offsetmultipledelayms"),
+    "ottla.steps",  # our own: what a plan does where it fetches (`pushed`)
 }
 WRITE_KEYS = {
     *CONNECT_KEYS,
@@ -94,6 +95,8 @@ class ReadOptions:
     """A partition joins a micro-batch with whole multiples of so many offsets only, until the delay is over."""
     multiple_delay_ms: int | None = None
     """How long a partition's records wait for others to come; None for ever."""
+    steps: str = field(default="", repr=False)
+    """What is done with the records where they are fetched (`pushed`); the schema is that of the results."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         _positive(given, "kafka.max.partition.fetch.bytes") or FETCH_BYTES_DEFAULT,
         _positive(given, "offsetMultiple"),
         _positive(given, "offsetMultipleDelayMs"),
+        given.get("ottla.steps", "") if streaming else "",
     )
 
 

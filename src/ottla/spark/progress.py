@@ -60,6 +60,13 @@ class BatchProgress:
     """Records dropped for their null key."""
     skipped: int = 0
     """Records that could not be read or processed."""
+    begun: Mapping[TopicPartition, Offset] = field(default_factory=dict)
+    """Where it began; empty for a query's first."""
+
+    def offsets_ahead(self, starting: Mapping[TopicPartition, Offset]) -> int:
+        """Return how many offsets it went ahead, the first batch from `starting`."""
+        before = self.begun or starting
+        return sum(max(0, end - before.get(each, Offset(0))) for each, end in self.offsets.items())
 
 
 def read_progress(reported: str | Mapping[str, Any]) -> BatchProgress:
@@ -67,16 +74,18 @@ def read_progress(reported: str | Mapping[str, Any]) -> BatchProgress:
     facts: Mapping[str, Any] = json.loads(reported) if isinstance(reported, str) else reported
     offsets: Offsets = {}
     latest: Offsets = {}
+    begun: Offsets = {}
     for source in facts.get("sources") or ():
         offsets.update(_offsets(source.get("endOffset")))
         latest.update(_offsets(source.get("latestOffset")))
+        begun.update(_offsets(source.get("startOffset")))
     late = sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in facts.get("stateOperators") or ())
     counted = [each for each in (facts.get("observedMetrics") or {}).values() if isinstance(each, Mapping)]
     late += _sum(counted, "late")
     seconds = (facts.get("durationMs") or {}).get("triggerExecution", 0) / 1000
     dropped, skipped = _sum(counted, "null_keys"), _sum(counted, "poison") + _sum(counted, "records")
     rows = int(facts["numInputRows"])
-    return BatchProgress(int(facts["batchId"]), rows, seconds, offsets, latest, late, dropped, skipped)
+    return BatchProgress(int(facts["batchId"]), rows, seconds, offsets, latest, late, dropped, skipped, begun)
 
 
 def _sum(counted: Iterable[Mapping[str, Any]], name: str) -> int:

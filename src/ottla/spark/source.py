@@ -13,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, Fetched, FetchPosition
 from ottla.spark.columns import ColumnBuilder
+from ottla.spark.links import linked
 from ottla.spark.options import ReadOptions
 from ottla.spark.positions import (
     Multiples,
@@ -26,6 +27,7 @@ from ottla.spark.positions import (
     split_ranges,
     starting_offsets,
 )
+from ottla.spark.pushed import records, shared_out, unpacked_steps
 from ottla.wire import ColumnDecoder, next_offset
 
 if TYPE_CHECKING:
@@ -46,9 +48,11 @@ STALL_SECONDS_MAX = 120.0
 class RangePartition(InputPartition):
     """One task's work: a stretch of a topic partition; None where there is nothing to read."""
 
-    def __init__(self, offsets: OffsetRange | None) -> None:
+    def __init__(self, offsets: OffsetRange | None, more: Sequence[OffsetRange] = ()) -> None:
         super().__init__(offsets)
         self.offsets = offsets
+        self.more = tuple(more)
+        """Further stretches of the same task."""
 
 
 class OttlaReader(DataSourceReader):
@@ -131,6 +135,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             found = self._connected().list_offsets(dict.fromkeys(new, EARLIEST))
             begin.update({each: found[each].offset for each in new})
         ranges = (OffsetRange(each, begin[each], stop[each]) for each in sorted(stop))
+        if self._options.steps:
+            return [RangePartition(first, more) for first, *more in shared_out(split_ranges(ranges, None))]
         return [RangePartition(each) for each in split_ranges(ranges, self._options.partitions_min)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -179,6 +185,8 @@ def _lost(options: ReadOptions, what: str) -> None:
 
 def _read(partition: InputPartition, schema: StructType, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     assert isinstance(partition, RangePartition)
+    if options.steps and partition.offsets is not None:
+        return unpacked_steps(options.steps)(records((partition.offsets, *partition.more), options))
     return iter(()) if partition.offsets is None else read_range(partition.offsets, schema, options)
 
 
@@ -186,8 +194,8 @@ def read_range(wanted: OffsetRange, schema: StructType, options: ReadOptions) ->
     """Yield Arrow batches of a stretch's records; the next Fetch is under way while one answer is decoded."""
     decoder = ColumnDecoder(with_headers="headers" in schema.fieldNames())
     builder = ColumnBuilder(schema, *wanted.partition)
-    with connect(options.connecting) as client:
-        for fetched in _answers(client, wanted, options):
+    with linked(options.connecting, reading=True) as link:
+        for fetched in _answers(link.client, wanted, options):
             decoded = decoder.decode(fetched.records, start=fetched.offset, end=wanted.end, aborted=fetched.aborted)
             for columns in decoded.columns:
                 yield from builder.batches(columns)
