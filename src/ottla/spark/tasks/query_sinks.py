@@ -179,15 +179,18 @@ class _Run:
             query = self._start(client, checkpoint)
             try:
                 self._port.tell(storage.State.RUNNING)
-                while self._port.target is storage.TargetState.STARTED and query.isActive:
+                while self._port.target is storage.TargetState.STARTED and self._runs(query):
                     self._port.wait(LOOK_SECONDS)
-                if not query.isActive:
+                if not self._runs(query) and not isinstance(self._error, _StoppedError):
                     raise self._failure(query)
             finally:
                 self._stop(query)
                 shutil.rmtree(checkpoint, ignore_errors=True)
         if self._error is not None and not isinstance(self._error, _StoppedError):
             raise self._error
+
+    def _runs(self, query: StreamingQuery) -> bool:
+        return self._error is None and query.isActive
 
     def _failure(self, query: StreamingQuery) -> BaseException:
         if self._error is not None:
@@ -257,7 +260,9 @@ class _Run:
                     self._write(client, batch, number, checkpoint)
                 except BaseException as error:
                     self._error = error
-                    raise
+                    # No more than this goes to the JVM: Spark searches what it is told by an expression that recurses. On a
+                    # whole stack trace it overflowed its stack, and the query neither ran nor was told to have ended.
+                    raise ConnectError(f"batch {number} failed: {type(error).__name__}") from None
 
         interval = max(self._reading.interval_ms, TRIGGER_MS_MIN)
         return (
