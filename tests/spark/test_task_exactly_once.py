@@ -37,6 +37,7 @@ def test_each_poll_is_a_transaction_with_its_offset(broker: str) -> None:
         await_true(lambda: seen(broker, "polls") == list(range(30)))
     assert stored(broker, "polls") == [b'{"n":10}', b'{"n":20}', b'{"n":30}']
     assert port.metrics["transaction-size-max"] == 10
+    assert port.metrics["source-record-write-total"] == 30, "offsets are none of the source's records"
     assert not port.stored, "nothing goes through the worker"
     with running(spec_of(broker, config("polls", end="35"), exactly_once=True), Counting):
         await_true(lambda: seen(broker, "polls") == list(range(35)))

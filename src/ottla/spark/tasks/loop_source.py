@@ -452,11 +452,12 @@ class SourceLoop:
                 self._offsets.settled(outcome)
                 if self._hears_records and not isinstance(self._offsets, ExactlyOnce):
                     self._tell_records(outcome)
+            if outcome.topic == self._spec.offsets_topic:
+                continue
             self._written.add(outcome.count)
             if self._tracks_topics and outcome.error is None and outcome.topic not in self._used:
                 self._used.add(outcome.topic)
-                if outcome.topic != self._spec.offsets_topic:
-                    self._port.used(outcome.topic)
+                self._port.used(outcome.topic)
 
     def _letters_settled(self, outcome: Outcome) -> None:
         if outcome.error is not None:
