@@ -23,7 +23,7 @@ from tests.connectors.s3_server import running_s3
 from tests.ports import free_port
 from tests.server import running_server
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 WORKER = "connect-standalone.sh $KAFKA_HOME/config/connect-standalone.properties"
 SOURCE = f"{WORKER} $KAFKA_HOME/config/connect-file-source.properties"
@@ -58,7 +58,7 @@ localhost:8083/connectors \\
 }
 EOF
 """
-SECONDS_MAX = 180.0
+SECONDS_MAX = 300.0
 LINES = [f"line {number}" for number in range(9)]
 
 
@@ -153,8 +153,8 @@ def test_files_go_through_a_topic_and_the_rest_interface_shows_them(guide: Guide
         assert tasks[0]["id"] == {"connector": "local-file-source", "task": 0}
         plugins = {each["class"] for each in guide.curl("curl localhost:8083/connector-plugins")}
         assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in plugins
-        offsets = "curl localhost:8083/connectors/local-file-source/offsets"
-        until(lambda: guide.curl(offsets)["offsets"], "offsets")
+        topics = "curl localhost:8083/connectors/local-file-source/topics"
+        until(lambda: guide.curl(topics)["local-file-source"]["topics"] == ["connect-test"], "the topic")
     with guide.running(BOTH):
         until(lambda: lines_of(guide.folder / "test.sink.txt") == LINES, "the sink's file")
         created = guide.curl(CREATE)
