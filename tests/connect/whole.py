@@ -25,7 +25,7 @@ from ottla.spark.tasks.jobs import Jobs
 __all__ = ["WholeWorker", "running_connect"]
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 
 @dataclass
@@ -68,7 +68,7 @@ class WholeWorker:
 
 
 def until(holds: Callable[[], bool], shown: Callable[[], Any] = lambda: "") -> None:
-    """Return when something holds; raises AssertionError with what is shown after a minute."""
+    """Return when something holds; raises AssertionError with what is shown after two."""
     deadline = time.monotonic() + WAIT_S
     while not holds():
         assert time.monotonic() < deadline, shown()

@@ -46,6 +46,7 @@ NOUNS = {
     "generate": "print a Grafana dashboard, Prometheus alert rules or a scrape job",
     "home": "print the folder for KAFKA_HOME, with bin and config",
     "connect-distributed": "run one of a group of Connect workers",
+    "connect": "look at connectors, create, pause, restart and remove them",
     "connect-standalone": "run one Connect worker, with the connectors of some files",
     "streams": "run a Streams application on Spark, look at its plan, ask its stores",
     "streams-application-reset": "have a Streams application process its input anew",

@@ -1,0 +1,58 @@
+"""Asks a Connect worker over REST, Ottla's or Kafka's, and says in one line what is wrong where it refuses."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from ottla.base import OttlaError
+
+__all__ = ["RestError", "Worker"]
+
+ANSWER_SECONDS_MAX = 120.0
+
+
+class RestError(OttlaError):
+    """A worker that refuses, or does not answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Worker:
+    """A worker at an address such as `http://localhost:8083`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url if "://" in url else f"http://{url}"
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the body of an answer, None where it is empty; raises RestError with the worker's message."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        request = urllib.request.Request(self.url.rstrip("/") + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            raise RestError(_message(error.read()) or f"HTTP {error.code}", error.code) from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise RestError(
+                f"no Connect worker answers at {self.url}: {reason}; start one, or name another with --url"
+            ) from error
+        return json.loads(text) if text else None
+
+    def connector(self, method: str, name: str, rest: str = "", body: Any = None) -> Any:
+        """Ask about one connector; see `ask`."""
+        return self.ask(method, f"/connectors/{urllib.parse.quote(name, safe='')}{rest}", body)
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace")[:500]
