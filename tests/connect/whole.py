@@ -19,13 +19,25 @@ from pathlib import Path
 from typing import Any
 
 from ottla.connect import WorkerConfig, WorkerMode
-from ottla.spark import ConnectWorker, ThreadJobs
+from ottla.spark import ConnectWorker, ThreadJobs, distributed_herder
 from ottla.spark.tasks.jobs import Jobs
+from ottla.spark.tasks.worker import standalone
 
 __all__ = ["WholeWorker", "running_connect"]
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 WAIT_S = 120.0
+GROUP = {
+    "group.id": "connect-cluster",
+    **{f"{kind}.storage.topic": f"connect-{kind}" for kind in ("config", "offset", "status")},
+    **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+    "offset.storage.partitions": "2",
+    "status.storage.partitions": "2",
+    "heartbeat.interval.ms": "100",
+    "session.timeout.ms": "6000",
+    "scheduled.rebalance.max.delay.ms": "200",
+}
+"""What makes a worker one of a group."""
 
 
 @dataclass
@@ -77,7 +89,7 @@ def until(holds: Callable[[], bool], shown: Callable[[], Any] = lambda: "") -> N
 
 @contextmanager
 def running_connect(
-    folder: Path, bootstrap: str, *, jobs: Jobs | None = None, **settings: str
+    folder: Path, bootstrap: str, *, jobs: Jobs | None = None, distributed: bool = False, **settings: str
 ) -> Iterator[WholeWorker]:
     """Run a worker until the block ends; its offsets are in `folder/offsets`. Give dotted settings as `**{"a.b": "c"}`."""
     properties = {
@@ -85,12 +97,12 @@ def running_connect(
         "listeners": "http://127.0.0.1:0",
         "key.converter": JSON,
         "value.converter": JSON,
-        "offset.storage.file.filename": str(folder / "offsets"),
+        **(GROUP if distributed else {"offset.storage.file.filename": str(folder / "offsets")}),
         "offset.flush.interval.ms": "200",
         **settings,
     }
-    config = WorkerConfig.load(properties, WorkerMode.STANDALONE)
-    worker = ConnectWorker(config, jobs=jobs or ThreadJobs())
+    config = WorkerConfig.load(properties, WorkerMode.DISTRIBUTED if distributed else WorkerMode.STANDALONE)
+    worker = ConnectWorker(config, distributed_herder if distributed else standalone, jobs=jobs or ThreadJobs())
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -142,6 +142,7 @@ def _sets(form: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.peer
+@pytest.mark.slow
 def test_every_round_divides_as_kafka_does() -> None:
     with oracle("GroupOracle.java") as ask:
         for seed in range(150):

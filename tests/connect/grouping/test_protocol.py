@@ -58,6 +58,7 @@ def test_the_settings_offer_what_they_allow() -> None:
 
 
 @pytest.mark.peer
+@pytest.mark.slow
 def test_the_bytes_are_kafkas() -> None:
     def asked(held: Assignment) -> dict[str, Any]:
         return {
