@@ -82,34 +82,34 @@ def test_a_killed_workers_connectors_and_tasks_run_on_another_and_offsets_go_on(
     source.write_text("".join(f"line {number}\n" for number in range(FIRST)))
     ports = [free_port(), free_port()]
     overrides = ["group.initial.rebalance.delay.ms=0"]
-    with running_server(tmp_path, overrides=overrides) as server:
-        with running_process(tmp_path, server.bootstrap, ports[0]) as one:
-            with running_process(tmp_path, server.bootstrap, ports[1]) as other:
-                for port in ports:
-                    until("healthy", lambda port=port: ask_once(port, Call("GET", "/health"))["status"] == 200)
-                configs = {
-                    "src": {"connector.class": "FileStreamSource", "file": str(source), "topic": "lines"},
-                    "snk": {"connector.class": "FileStreamSink", "file": str(sink), "topics": "lines"},
-                }
-                for name, config in configs.items():
-                    made = ask_once(ports[0], Call("POST", "/connectors", {"name": name, "config": config}))
-                    assert made["status"] == 201, made
-                until("copied", lambda: len(lines_of(sink)) == FIRST)
-                end = source.stat().st_size
-                until(
-                    "stored", lambda: str(end) in json.dumps(ask_once(ports[0], Call("GET", "/connectors/src/offsets")))
-                )
-                owner = _owner(ports[0], "src")
-                victim, left = (one, ports[1]) if owner == ports[0] else (other, ports[0])
-                victim.kill()
-                victim.wait()
-                with source.open("a") as file:
-                    file.writelines(f"line {number}\n" for number in range(FIRST, FIRST + MORE))
-                until("moved", lambda: len(set(lines_of(sink))) == FIRST + MORE)
-                assert _owner(left, "src") == _owner(left, "snk") == left
-                # What was stored before the kill was not read again: the source went on behind it.
-                assert lines_of(sink)[-MORE:] == [f"line {number}" for number in range(FIRST, FIRST + MORE)]
-                assert len(lines_of(sink)) <= 2 * FIRST + MORE
+    with (
+        running_server(tmp_path, overrides=overrides) as server,
+        running_process(tmp_path, server.bootstrap, ports[0]) as one,
+        running_process(tmp_path, server.bootstrap, ports[1]) as other,
+    ):
+        for port in ports:
+            until("healthy", lambda port=port: ask_once(port, Call("GET", "/health"))["status"] == 200)
+        configs = {
+            "src": {"connector.class": "FileStreamSource", "file": str(source), "topic": "lines"},
+            "snk": {"connector.class": "FileStreamSink", "file": str(sink), "topics": "lines"},
+        }
+        for name, config in configs.items():
+            made = ask_once(ports[0], Call("POST", "/connectors", {"name": name, "config": config}))
+            assert made["status"] == 201, made
+        until("copied", lambda: len(lines_of(sink)) == FIRST)
+        end = source.stat().st_size
+        until("stored", lambda: str(end) in json.dumps(ask_once(ports[0], Call("GET", "/connectors/src/offsets"))))
+        owner = _owner(ports[0], "src")
+        victim, left = (one, ports[1]) if owner == ports[0] else (other, ports[0])
+        victim.kill()
+        victim.wait()
+        with source.open("a") as file:
+            file.writelines(f"line {number}\n" for number in range(FIRST, FIRST + MORE))
+        until("moved", lambda: len(set(lines_of(sink))) == FIRST + MORE)
+        until("said", lambda: _owner(left, "src") == _owner(left, "snk") == left, 30)
+        # What was stored before the kill was not read again: the source went on behind it.
+        assert lines_of(sink)[-MORE:] == [f"line {number}" for number in range(FIRST, FIRST + MORE)]
+        assert len(lines_of(sink)) <= 2 * FIRST + MORE
 
 
 def _owner(port: int, name: str) -> int:
