@@ -11,7 +11,7 @@ ONLY ?=
 FILE ?=
 KEEP ?=
 
-.PHONY: help install demo demo-etl test check format generate bench bench-streams compat sim fuzz mutations soak chaos chaos-streams peer constraints clean
+.PHONY: help install demo demo-etl test check format generate bench bench-streams bench-connect compat sim fuzz mutations soak chaos chaos-streams peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -51,6 +51,10 @@ bench: .venv/.installed  ## Ottla beside Apache Kafka in one run (OUT=file.json)
 bench-streams: .venv/.installed  ## Streams on Spark beside Kafka Streams in one run (OUT=file.json, SIZE=1)
 	@$(PY) tools/compile_hot.py
 	@$(PY) -m bench.streams --out "$(OUT)" --size "$(SIZE)" $(if $(ONLY),--only "$(ONLY)")
+
+bench-connect: .venv/.installed  ## Connect's workers beside Apache Kafka Connect in one run (OUT=file.json, SIZE=1)
+	@$(PY) tools/compile_hot.py
+	@$(PY) -m bench.connect --out "$(OUT)" --size "$(SIZE)" $(if $(ONLY),--only "$(ONLY)")
 
 compat: .venv/.installed  ## clients and tools that nobody here wrote, and the slow comparisons with Kafka (ONLY=name)
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq kcat >/dev/null 2>&1; } || \

@@ -18,6 +18,7 @@ MODES = {
     "distributed": "org.apache.kafka.connect.cli.ConnectDistributed",
 }
 START_S = 90.0
+QUICK_START = ("-Xmx512m", "-XX:TieredStopAtLevel=1")
 
 
 def _properties(mode: str, folder: Path, bootstrap: str, port: int) -> str:
@@ -41,13 +42,18 @@ def _properties(mode: str, folder: Path, bootstrap: str, port: int) -> str:
 
 
 @contextmanager
-def running_worker(mode: str, folder: Path, bootstrap: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a worker until the block ends; it answers on 127.0.0.1:`port` when the block begins."""
+def running_worker(
+    mode: str, folder: Path, bootstrap: str, port: int, *, options: tuple[str, ...] = QUICK_START
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a worker until the block ends; it answers on 127.0.0.1:`port` when the block begins.
+
+    `options` are the JVM's: those that make it start quickly, unless it is to be measured.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "worker.properties"
     path.write_text(_properties(mode, folder, bootstrap, port))
     log = (folder / "worker.out").open("ab")
-    command = peer.java("-Xmx512m", "-XX:TieredStopAtLevel=1", MODES[mode], str(path))
+    command = peer.java(*options, MODES[mode], str(path))
     process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         _await_answer(process, port)
