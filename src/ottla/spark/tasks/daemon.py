@@ -15,6 +15,8 @@ from pyspark import daemon
 import ottla.connect
 import ottla.connectors
 import ottla.spark.tasks.executor
+import ottla.spark.tasks.loop_sink
+import ottla.spark.tasks.loop_source
 
 __all__ = ["LOADED"]
 
