@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from ottla.connect.data import STRING
 from ottla.connect.storage import State, TargetState
 from ottla.spark.tasks.creation import creation_groups
 from ottla.spark.tasks.submitted import SubmittedRecords
-from tests.server import start_server
+from tests.server import running_server, start_server
 from tests.spark.running import Port, await_true, committed_records, records_of, running, spec_of
 
 PARTITION = {"range": "all"}
@@ -244,6 +245,42 @@ def test_client_properties_that_cannot_be_honoured_are_named(broker: str, key: s
     with running(spec_of(broker, config("refused"), producer={key: value}), Counting, port=port) as task:
         assert task.ended() is State.FAILED
     assert f"for configuration {key}" in port.trace
+
+
+class PatientTask(SourceTask):
+    """Waits for what never comes, until it is stopped."""
+
+    def start(self, props: Any) -> None:
+        self.told = threading.Event()
+        CountingTask.live[props["name"]] = self
+
+    def poll(self) -> Any:
+        self.told.wait()
+        raise OSError("interrupted")
+
+    def stop(self) -> None:
+        self.told.set()
+
+
+class Patient(SourceConnector):
+    task_class = PatientTask
+
+
+def test_a_task_that_waits_in_poll_is_stopped_there(broker: str) -> None:
+    with running(spec_of(broker, {**config("patient"), "connector.class": "Patient"}), Patient) as task:
+        await_true(lambda: task.port.state is State.RUNNING)
+        assert task.stop() is State.UNASSIGNED, "that it was interrupted is no failure"
+
+
+def test_a_topic_that_nobody_makes_ends_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.spark.tasks.producer.UNKNOWN_SECONDS_MAX", 0.5)
+    with running_server(tmp_path, overrides=["auto.create.topics.enable=false"]) as server:
+        port = Port()
+        with running(spec_of(server.bootstrap, config("nowhere", end="10")), Counting, port=port) as task:
+            await_true(lambda: port.state is State.FAILED)
+            assert task.ended() is State.FAILED
+    assert "topic nowhere" in port.trace
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in port.trace
 
 
 class LinesTask(SourceTask):

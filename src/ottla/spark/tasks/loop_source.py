@@ -39,7 +39,8 @@ from ottla.spark.tasks.settings import (
     producer_settings,
     source_settings,
 )
-from ottla.spark.tasks.source_offsets import AtLeastOnce, ExactlyOnce, SourceOffsets
+from ottla.spark.tasks.source_offsets import AtLeastOnce, ExactlyOnce, SourceOffsets, transaction_error
+from ottla.spark.tasks.stopper import TaskStopper
 from ottla.spark.tasks.submitted import Submitted
 from ottla.spark.tasks.transaction_context import BoundaryRequests
 
@@ -125,6 +126,7 @@ class SourceLoop:
         self._idle_s = IDLE_SECONDS_MIN
         self._stop_seen: float | None = None
         self._started = False
+        self._stopper = TaskStopper(self._task, port)
         self._letters: Converter = _letter_converter(plugins)
         if self._errors.dead_letters:
             self._handler.reporters.append(self._dead_letter)
@@ -185,6 +187,7 @@ class SourceLoop:
         configs = {key: value for key, value in self._spec.config.items() if value is not None}
         self._task.context = _Context(configs, self._offsets, self._requests if own else None)
         self._started = True
+        self._stopper.start()
         self._task.start(configs)
         if self._port.target is not storage.TargetState.PAUSED:
             self._port.tell(storage.State.RUNNING)
@@ -236,10 +239,7 @@ class SourceLoop:
 
     def _close(self) -> None:
         if self._started:
-            try:
-                self._task.stop()
-            except Exception:  # it is over; what a plugin says now changes nothing
-                log.exception("Could not stop the source task")
+            self._stopper.finish()
         try:
             self._producer.close()
         finally:
@@ -261,9 +261,15 @@ class SourceLoop:
         """Ask the task for records; returns False where there are none."""
         started = time.monotonic()
         try:
-            found = self._task.poll()
+            with self._stopper.waiting():
+                found = self._task.poll()
         except RetriableError as error:
             log.warning("Failed to poll records from SourceTask. Will retry operation.", exc_info=error)
+            found = None
+        except Exception:
+            if not self._stopper.has_stopped:
+                raise
+            log.info("The task was stopped while it waited for records", exc_info=True)
             found = None
         took_s = time.monotonic() - started
         polled: list[Any] = [found] if isinstance(found, Columns) else list(found or ())
@@ -485,6 +491,12 @@ class SourceLoop:
             token.left = 0
 
     def _check_sent(self) -> None:
+        try:
+            self._producer.check()
+        except ConnectError as error:
+            if isinstance(self._offsets, ExactlyOnce):
+                raise transaction_error("Unrecoverable exception trying to send", error) from error
+            raise
         if self._send_error is not None:
             raise ConnectError(
                 f"Unrecoverable exception from producer send callback: {self._send_error}"

@@ -37,6 +37,8 @@ MERGED_ROWS_MAX = 20_000
 PRODUCE_TIMEOUT_MS = 30_000
 COUNTS_SECONDS_MAX = 60.0
 """How long a topic's number of partitions is taken for granted."""
+UNKNOWN_SECONDS_MAX = 15.0
+"""How long a topic may be unknown: a broker that makes it on demand may be started again meanwhile."""
 SEQUENCES = 1 << 31
 """A sequence wraps to 0 behind 2^31 - 1."""
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -234,7 +236,7 @@ class Producer:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while self._settled < self._submitted:
-                self._check()
+                self.check()
                 left = WAIT_SECONDS if until is None else min(WAIT_SECONDS, until - time.monotonic())
                 if left <= 0 or self._cancelled():
                     return False
@@ -251,7 +253,7 @@ class Producer:
         assert self.transaction is not None
         if not self.flush():
             raise ConnectError("The task was cancelled before its transaction was written")
-        self._check()
+        self.check()
         if self.transaction.is_open:
             self._link.run(self._end(commit=True))
 
@@ -273,17 +275,18 @@ class Producer:
     def _submit(self, chunk: RowChunk | _ColumnChunk) -> None:
         with self._changed:
             while self._outstanding_bytes and self._outstanding_bytes + chunk.size > self.settings.buffer_bytes:
-                self._check()
+                self.check()
                 if self._cancelled():
                     raise ConnectError("The task was cancelled while it waited for room to send")
                 self._changed.wait(WAIT_SECONDS)
-            self._check()
+            self.check()
             self._outstanding_bytes += chunk.size
             self._submitted += len(chunk)
             self._chunks.append(chunk)
         self._link.loop.call_soon_threadsafe(self._wake.set)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise ConnectError once nothing more can be sent."""
         if self._fatal is not None:
             raise ConnectError(f"The producer cannot go on: {self._fatal}") from self._fatal
 
@@ -404,6 +407,7 @@ class Producer:
 
     async def _count(self, topic: str) -> int:
         count, until = self._counts.get(topic, (0, 0.0))
+        give_up_at = time.monotonic() + UNKNOWN_SECONDS_MAX
         while time.monotonic() >= until:
             try:
                 found = (await self._client.metadata([topic], allow_auto_topic_creation=True)).topics.get(topic)
@@ -411,7 +415,8 @@ class Producer:
                     await self._client.list_offsets({TopicPartition(topic, 0): LATEST})
                     found = self._client.cluster.topics[topic]
             except KafkaError as error:
-                if not error.retriable or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or self._cancelled():
+                is_unknown = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and time.monotonic() > give_up_at
+                if not error.retriable or is_unknown or self._cancelled():
                     raise
                 log.warning("it is not known yet how many partitions topic %s has: %s", topic, error)
                 continue

@@ -17,7 +17,7 @@ from ottla.spark.tasks.settings import Boundary, SourceSettings
 from ottla.spark.tasks.submitted import Committable, Submitted, SubmittedRecords, partition_name
 from ottla.spark.tasks.transaction_context import BoundaryRequests
 
-__all__ = ["AtLeastOnce", "ExactlyOnce", "SourceOffsets"]
+__all__ = ["AtLeastOnce", "ExactlyOnce", "SourceOffsets", "transaction_error"]
 
 log = logging.getLogger(__name__)
 Map = Mapping[str, Any]
@@ -232,7 +232,7 @@ class ExactlyOnce:
     def settled(self, outcome: Outcome) -> None:
         """See `SourceOffsets`."""
         if outcome.error is not None:
-            raise wrapped("Unrecoverable exception from producer send callback", outcome.error)
+            raise transaction_error("Unrecoverable exception from producer send callback", outcome.error)
         for index, record in enumerate(outcome.tokens or ()):
             if record is not None:
                 self._records.append(record)
@@ -266,7 +266,7 @@ class ExactlyOnce:
             self._drain()
         except (KafkaError, ConnectError) as error:
             self._metrics.committed(1000 * (time.monotonic() - started), failed=True)
-            raise wrapped("Failed to flush offsets and/or records for the task", error) from error
+            raise transaction_error("Failed to flush offsets and/or records for the task", error) from error
         self._topic.stored(chunk)
         if self._rows:
             self.sizes.add(self._rows)
@@ -291,7 +291,7 @@ class ExactlyOnce:
                 log.warning("The open transaction is not aborted now but by the next task: %s", error)
 
 
-def wrapped(text: str, error: BaseException) -> ConnectError:
+def transaction_error(text: str, error: BaseException) -> ConnectError:
     """Return the error that ends a task whose transaction cannot be ended, with what may be done about it."""
     cause = error.__cause__ if isinstance(error, ConnectError) and error.__cause__ is not None else error
     code = cause.code if isinstance(cause, KafkaError) else None
