@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tests.server import running_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
+START_S = 300.0
 SOURCE = {"connector.class": "FileStreamSource", "tasks.max": "1"}
 PLUGIN = """
 import logging, os
@@ -45,6 +47,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeWorker]:
     with running_server(folder) as server:
         jobs = SparkJobs({"tasks.slots": "2"})
         with running_connect(folder, server.bootstrap, jobs=jobs, **settings) as running:
+            asyncio.run_coroutine_threadsafe(running.worker.runner.ready(), running.loop).result(START_S)
             yield running
 
 

@@ -148,9 +148,21 @@ def test_a_task_without_a_slot_is_failed_with_the_number_and_the_setting() -> No
         trace = made.owner.told[-1].trace or next(each.trace for each in made.owner.told if each.trace) or ""
         assert "all 2 of this worker's slots" in trace and "tasks.slots" in trace
         await made.runner.stop([TaskId("lines", 0)])
-        await made.until(State.RUNNING, task=2)
+        await made.until(State.FAILED, State.RUNNING, task=2)
+        assert made.runner.metrics()[TaskId("lines", 2)]["automatic-restart-total"] == 0
 
-    run(story, slots=2, **{**FAST, "task.restart.max": "100000"})
+    run(story, slots=2)
+
+
+def test_a_task_waits_for_no_slot_where_failed_tasks_stay_failed() -> None:
+    async def story(made: Bench) -> None:
+        await made.runner.start([task_start(each) for each in range(2)])
+        await made.until(State.FAILED, task=1)
+        await made.runner.stop([TaskId("lines", 0)])
+        await made.runner.stop([TaskId("lines", 1)])
+        assert State.RUNNING not in made.owner.states(1)
+
+    run(story, slots=1, **{"task.restart.max": "0"})
 
 
 def test_a_task_that_does_not_end_in_time_is_cancelled() -> None:

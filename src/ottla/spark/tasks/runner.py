@@ -16,7 +16,7 @@ from ottla.connect import ConnectError, Plugins, TaskOwner, TaskStart, storage, 
 from ottla.spark.tasks.control import Attempt, ControlServer
 from ottla.spark.tasks.interface import TaskSpec, WorkerClients
 from ottla.spark.tasks.jobs import Jobs, SparkJobs
-from ottla.spark.tasks.slots import Slots
+from ottla.spark.tasks.slots import NoSlotError, Slots
 from ottla.spark.tasks.task_restarts import RestartPolicy, TaskRestarts
 
 __all__ = ["SparkTaskRunner"]
@@ -231,6 +231,8 @@ class _Supervised:
         try:
             await self._prepare()
             while self.target is not _Target.STOPPED:
+                if not await self._has_slot():
+                    break
                 await self._run_once()
                 if not self._failed or self._delay_ms is None:
                     break
@@ -257,6 +259,30 @@ class _Supervised:
         else:
             ready.cancel()
 
+    async def _has_slot(self) -> bool:
+        """Take a slot, waiting for one as FAILED; False where the task is stopped meanwhile, or is to stay failed."""
+        slots, told = self._runner.slots, False
+        while self.target is not _Target.STOPPED:
+            try:
+                slots.take(self.task)
+            except NoSlotError as error:
+                waits = self.restarts.policy.restarts_max > 0
+                if not told:
+                    words = "It starts by itself when a slot is free.\n" if waits else ""
+                    self._log.error("[%s|task-%d] %s", self.task.connector, self.task.task, error)
+                    self._tell(_State.FAILED, f"{words}{type(error).__name__}: {error}")
+                if not waits:
+                    return False
+                told = True
+                self._changed.clear()
+                ends = [asyncio.ensure_future(slots.freed()), asyncio.ensure_future(self._changed.wait())]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                for each in ends:
+                    each.cancel()
+            else:
+                return True
+        return False
+
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than until the task is asked to stop."""
         deadline = time.monotonic() + seconds
@@ -268,11 +294,6 @@ class _Supervised:
     async def _run_once(self) -> None:
         self._failed, self._delay_ms, self._began, self._has_run = False, None, time.monotonic(), False
         runner = self._runner
-        try:
-            runner.slots.take(self.task)
-        except ConnectError as error:
-            self._note_failure(f"{type(error).__name__}: {error}")
-            return
         attempt = self._attempt = runner.control.expect(self, self.target)
         try:
             error_text = await self._job(attempt)

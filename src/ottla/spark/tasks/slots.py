@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from ottla.connect import ConnectError, storage
 
 __all__ = ["HEADROOM", "SLOTS_DEFAULT", "SLOTS_SETTING", "NoSlotError", "Slots"]
@@ -23,6 +25,7 @@ class Slots:
     def __init__(self, total: int, *, local: bool = True) -> None:
         self.total, self._local = total, local
         self._taken: set[storage.TaskId] = set()
+        self._freed: asyncio.Event | None = None
 
     @property
     def taken(self) -> int:
@@ -46,3 +49,12 @@ class Slots:
     def give_back(self, task: storage.TaskId) -> None:
         """Let a task's slot be taken by others."""
         self._taken.discard(task)
+        if self._freed is not None:
+            self._freed.set()
+            self._freed = None
+
+    async def freed(self) -> None:
+        """Return when a slot is given back."""
+        if self._freed is None:
+            self._freed = asyncio.Event()
+        await self._freed.wait()
