@@ -61,6 +61,10 @@ def test_a_dead_workers_tasks_run_elsewhere_and_a_new_worker_gets_its_share(tmp_
             await until(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
             await group.add()
             await until(lambda: [len(each.runner.tasks) for each in group.workers] == [2, 2])
+            await group.together()
+            found = group.leader.herder.metrics()
+            assert found["coordinator-assigned-tasks"] == 2 and found["worker-rebalance-completed-rebalances-total"] > 1
+            assert found["worker-rebalance-rebalancing"] == 0 and found["worker-rebalance-epoch"] > 1
 
     run(test, 60)
 

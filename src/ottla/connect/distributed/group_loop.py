@@ -91,6 +91,10 @@ class GroupLoop:
         self._targets: set[str] = set()
         self._reconfigured: set[str] = set()
         self._restarts: dict[str, RestartRequest] = {}
+        self._begun_s: float | None = None
+        self._rebalances = 0
+        self._rebalance_s_sum = self._rebalance_s_max = 0.0
+        self._rebalanced_s = math.nan
 
     # What others ask
 
@@ -113,6 +117,28 @@ class GroupLoop:
     def signs(self) -> bool:
         """Whether workers of the group sign what they ask of each other."""
         return self.protocol is GroupProtocol.SESSIONED
+
+    def metrics(self) -> dict[str, float]:
+        """Return Kafka's connect-worker-rebalance-metrics and connect-coordinator-metrics, by group and name."""
+        done = max(self._rebalances, 1)
+        return {
+            "worker-rebalance-epoch": self.member.generation,
+            "worker-rebalance-rebalancing": float(self._begun_s is not None),
+            "worker-rebalance-completed-rebalances-total": self._rebalances,
+            "worker-rebalance-rebalance-avg-time-ms": 1000 * self._rebalance_s_sum / done,
+            "worker-rebalance-rebalance-max-time-ms": 1000 * self._rebalance_s_max,
+            "worker-rebalance-time-since-last-rebalance-ms": 1000 * (time.monotonic() - self._rebalanced_s),
+            "coordinator-assigned-connectors": len(self.assignment.connectors),
+            "coordinator-assigned-tasks": len(self.assignment.tasks),
+        }
+
+    def _count_rebalance(self) -> None:
+        now_s = time.monotonic()
+        took_s = now_s - (self._begun_s if self._begun_s is not None else now_s)
+        self._begun_s, self._rebalanced_s = None, now_s
+        self._rebalances += 1
+        self._rebalance_s_sum += took_s
+        self._rebalance_s_max = max(self._rebalance_s_max, took_s)
 
     async def write_as_leader(self, records: Sequence[ConfigRecord]) -> None:
         """Write to the configuration topic as the leader; raises ConnectError, after which it may be tried again."""
@@ -207,6 +233,7 @@ class GroupLoop:
 
     async def _join(self) -> bool:
         self.settled.clear()
+        self._begun_s = self._begun_s if self._begun_s is not None else time.monotonic()
         self._doing("ensuring membership in the cluster")
         self.leading.forget_owners()
         if self.protocol is GroupProtocol.EAGER and self._held is not None and not self._held.failed:
@@ -285,6 +312,7 @@ class GroupLoop:
             self._held = replace(held, revoked_connectors=(), revoked_tasks=())
             self.member.request_rejoin("what was revoked can be given out")
             return False
+        self._count_rebalance()
         return True
 
     async def _read_configs(self) -> bool:

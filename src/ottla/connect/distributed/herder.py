@@ -134,6 +134,10 @@ class DistributedHerder:
         self._read.set()
         self._work.later(self._become_ready())
 
+    def metrics(self) -> dict[str, float]:
+        """Return the worker's metrics as a member of its group, by Kafka's group and name."""
+        return self._loop.metrics()
+
     async def _become_ready(self) -> None:
         await self._loop.settled.wait()
         self.ready = True

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 Entry = tuple[bytes | None, bytes | None]
 Apply = Callable[[bytes | None, bytes | None, int], None]
 """Takes a record's key, value and offset."""
-FETCH_WAIT_MS = 250
+FETCH_WAIT_MS = 500
 """How long a broker may wait for records; with several leaders the slowest answer holds up the others'."""
 FETCH_BYTES_MAX = 8 << 20
 BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0

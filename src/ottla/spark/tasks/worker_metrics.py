@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ottla.connect import Herder, Plugins, herding, rest, storage
+from ottla.connect import Herder, Plugins, distributed, herding, rest, storage
 from ottla.http import HttpServer, Reply, Request, Route, json_reply, text_reply
 from ottla.spark.tasks.runner import SparkTaskRunner
 
@@ -38,9 +38,15 @@ def metrics_text(
     tasks: Mapping[storage.TaskId, Mapping[str, float]],
     totals: Mapping[str, float],
     plugins: Plugins,
+    group: Mapping[str, float] | None = None,
 ) -> str:
-    """Return the page; `tasks` is what each task has reported last, `totals` what the worker has counted."""
+    """Return the page; `tasks` is what each task has reported last, `totals` what the worker has counted.
+
+    `group` is what a member of a group says of that.
+    """
     page: Family = {}
+    for name, value in (group or {}).items():
+        _add(page, name, value, {})
     for name, value in totals.items():
         _add(page, f"worker_{name}", value, {})
     for connector in view.config.connectors():
@@ -109,7 +115,9 @@ class MetricsService:
         runner = self._runner()
         view = await self._herder.view()
         totals = {"connector-count": len(view.config.connectors()), **runner.totals()}
-        return text_reply(metrics_text(view, runner.metrics(), totals, self._herder.plugins), content_type=CONTENT_TYPE)
+        group = self._herder.metrics() if isinstance(self._herder, distributed.DistributedHerder) else {}
+        page = metrics_text(view, runner.metrics(), totals, self._herder.plugins, group)
+        return text_reply(page, content_type=CONTENT_TYPE)
 
     async def _ready(self, request: Request) -> Reply:
         checks = {"worker": self._herder.ready, "spark": self._runner().is_ready}
