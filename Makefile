@@ -59,7 +59,7 @@ bench-connect: .venv/.installed  ## Connect's workers beside Apache Kafka Connec
 compat: .venv/.installed  ## clients and tools that nobody here wrote, and the slow comparisons with Kafka (ONLY=name)
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq kcat >/dev/null 2>&1; } || \
 	  echo "kcat is not installed, its tests are skipped: apt-get install kcat"
-	@$(PY) -m pytest tests/compat tests/streams/test_java_live.py tests/spark/test_query_kills.py $(if $(ONLY),-k "$(ONLY)")
+	@$(PY) -m pytest tests/compat tests/streams/test_java_live.py tests/spark/test_query_kills.py tests/connect/distributed/test_kill.py $(if $(ONLY),-k "$(ONLY)")
 	@$(PY) -m pytest -m "peer and slow" --ignore tests/compat --ignore tests/streams/test_java_live.py $(if $(ONLY),-k "$(ONLY)")
 
 sim: .venv/.installed  ## deterministic simulation of brokers, quorums and clusters (SEED=cluster:17, SECONDS=n)
