@@ -28,10 +28,11 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.02
 LOCAL = "local"
 CONNECT = "sc://"
-QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -Xss4m"
 """Java's quick compiler alone: with the thorough one, compiling Spark's planner took most of the JVM's time for the first
 minutes, on the cores that tasks need (measured, a windowed count's second to fifth batch: 7.8 processor seconds of the JVM
-for a million records, 3.1 so). Records hardly pass through the JVM; `spark.driver.extraJavaOptions` overrides it."""
+for a million records, 3.1 so). Records hardly pass through the JVM; `spark.driver.extraJavaOptions` overrides it. Its code
+needs deeper stacks than optimised code, and Spark's plans are walked by recursion."""
 
 
 def application_session(settings: StreamsSettings) -> SparkSession:
