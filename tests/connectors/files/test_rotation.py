@@ -146,3 +146,37 @@ def once(task: FolderSourceTask) -> list[Any]:
         return polled(task)
     finally:
         del task.wait_s
+
+
+def all_of(task: FolderSourceTask, log: Log, found: list[str]) -> list[str]:
+    return found + values(until(task, lambda records: len(found) + len(records) >= len(log.written)))
+
+
+def test_a_log_truncated_and_then_removed_before_the_next_look_is_not_taken_for_what_it_held_before(
+    tmp_path: Path,
+) -> None:
+    """Its second content was compressed too: it was read once from the open file, and once from the compressed one."""
+    chance = random.Random(78)
+    log = Log(tmp_path)
+    log.write(chance)
+    log.settle()
+    task, found, _ = begun(log.path, Store())
+    for act in (log.write, log.copy_and_truncate, log.compress_later, log.write, log.compress, log.write):
+        act(chance)
+    log.settle()
+    assert all_of(task, log, found) == log.written
+
+
+def test_a_log_copied_truncated_and_removed_before_it_was_read_at_all_comes_after_its_copy(tmp_path: Path) -> None:
+    """Its age was that of its first sight, when it was empty: so what it held last was read before what it held first."""
+    chance = random.Random(32)
+    log = Log(tmp_path)
+    log.write(chance)
+    log.settle()
+    task, found, _ = begun(tmp_path / "app*", Store())
+    log.rename(chance)
+    assert once(task) == []
+    for act in (log.write, log.copy_and_truncate, log.write, log.compress, log.write):
+        act(chance)
+    log.settle()
+    assert all_of(task, log, found) == log.written

@@ -38,8 +38,8 @@ class Content(Protocol):
         """Return where the first byte is that is not in a hole of NULs, as truncation can leave one."""
         ...
 
-    def linked(self) -> bool:
-        """Return whether the file still has a name."""
+    def modified_ns(self) -> int:
+        """Return when the file was written to last."""
         ...
 
     def close(self) -> None:
@@ -93,9 +93,9 @@ class PlainFile:
             if rest or not piece:
                 return place
 
-    def linked(self) -> bool:
+    def modified_ns(self) -> int:
         """See `Content`."""
-        return os.fstat(self._descriptor).st_nlink > 0
+        return os.fstat(self._descriptor).st_mtime_ns
 
     def close(self) -> None:
         """See `Content`."""
@@ -171,9 +171,9 @@ class PackedFile:
         """See `Content`."""
         return 0
 
-    def linked(self) -> bool:
+    def modified_ns(self) -> int:
         """See `Content`."""
-        return os.fstat(self._descriptor).st_nlink > 0
+        return os.fstat(self._descriptor).st_mtime_ns
 
     def close(self) -> None:
         """See `Content`."""

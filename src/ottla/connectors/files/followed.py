@@ -132,6 +132,17 @@ class FollowedFile:
         self.found, self._checked = found, now
         return changed
 
+    def removed(self) -> Content | None:
+        """Take that the file has no name any more, and what it has become since it was seen; return it where it is open."""
+        self.path = None
+        if self._content is not None:
+            self.found = replace(
+                self.found,
+                size=self._content.size(),
+                modified_ns=max(self.found.modified_ns, self._content.modified_ns()),
+            )
+        return self._content
+
     def content(self) -> Content | None:
         """Return the open file; None where it is gone."""
         if self._content is None and self.path is not None:

@@ -84,12 +84,11 @@ class FollowedLog:
     def scanned(self, found: Sequence[FoundFile], now: float, *, at_end: bool = False) -> None:
         """Take the log's files as they are now; `at_end` begins with what is written from now on."""
         self.stale = False
-        known = {each.found.inode: each for each in self.files}
         seen = {each.inode for each in found}
+        for file in [each for each in self.files if each.found.inode not in seen]:
+            self._gone(file, now)
+        known = {each.found.inode: each for each in self.files}
         fresh = [each for each in found if not self._still(known.get(each.inode), each, now)]
-        for file in self.files:
-            if file.found.inode not in seen:
-                file.path = None
         self._let_go(now)
         fresh = [each for each in fresh if not self._resumed(each, now)]
         for each in fresh:
@@ -119,6 +118,12 @@ class FollowedLog:
                 return True
         self._drop(file, now)
         return False
+
+    def _gone(self, file: FollowedFile, now: float) -> None:
+        """Take note that a file has no name any more; one that is open may have been truncated and written to since."""
+        content = file.removed()
+        if content is not None and not is_packed(file.found.path) and not _holds(content, file.mark):
+            self._replaced(file, now)
 
     def _let_go(self, now: float) -> None:
         """Drop files that are gone and read; their marks wait for a copy."""
@@ -335,7 +340,8 @@ class FollowedLog:
             if mark is not None:
                 copy.mark, copy.done = mark, False
                 return
-            self.forget(copy)  # the next scan looks at it again
+            self.forget(copy)
+            self.stale = True  # the next scan looks at it again
         self._orphan(orphan)
 
     def _ended(self, file: FollowedFile, now: float) -> Piece | None:
