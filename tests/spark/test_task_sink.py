@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -13,7 +14,7 @@ from ottla.base import TopicPartition
 from ottla.client import BlockingClient
 from ottla.connect import ConnectError, RetriableError, SinkColumns, SinkConnector, SinkRecord, SinkTask
 from ottla.connect.storage import State, TargetState, TaskId
-from tests.server import running_server
+from tests.server import running_server, start_server
 from tests.spark.conftest import create_topic
 from tests.spark.running import Port, await_true, records_of, running, spec_of
 
@@ -323,6 +324,28 @@ def test_aborted_records_are_not_put(broker: str, client: BlockingClient) -> Non
         await_true(lambda: len(KeepingTask.kept.get("aborted", ())) == 2)
         await_true(lambda: committed(broker, "connect-aborted", topic) == [6], "behind the last marker")
     assert [each.value for each in KeepingTask.kept["aborted"]] == [1, 3]
+
+
+def test_a_sink_outlives_a_broker_that_is_started_again(tmp_path: Path) -> None:
+    quick = ["group.initial.rebalance.delay.ms=0"]
+    first = start_server(tmp_path, overrides=quick)
+    port = Port()
+    with BlockingClient(first.bootstrap) as client:
+        topic = create_topic(client, "endured", 1)
+    produce(first.bootstrap, topic, (b"%d" % n for n in range(100)))
+    with running(spec_of(first.bootstrap, config("endured", topic)), Keeping, port=port):
+        await_true(lambda: len(KeepingTask.kept.get("endured", ())) == 100)
+        first.kill()
+        second = start_server(tmp_path, port=first.port, overrides=quick)
+        try:
+            produce(second.bootstrap, topic, (b"%d" % n for n in range(100, 200)))
+            await_true(lambda: {each.value for each in KeepingTask.kept["endured"]} == set(range(200)), seconds=60)
+            await_true(lambda: committed(second.bootstrap, "connect-endured", topic) == [200])
+            assert port.state is State.RUNNING
+        finally:
+            port.want(TargetState.STOPPED)
+            await_true(lambda: port.state is State.UNASSIGNED)
+            second.kill()
 
 
 class BlockTask(KeepingTask):

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import KafkaError as LibraryError
 from confluent_kafka import TopicPartition as Place
 
+from ottla.base import KafkaError as OttlaKafkaError
 from ottla.base import TopicPartition
 from ottla.connect import ConnectError
 from ottla.spark.tasks.link import ClientThread
@@ -98,11 +99,17 @@ class Member:
         self._consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
     def refresh(self, link: ClientThread) -> None:
-        """Look, now and then, which topics the pattern means; raises KafkaError."""
+        """Look, now and then, which topics the pattern means; raises KafkaError where nobody will ever say."""
         if self._pattern is None or time.monotonic() < self._look_again:
             return
         self._look_again = time.monotonic() + self._refresh_ms / 1000
-        found = link.run(link.client.metadata())
+        try:
+            found = link.run(link.client.metadata())
+        except OttlaKafkaError as error:
+            if not error.retriable:
+                raise
+            log.warning("It is not known now which topics there are: %s", error)
+            return
         names = sorted(
             name for name, topic in found.topics.items() if not topic.is_internal and self._pattern.fullmatch(name)
         )
