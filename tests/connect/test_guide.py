@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +182,47 @@ def test_records_go_to_s3_with_the_guides_own_file(guide: Guide, tmp_path: Path)
     names = [f"topics/connect-test/partition=0/connect-test+0+{first:010d}.json" for first in (0, 3, 6)]
     assert sorted(found) == names
     assert [json.loads(line) for name in names for line in found[name].decode().splitlines()] == LINES
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes below a process."""
+    parents = {}
+    for each in Path("/proc").iterdir():
+        if each.name.isdecimal():
+            with suppress(OSError):
+                parents[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+    found, todo = set[int](), [pid]
+    while todo:
+        above = todo.pop()
+        below = {each for each, parent in parents.items() if parent == above}
+        found |= below
+        todo += below
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_killed_worker_leaves_no_process_and_its_successor_loses_nothing(guide: Guide) -> None:
+    given, taken = guide.folder / "test.txt", guide.folder / "test.sink.txt"
+    given.write_text("".join(f"{each}\n" for each in LINES))
+    worker = guide.begin(BOTH)
+    try:
+        until(lambda: lines_of(taken) == LINES, "the sink's file")
+        below = descendants(worker.pid)
+        assert len(below) >= 3, "a JVM, Python's daemon, and two tasks"
+    finally:
+        worker.kill()
+        worker.communicate()
+    until(lambda: not any(map(is_alive, below)), "the end of what the worker had started")
+    more = ["after", "the", "kill"]
+    with given.open("a") as file:
+        file.write("".join(f"{each}\n" for each in more))
+    with guide.running(BOTH):
+        until(lambda: set(lines_of(taken)) == {*LINES, *more}, "the lines behind the kill")
+    found = lines_of(taken)
+    assert list(dict.fromkeys(found)) == [*LINES, *more], "at least once, in order"

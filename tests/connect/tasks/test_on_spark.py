@@ -43,7 +43,12 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeWorker]:
     plugins = folder / "plugins"
     plugins.mkdir()
     (plugins / "say.py").write_text(PLUGIN)
-    settings = {"tasks.slots": "2", "task.restart.backoff.ms": "100", "plugin.path": str(plugins)}
+    settings = {
+        "tasks.slots": "2",
+        "task.restart.backoff.ms": "100",
+        "consumer.session.timeout.ms": "6000",
+        "plugin.path": str(plugins),
+    }
     with running_server(folder) as server:
         jobs = SparkJobs({"tasks.slots": "2"})
         with running_connect(folder, server.bootstrap, jobs=jobs, **settings) as running:
