@@ -86,6 +86,7 @@ class DistributedHerder:
         self._client = make_client("herder")
         self._offsets = OffsetStores(settings, make_client)
         self._statuses = StatusStore(settings.status_topic, make_client)
+        self._prepared = False
         self._read = asyncio.Event()
         self._ask = ask
         self._hosting = Hosting(
@@ -120,16 +121,23 @@ class DistributedHerder:
             offsets_topic=lambda state, name: self._offsets.topic_of(state.configs.get(name, {})),
         )
 
-    async def start(self) -> None:
-        """Read the topics and begin to take part in the group.
+    async def prepare(self) -> None:
+        """Make or check the topics and read them, once; `start` does it where nobody has.
 
         Raises ConfigError for a topic that would not keep what workers write, KafkaError where no broker answers.
         """
+        if self._prepared:
+            return
         self._say("initializing and reading to the end of internal topics")
         self.cluster_id = (await self._client.metadata([])).cluster_id
         await self._offsets.start()
         await self._statuses.start()
         await self._loop.configs.start()
+        self._prepared = True
+
+    async def start(self) -> None:
+        """Begin to take part in the group; raises what `prepare` does."""
+        await self.prepare()
         self._loop.start()
         self._read.set()
         self._work.later(self._become_ready())

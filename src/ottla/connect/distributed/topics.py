@@ -63,7 +63,7 @@ async def _create(client: Client, wanted: StorageTopic) -> bool:
         key = wanted.setting.removesuffix("topic") + "replication.factor"
         raise ConfigError(
             *(key, wanted.replication_factor, ""),
-            f"Unable to create topic '{wanted.name}' with {key}={wanted.replication_factor}: {message}. Set {key} to at "
+            f"Unable to create topic '{wanted.name}' with {key}={wanted.replication_factor}: {(message or code.name).rstrip('.')}. Set {key} to at "
             "most the number of brokers (1 for a single one)",
         )
     raise ConnectError(f"Error while attempting to create/find topic(s) '{wanted.name}': {message or code.name}")

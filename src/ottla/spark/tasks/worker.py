@@ -185,6 +185,8 @@ class ConnectWorker:
         self._rest = service
         self.urls = [f"http://{_shown(each.host)}:{each.port}" for each in settings.listeners]
         await self._serve_metrics(self._herder)
+        if isinstance(self._herder, distributed.DistributedHerder):
+            await self._herder.prepare()  # what is refused is refused before a session starts
         await self.runner.open()
         await self._herder.start()
 
