@@ -64,8 +64,8 @@ async def _create(client: Client, wanted: StorageTopic) -> bool:
         why = (message or code.name).rstrip(".")
         raise ConfigError(
             *(key, wanted.replication_factor, ""),
-            f"Unable to create topic '{wanted.name}' with {key}={wanted.replication_factor}: {why}. Set {key} to at most the "
-            "number of brokers (1 for a single one)",
+            f"Unable to create topic '{wanted.name}' with {key}={wanted.replication_factor}: {why}. Set {key} to at most "
+            "the number of brokers (1 for a single one)",
         )
     raise ConnectError(f"Error while attempting to create/find topic(s) '{wanted.name}': {message or code.name}")
 
