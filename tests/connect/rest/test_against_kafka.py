@@ -26,6 +26,14 @@ BETTER: list[tuple[list[Any], int]] = [
     (["POST", "/connectors", "[]"], 400),
     (["POST", "/connectors", {"name": "a", "config": source(), "more": 1}], 400),
     (["PUT", "/connector-plugins/FileStreamSink/config/validate", {"topics": "t"}], 400),
+    (
+        [
+            "PATCH",
+            "/connectors/lines/offsets",
+            {"offsets": [{"partition": {"filename": [1]}, "offset": {"position": 5}}]},
+        ],
+        400,
+    ),
 ]
 """Kafka answers 500 to these mistakes of a client."""
 

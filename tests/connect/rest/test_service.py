@@ -244,6 +244,35 @@ def test_the_documented_paths_never_answer_with_our_own_mistake() -> None:
                     assert status < 500, (method, asked, body, answer)
 
 
+def test_what_is_no_text_or_no_number_in_a_body_is_the_clients_mistake() -> None:
+    with running_worker() as worker:
+        stopped = {"name": "lines", "config": {"connector.class": SOURCE, "topic": "t"}, "initial_state": "STOPPED"}
+        assert ask(worker, "POST", "/connectors", stopped)[0] == 201
+        for value in ('"\\ud800"', "NaN", "1e999", "[1]", "{}", "1" * 30):
+            text = f'{{"offsets": [{{"partition": {{"a": {value}}}, "offset": {{"position": 3}}}}]}}'
+            answer = ask_once(worker.port, Call("PATCH", "/connectors/lines/offsets", text=text))
+            assert answer["status"] == 400, (value, answer)
+        for value in ('"\\ud800"', "NaN", "[1]"):
+            text = f'{{"name": "a", "config": {{"connector.class": "{SOURCE}", "topic": {value}}}}}'
+            assert ask_once(worker.port, Call("POST", "/connectors", text=text))["status"] == 400, value
+        assert ask(worker, "GET", "/connectors") == (200, ["lines"])
+
+
+def test_numbers_of_a_configuration_stay_as_they_are_written() -> None:
+    text = f'{{"connector.class": "{SOURCE}", "topic": "t", "a": 1.50, "b": 1E5, "c": {"9" * 5000}, "d": true}}'
+    with running_worker() as worker:
+        answer = ask_once(worker.port, Call("PUT", "/connectors/lines/config", text=text))
+        assert answer["status"] == 201
+        kept = answer["body"]["config"]
+        assert (kept["a"], kept["b"], kept["c"], kept["d"]) == ("1.50", "1E5", "9" * 5000, "true")
+
+
+def test_a_task_that_is_no_number_is_not_found() -> None:
+    with running_worker() as worker:
+        for task in ("--1", "-", "1-", "99999999999", "%D9%A1"):
+            assert ask(worker, "GET", f"/connectors/lines/tasks/{task}/status")[0] == 404, task
+
+
 def test_listeners_have_kafkas_form_and_a_taken_port_is_told() -> None:
     assert rest_settings({}).listeners == (Address("", 8083),)
     assert rest_settings({"listeners": "http://127.0.0.1:0,http://[::1]:81"}).listeners[1] == Address("::1", 81)

@@ -8,7 +8,7 @@ from typing import Any
 from ottla.connect.converters.json_read import read_plain
 from ottla.connect.converters.json_text import parse_json
 from ottla.connect.converters.json_write import write_plain
-from ottla.connect.errors import BadRequestError
+from ottla.connect.errors import BadRequestError, DataError
 from ottla.connect.storage import OffsetState, check_offset, encode_offset
 
 __all__ = ["Pair", "altered", "check_pairs", "outcome", "plain_pairs", "reset_pairs", "source_offsets"]
@@ -33,11 +33,14 @@ def _pair(found: Any) -> Pair:
 
 
 def plain_pairs(pairs: Sequence[Pair]) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
-    """Return pairs as a connector will read them from the store; raises DataError for what is not flat."""
+    """Return pairs as a connector will read them from the store; raises BadRequestError for what is not flat."""
     found = []
     for partition, offset in pairs:
-        check_offset(partition)
-        check_offset(offset)
+        try:
+            check_offset(partition)
+            check_offset(offset)
+        except DataError as error:
+            raise BadRequestError(str(error)) from error
         if partition is None:
             raise BadRequestError("The partition for a source connector offset cannot be null or missing")
         found.append((_stored(partition), None if offset is None else _stored(offset)))

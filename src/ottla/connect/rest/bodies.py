@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from ottla.connect.errors import BadRequestError
@@ -16,16 +17,34 @@ __all__ = ["CreateRequest", "create_request", "flag", "read_json", "read_map"]
 _INITIAL = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 
 
-async def read_json(request: Request) -> Any:
-    """Return a request's JSON; raises HttpError for another type of content, BadRequestError for what is no JSON."""
+async def read_json(request: Request, *, literal: bool = False) -> Any:
+    """Return a request's JSON, with numbers as they are written where `literal`.
+
+    Raises HttpError for another type of content, BadRequestError for what is no JSON or no text in UTF-8.
+    """
     body = await request.read()
     named = request.headers.get("Content-Type")
     if named is not None and request.content_type not in ("application/json", "text/json") and body:
         raise HttpError(415, "HTTP 415 Unsupported Media Type")
     try:
-        return json.loads(body)
+        found = json.loads(
+            body,
+            parse_constant=_refused,
+            parse_float=str if literal else _finite,
+            parse_int=str if literal else int,
+        )
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair can be written in JSON, and nowhere else
+        return found
     except (ValueError, RecursionError) as error:
         raise BadRequestError("The request's body is not JSON") from error
+
+
+def _refused(text: str) -> float:
+    raise ValueError(text)
+
+
+def _finite(text: str) -> float:
+    return value if isfinite(value := float(text)) else _refused(text)
 
 
 def _text(value: Any) -> str | None:
@@ -34,8 +53,6 @@ def _text(value: Any) -> str | None:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
-        return json.dumps(value)
     raise BadRequestError("A configuration is an object whose values are strings")
 
 
@@ -47,7 +64,7 @@ def _map(value: Any) -> dict[str, str | None]:
 
 async def read_map(request: Request) -> dict[str, str | None]:
     """Return a body that is a flat map of text."""
-    return _map(await read_json(request))
+    return _map(await read_json(request, literal=True))
 
 
 @dataclass(frozen=True, slots=True)

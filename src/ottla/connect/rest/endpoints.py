@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ __all__ = ["Endpoint", "Endpoints"]
 _COMMIT = "Unknown"
 """Kafka's own word for a build that names no commit."""
 
+_TASK = re.compile("-?[0-9]{1,11}")
 _TASK_MAX = 2**31
 
 
@@ -56,7 +58,7 @@ def _named(request: Request) -> str:
 
 def _task(request: Request) -> TaskId:
     text = request.match_info["task"]
-    if not (text.isascii() and text.lstrip("-").isdigit() and len(text) < 12 and abs(int(text)) < _TASK_MAX):
+    if not _TASK.fullmatch(text) or abs(int(text)) >= _TASK_MAX:
         raise HttpError(404, "HTTP 404 Not Found")
     return TaskId(_named(request), int(text))
 
@@ -95,7 +97,7 @@ class Endpoints:
                 self.put,
                 "Create or configure",
                 (200, 201, 400, 409, 415),
-                "Config",
+                "ConnectorConfig",
                 "ConnectorInfo",
             ),
             Endpoint(
@@ -104,7 +106,7 @@ class Endpoints:
                 self.patch,
                 "Change some keys",
                 (200, 400, 404, 409, 415),
-                "Config",
+                "ConfigPatch",
                 "ConnectorInfo",
             ),
         ]
@@ -128,7 +130,13 @@ class Endpoints:
             Endpoint("PUT", f"{one}/topics/reset", self.reset_topics, "Forget the topics used", (202, 403)),
             Endpoint("GET", f"{one}/offsets", self.offsets, "A connector's offsets", answer="Offsets"),
             Endpoint(
-                "PATCH", f"{one}/offsets", self.alter, "Alter offsets", (200, 400, 404, 409, 415), "Offsets", "Message"
+                "PATCH",
+                f"{one}/offsets",
+                self.alter,
+                "Alter offsets",
+                (200, 400, 404, 409, 415),
+                "OffsetsChange",
+                "Message",
             ),
             Endpoint("DELETE", f"{one}/offsets", self.reset, "Reset offsets", (200, 400, 404, 409), answer="Message"),
             Endpoint("POST", f"{one}/tasks", self.put_tasks, "Between workers", (204,), hidden=True),
@@ -142,7 +150,9 @@ class Endpoints:
             Endpoint(
                 "GET", plugin, self.plugin, "What a plugin is configured with", (200, 400, 404), query=("version",)
             ),
-            Endpoint("PUT", f"{plugin}/validate", self.validate, "Check a configuration", (200, 400, 415), "Config"),
+            Endpoint(
+                "PUT", f"{plugin}/validate", self.validate, "Check a configuration", (200, 400, 415), "ConnectorConfig"
+            ),
             Endpoint("GET", "/admin/loggers", self.loggers, "Levels of loggers", (200,), part="admin"),
             Endpoint("GET", "/admin/loggers/{logger}", self.logger, "A logger's level", answer="Level", part="admin"),
             Endpoint(
@@ -204,7 +214,7 @@ class Endpoints:
 
     async def create(self, request: Request) -> Reply:
         """Create a connector."""
-        asked = create_request(await read_json(request))
+        asked = create_request(await read_json(request, literal=True))
         config = herding.named_config(asked.name, asked.config)
         return self._created(
             await self._herder.put_connector(asked.name, config, target=asked.initial, may_replace=False)

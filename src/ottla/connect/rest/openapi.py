@@ -32,9 +32,21 @@ _WORDS: dict[int, str] = {
 }
 
 
+_SENT: Json = {"type": ["string", "number", "boolean", "null"]}
+"""What a configuration may be sent with; it is kept as text."""
+
+
 def _object(required: Iterable[str] = (), **properties: Json) -> Json:
     needed = list(required)
     return {"type": "object", "properties": properties, **({"required": needed} if needed else {})}
+
+
+def _optional(schema: Json) -> Json:
+    return {
+        **schema,
+        "type": [schema["type"], "null"],
+        **({"enum": [*schema["enum"], None]} if "enum" in schema else {}),
+    }
 
 
 def _list(of: Json) -> Json:
@@ -60,12 +72,22 @@ _SCHEMAS: dict[str, Json] = {
     "ServerInfo": _object(("version",), version=_TEXT, commit=_TEXT, kafka_cluster_id={"type": ["string", "null"]}),
     "Health": _object(("status", "message"), status={"enum": ["healthy", "starting", "unhealthy"]}, message=_TEXT),
     "Config": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
-    "Create": _object(
-        ("config",),
-        name=_TEXT,
-        config=_to("Config"),
-        initial_state={"type": "string", "enum": ["RUNNING", "PAUSED", "STOPPED"]},
-    ),
+    "ConnectorConfig": {
+        "type": "object",
+        "properties": {"connector.class": _TEXT},
+        "required": ["connector.class"],
+        "additionalProperties": _SENT,
+    },
+    "ConfigPatch": {"type": "object", "additionalProperties": _SENT},
+    "Create": {
+        **_object(
+            ("config",),
+            name=_optional(_TEXT),
+            config=_to("ConnectorConfig"),
+            initial_state=_optional({"type": "string", "enum": ["RUNNING", "PAUSED", "STOPPED"]}),
+        ),
+        "additionalProperties": False,
+    },
     "ConnectorInfo": _object(
         ("name", "config", "tasks", "type"), name=_TEXT, config=_to("Config"), tasks=_list(_TASK_ID), type=_TYPE
     ),
@@ -81,9 +103,22 @@ _SCHEMAS: dict[str, Json] = {
     "Offsets": _object(
         ("offsets",), offsets=_list(_object(("partition",), partition=_ANY_OBJECT, offset=_NULLABLE_OBJECT))
     ),
+    "OffsetsChange": _object(
+        ("offsets",),
+        offsets={
+            **_list(
+                _object(
+                    ("partition",),
+                    partition={"type": "object", "additionalProperties": _SENT},
+                    offset={"type": ["object", "null"], "additionalProperties": _SENT},
+                )
+            ),
+            "minItems": 1,
+        },
+    ),
     "Message": _object(("message",), message=_TEXT),
     "Level": _object(("level", "last_modified"), level=_TEXT, last_modified={"type": ["integer", "null"]}),
-    "LevelChange": _object(("level",), level=_TEXT),
+    "LevelChange": {**_object(("level",), level=_TEXT), "additionalProperties": _SENT},
 }
 _QUERY: dict[str, Json] = {
     "expand": {"schema": _list({"type": "string", "enum": ["status", "info"]}), "explode": True},
