@@ -21,7 +21,7 @@ from ottla.connect.data.builder import (
     OPTIONAL_INT64,
     OPTIONAL_STRING,
 )
-from ottla.connect.data.java_text import Float32, Int8, Int16, Int32, java_class, java_text
+from ottla.connect.data.java_text import AS_JAVA, Float32, Int8, Int16, Int32, java_class, java_text
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import SchemaAndValue
 from ottla.connect.data.values import parse_value, to_text
@@ -130,7 +130,7 @@ class StringConverter(PlainConverter):
 
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         """See `Converter`."""
-        return SchemaAndValue(OPTIONAL_STRING, None if data is None else data.decode(self._encoding, "replace"))
+        return SchemaAndValue(OPTIONAL_STRING, None if data is None else data.decode(self._encoding, AS_JAVA))
 
     def columns_from_connect(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
         """See `ColumnsConverter`."""
@@ -290,6 +290,6 @@ class SimpleHeaderConverter:
         if data is None:
             return SchemaAndValue(None, None)
         try:
-            return parse_value(data.decode("utf-8", "replace"))
+            return parse_value(data.decode("utf-8", AS_JAVA))
         except (DataError, RecursionError):
             return SchemaAndValue(BYTES, data)

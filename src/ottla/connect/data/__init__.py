@@ -21,7 +21,7 @@ from ottla.connect.data.builder import (
     STRING,
     SchemaBuilder,
 )
-from ottla.connect.data.java_text import Float32, Int8, Int16, Int32, java_text
+from ottla.connect.data.java_text import AS_JAVA, Float32, Int8, Int16, Int32, java_text
 from ottla.connect.data.logical import (
     DATE_SCHEMA,
     MS_PER_DAY,
@@ -40,6 +40,7 @@ from ottla.connect.data.struct import SchemaAndValue, Struct, schema_type_of, va
 from ottla.connect.data.values import convert_to, infer_schema, parse_value, to_text
 
 __all__ = [
+    "AS_JAVA",
     "BOOLEAN",
     "BYTES",
     "DATE_SCHEMA",

@@ -1,4 +1,4 @@
-"""How Java names and writes values: class names in messages, numbers and collections in text.
+"""How Java names, writes and reads values: class names in messages, numbers, dates and collections in text, bytes as text.
 
 Python has one int and one float. A width that no schema tells is carried by `Int8`, `Int16`, `Int32` and `Float32`;
 a plain int without a schema is INT64 and a plain float FLOAT64.
@@ -6,14 +6,43 @@ a plain int without a schema is INT64 and a plain float FLOAT64.
 
 from __future__ import annotations
 
+import codecs
 import struct
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-__all__ = ["Float32", "Int8", "Int16", "Int32", "class_of", "double_text", "float_text", "java_class", "java_text"]
+__all__ = [
+    "AS_JAVA",
+    "Float32",
+    "Int8",
+    "Int16",
+    "Int32",
+    "class_of",
+    "double_text",
+    "float_text",
+    "java_class",
+    "java_text",
+]
+
+AS_JAVA = "ottla-as-java"
+"""A codec's `errors`: as `replace`, but half a surrogate pair in UTF-8 is one U+FFFD, as in Java, not one for each byte."""
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def _as_java(error: UnicodeError) -> tuple[str | bytes, int]:
+    if isinstance(error, UnicodeDecodeError) and error.encoding == "utf-8":
+        first, second, third = (*error.object[error.start : error.start + 3], 0, 0)[:3]
+        if first == 0xED and 0xA0 <= second < 0xC0:
+            return "\ufffd", error.start + (3 if 0x80 <= third < 0xC0 else 2)
+    return codecs.replace_errors(error)
+
+
+codecs.register_error(AS_JAVA, _as_java)
 
 
 class Int8(int):
@@ -144,8 +173,20 @@ def java_text(value: Any) -> str:
             return value
         case bytes() | bytearray() | memoryview():
             return f"[{len(value)} bytes]"
+        case datetime():
+            return _date_text(value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC))
+        case date():
+            return _date_text(datetime(value.year, value.month, value.day, tzinfo=UTC))
+        case time():
+            return _date_text(datetime.combine(date(1970, 1, 1), value.replace(tzinfo=UTC)))
         case Mapping():
             return "{" + ", ".join(f"{java_text(key)}={java_text(each)}" for key, each in value.items()) + "}"
         case Sequence():
             return "[" + ", ".join(java_text(each) for each in value) + "]"
     return str(value)
+
+
+def _date_text(at: datetime) -> str:
+    """Return a moment as a `java.util.Date` writes it where the time zone is UTC."""
+    day = f"{_DAYS[at.weekday()]} {_MONTHS[at.month - 1]} {at.day:02d}"
+    return f"{day} {at.hour:02d}:{at.minute:02d}:{at.second:02d} UTC {at.year}"

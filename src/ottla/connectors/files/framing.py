@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.connect import ConnectError
+from ottla.connect.data import AS_JAVA
 from ottla.connectors.files.lines import cut
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class Framer:
         self._codec, self._bom = _codec(framing.encoding, beginning)
         self._break = "\n".encode(self._codec)
         self._return = "\r".encode(self._codec)
+        self._errors = AS_JAVA if framing.errors == "replace" else framing.errors
         self._plain = self._codec == _UTF8 and framing.errors == "replace" and not framing.multiline
 
     def rows(self, data: bytes, *, first: bool, settled: bool, final: bool) -> Rows:
@@ -163,7 +165,7 @@ class Framer:
 
     def _line(self, data: bytes, start: int, stop: int, end: int, breaks: int) -> _Line:
         try:
-            return _Line(data[start:stop].decode(self._codec, self._framing.errors), end, breaks, stop - start)
+            return _Line(data[start:stop].decode(self._codec, self._errors), end, breaks, stop - start)
         except UnicodeDecodeError as error:
             raise ConnectError(f"a line is no {self._codec}: {error.reason}") from error
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.connect.data import AS_JAVA
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
@@ -49,7 +51,7 @@ def _mended(data: bytes) -> bytes | None:
     try:
         data.decode()
     except UnicodeDecodeError:
-        return data.decode(errors="replace").encode()
+        return data.decode(errors=AS_JAVA).encode()
     return None
 
 
