@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.connect import ConnectError
-from ottla.connect.data import AS_JAVA
+from ottla.connect import data as connect_data
 from ottla.connectors.files.lines import cut
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Framer:
         self._codec, self._bom = _codec(framing.encoding, beginning)
         self._break = "\n".encode(self._codec)
         self._return = "\r".encode(self._codec)
-        self._errors = AS_JAVA if framing.errors == "replace" else framing.errors
+        self._errors = connect_data.AS_JAVA if framing.errors == "replace" else framing.errors
         self._plain = self._codec == _UTF8 and framing.errors == "replace" and not framing.multiline
 
     def rows(self, data: bytes, *, first: bool, settled: bool, final: bool) -> Rows:

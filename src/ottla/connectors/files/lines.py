@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.connect.data import AS_JAVA
+from ottla.connect import data as connect_data
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ def _mended(data: bytes) -> bytes | None:
     try:
         data.decode()
     except UnicodeDecodeError:
-        return data.decode(errors=AS_JAVA).encode()
+        return data.decode(errors=connect_data.AS_JAVA).encode()
     return None
 
 
