@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from ottla.base import ConfigError
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.handling import resolved
 from ottla.connect.providers import Providers, providers_of
+from ottla.connect.rest_logins import rest_logins
 from ottla.connect.worker_keys import DISTRIBUTED_ONLY, distributed_def, standalone_def
 
 __all__ = ["WorkerConfig", "WorkerMode"]
@@ -24,7 +26,7 @@ _PREFIXES = (
 """What begins with these is read by whom it is for."""
 _REST = {"rest.port": "listeners=http://:PORT", "rest.host.name": "listeners=http://HOST:PORT"}
 """Keys that Kafka had before 3.0, which are still understood, and what stands for them now."""
-_UNBUILT = ("metric.reporters", "rest.extension.classes")
+_UNBUILT = ("metric.reporters",)
 OVERRIDE_POLICIES = ("All", "None", "Principal", "Allowlist")
 
 
@@ -98,11 +100,10 @@ def _refuse(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol != "PLAINTEXT":
         raise ConfigError("security.protocol", protocol, "PLAINTEXT; connections to brokers are not encrypted so far")
-    extensions = [each for each in values["rest.extension.classes"] if each]
-    if extensions:
-        raise ConfigError(
-            "rest.extension.classes", ",".join(extensions), "nothing: REST extensions in Java cannot be loaded"
-        )
+    rest_logins(properties, os.environ)
+    advertised = properties.get("rest.advertised.listener", "").strip()
+    if advertised.lower() not in ("", "http"):
+        raise ConfigError("rest.advertised.listener", advertised, "http; HTTPS is not served yet")
     policy = values["connector.client.config.override.policy"].strip()
     simple = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
     if simple not in OVERRIDE_POLICIES:

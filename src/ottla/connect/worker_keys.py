@@ -210,6 +210,7 @@ _TOPICS: tuple[Row, ...] = (
 )
 
 OWN_KEYS: tuple[Row, ...] = (
+    ("java.security.auth.login.config", _STRING, None, _LOW, None),
     ("ottla.http.listeners", _LIST, [], _LOW, _ANY),
     ("tasks.slots", _INT, 64, _LOW, Range(1)),
     ("task.restart.max", _INT, 10, _LOW, _NOT_NEGATIVE),

@@ -170,6 +170,9 @@ def test_other_origins_and_own_headers_are_answered_as_configured() -> None:
         found = headers_of(worker.port, "OPTIONS", "/connectors", {"Origin": "http://ui"})
         assert found["Access-Control-Allow-Origin"] == "http://ui"
         assert found["Access-Control-Allow-Methods"] == "GET,PUT"
+        assert (found["Access-Control-Allow-Headers"], found["Access-Control-Max-Age"]) == ("Content-Type", "60")
+        found = headers_of(worker.port, "OPTIONS", "/connectors", {"Origin": "http://other"})
+        assert "Access-Control-Allow-Methods" not in found and found["Vary"] == "Origin"
         found = headers_of(worker.port, "GET", "/nothing", {"Origin": "http://other"})
         assert "Access-Control-Allow-Origin" not in found and found["X-One"] == "a"
         assert found["Cache-Control"] == "no-cache, no-store"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from email.utils import formatdate
 
 from ottla.base import OttlaError
 from ottla.connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, RebalanceNeededError
@@ -31,6 +33,7 @@ _STATUSES: tuple[tuple[type[OttlaError], int], ...] = (
 _STALE = (
     "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
 )
+Handle = Callable[[Request], Awaitable[Reply]]
 _MARGIN_S = 5.0
 """How much longer the server waits than this interface, which knows what the worker is at."""
 
@@ -48,7 +51,8 @@ class RestService:
             (admin, ("admin",)),
         ):
             if addresses:
-                routes = service_routes(herder, settings, forward=forward, parts=parts)
+                shown = settings if "main" in parts else _plain(settings)
+                routes = service_routes(herder, shown, forward=forward, parts=parts)
                 self._servers.append((HttpServer(routes, request_seconds_max=limit), addresses))
 
     async def listen(self) -> list[int]:
@@ -67,6 +71,11 @@ class RestService:
             await server.close()
 
 
+def _plain(settings: RestSettings) -> RestSettings:
+    """Return the settings of `/admin` on addresses of its own: there Kafka adds no header and asks for no password."""
+    return replace(settings, allowed_origins=(), headers=(), header_dates=(), logins=None)
+
+
 def service_routes(
     herder: Herder,
     settings: RestSettings,
@@ -77,8 +86,11 @@ def service_routes(
     """Return the routes of a worker's interface; `parts` are `main` and `admin`."""
     endpoints = [each for each in Endpoints(herder, settings).all() if each.part in parts]
     serve = _Serving(herder, settings, forward)
-    routes = [Route(each.method, each.path, serve.route(each.handle)) for each in endpoints]
-    routes += [Route("GET", path, serve.route(handle)) for path, handle in openapi_replies(endpoints)]
+    routes = [
+        Route(each.method, each.path, serve.route(each.handle if each.hidden else serve.guarded(each.handle)))
+        for each in endpoints
+    ]
+    routes += [Route("GET", path, serve.route(serve.guarded(handle))) for path, handle in openapi_replies(endpoints)]
     routes += [replace(route, path=f"{route.path}/") for route in routes if route.path != "/"]  # JAX-RS takes both
     known = {route.path for route in routes}
     routes += [Route("*", path, serve.route(_no_method)) for path in sorted(known)]
@@ -100,9 +112,27 @@ class _Serving:
     def route(self, handle: Callable[[Request], Awaitable[Reply]]) -> Callable[[Request], Awaitable[Reply]]:
         async def answer(request: Request) -> Reply:
             reply = self._preflight(request) or await self._answered(request, handle)
-            return replace(reply, headers={**reply.headers, **self._cors(request), **dict(self._settings.headers)})
+            return replace(reply, headers={**reply.headers, **self._cors(request), **self._own_headers()})
 
         return answer
+
+    def guarded(self, handle: Handle) -> Handle:
+        """Return what answers only to who may ask; requests between workers are signed, and not guarded."""
+        logins = self._settings.logins
+        if logins is None:
+            return handle
+
+        async def answer(request: Request) -> Reply:
+            if not logins.admit(request.headers.get("Authorization")):
+                return Reply(b"User cannot access the resource.", "text/plain", 401)
+            return await handle(request)
+
+        return answer
+
+    def _own_headers(self) -> dict[str, str]:
+        now = time.time()
+        dates = {name: formatdate(now + ms / 1000, usegmt=True) for name, ms in self._settings.header_dates}
+        return {**dict(self._settings.headers), **dates}
 
     async def _answered(self, request: Request, handle: Callable[[Request], Awaitable[Reply]]) -> Reply:
         try:
@@ -127,12 +157,18 @@ class _Serving:
     def _preflight(self, request: Request) -> Reply | None:
         if request.method != "OPTIONS" or "Origin" not in request.headers or not self._settings.allowed_origins:
             return None
-        return Reply(b"", "text/plain", 200, {"Access-Control-Allow-Methods": ",".join(self._settings.allowed_methods)})
+        if not self._cors(request).get("Access-Control-Allow-Origin"):
+            return None
+        methods = ",".join(self._settings.allowed_methods)
+        shown = {"Access-Control-Allow-Methods": methods, "Access-Control-Allow-Headers": "Content-Type"}
+        return Reply(b"", "text/plain", 200, {**shown, "Access-Control-Max-Age": "60"})
 
     def _cors(self, request: Request) -> dict[str, str]:
         origin, allowed = request.headers.get("Origin"), self._settings.allowed_origins
-        if origin is None or not ("*" in allowed or origin in allowed):
+        if not allowed:
             return {}
+        if origin is None or not ("*" in allowed or origin in allowed):
+            return {"Vary": "Origin"}
         return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
 
 

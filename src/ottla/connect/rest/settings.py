@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.base import ConfigError
+from ottla.connect.rest_logins import Logins, rest_logins
 
 __all__ = ["Address", "RestSettings", "parse_addresses", "rest_settings"]
 
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
-_HEADER = re.compile(r"\s*(add|set)\s+([^:]+):\s*(.*?)\s*", re.IGNORECASE)
+_HEADER = re.compile(
+    r"\s*(add|set|addDate|setDate)\s+([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([^\r\n]*?)\s*", re.IGNORECASE
+)
 _METHODS = ("GET", "POST", "HEAD")
 """What another origin may do where `access.control.allow.methods` is empty, as in Jetty."""
 
@@ -35,6 +39,12 @@ class RestSettings:
     allowed_origins: tuple[str, ...] = ()
     allowed_methods: tuple[str, ...] = _METHODS
     headers: tuple[tuple[str, str], ...] = ()
+    header_dates: tuple[tuple[str, int], ...] = ()
+    """Headers whose value is a time: so many ms from now."""
+
+    logins: Logins | None = None
+    """Who may ask; everybody where None. `/admin` on listeners of its own is not asked, as in Kafka."""
+
     topic_tracking: bool = True
     topic_reset: bool = True
     request_seconds_max: float = 90.0
@@ -49,12 +59,15 @@ def rest_settings(worker: Mapping[str, str]) -> RestSettings:
     if not listed and port is not None:
         listed = f"http://{worker.get('rest.host.name', '')}:{port}"
     methods = tuple(_words(worker.get("access.control.allow.methods", "")))
+    rules = _headers(worker.get("response.http.headers.config", ""))
     return RestSettings(
         listeners=parse_addresses("listeners", listed or "http://:8083"),
         admin_listeners=None if admin is None else parse_addresses("admin.listeners", admin),
         allowed_origins=tuple(_words(worker.get("access.control.allow.origin", ""))),
         allowed_methods=methods or _METHODS,
-        headers=tuple(_headers(worker.get("response.http.headers.config", ""))),
+        headers=tuple((name, value) for action, name, value in rules if not action.endswith("date")),
+        header_dates=tuple((name, _ms(name, value)) for action, name, value in rules if action.endswith("date")),
+        logins=rest_logins(worker, os.environ),
         topic_tracking=_flag(worker, "topic.tracking.enable"),
         topic_reset=_flag(worker, "topic.tracking.allow.reset"),
     )
@@ -82,15 +95,23 @@ def parse_addresses(name: str, text: str) -> tuple[Address, ...]:
     return tuple(found)
 
 
-def _headers(text: str) -> list[tuple[str, str]]:
+def _ms(name: str, text: str) -> int:
+    if not re.fullmatch("[+-]?[0-9]{1,15}", text):
+        raise ConfigError("response.http.headers.config", f"{name}: {text}", "milliseconds from now")
+    return int(text)
+
+
+def _headers(text: str) -> list[tuple[str, str, str]]:
     found = []
     for rule in re.findall(r'"[^"]*"|[^,"]+', text):
         plain = rule.strip().strip('"')
         match = _HEADER.fullmatch(plain)
         if plain and match is None:
             raise ConfigError(
-                "response.http.headers.config", plain, "rules like `add Name: value` or `set Name: value`"
+                "response.http.headers.config",
+                plain,
+                "rules like `set Name: value`, `addDate Name: milliseconds`",
             )
         if match is not None:
-            found.append((match[2].strip(), match[3]))
+            found.append((match[1].lower(), match[2], match[3]))
     return found

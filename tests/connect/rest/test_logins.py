@@ -1,0 +1,104 @@
+"""Kafka's basic-auth extension on Ottla's REST interface: its files, whom it admits, and what is refused at start."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+from pathlib import Path
+
+import pytest
+
+from ottla.base import ConfigError
+from ottla.connect.rest import rest_settings
+from ottla.connect.rest.settings import Address
+from ottla.connect.rest_logins import EXTENSION, rest_logins
+from tests.connect.rest.worker import running_worker
+
+MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+
+
+def worker_properties(folder: Path, passwords: str = "ann=secret\nbob: p:w\n", module: str = MODULE) -> dict[str, str]:
+    (folder / "passwords").write_text(passwords)
+    jaas = f'// for Connect\nKafkaConnect {{\n  {module} required\n  file="{folder / "passwords"}";\n}};\n'
+    (folder / "jaas.conf").write_text(jaas)
+    return {"rest.extension.classes": EXTENSION, "java.security.auth.login.config": str(folder / "jaas.conf")}
+
+
+def basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+def status_of(port: int, method: str, path: str, authorization: str | None = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request(method, path, headers={} if authorization is None else {"Authorization": authorization})
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def test_who_has_no_password_gets_kafkas_answer(tmp_path: Path) -> None:
+    settings = rest_settings(worker_properties(tmp_path))
+    with running_worker(logins=settings.logins) as worker:
+        for path in ("/", "/connectors", "/health", "/connectors/a/tasks", "/openapi.json"):
+            assert status_of(worker.port, "GET", path) == (401, b"User cannot access the resource.")
+        for wrong in ("ann:wrong", "ann", "nobody:secret", ":", "ann:"):
+            assert status_of(worker.port, "GET", "/connectors", basic(wrong))[0] == 401
+        for odd in ("Basic !!!", "Bearer x", "", "Basic"):
+            assert status_of(worker.port, "GET", "/connectors", odd)[0] == 401
+        for right in (basic("ann:secret"), basic("ann:secret").replace("Basic", "basic"), basic("bob:p:w")):
+            assert status_of(worker.port, "GET", "/connectors", right) == (200, b"[]")
+        assert status_of(worker.port, "GET", "/nothing")[0] == 404
+
+
+def test_requests_between_workers_and_admin_on_its_own_port_ask_for_no_password(tmp_path: Path) -> None:
+    settings = rest_settings(worker_properties(tmp_path))
+    with running_worker(logins=settings.logins, admin_listeners=(Address("127.0.0.1", 0),)) as worker:
+        status, body = status_of(worker.port, "PUT", "/connectors/a/fence")
+        assert status == 500 and b"standalone mode does not support exactly-once" in body
+        assert status_of(worker.ports[1], "GET", "/admin/loggers")[0] == 200
+    with running_worker(logins=settings.logins) as worker:
+        assert status_of(worker.port, "GET", "/admin/loggers")[0] == 401
+
+
+def test_the_file_may_be_named_where_java_reads_it(tmp_path: Path) -> None:
+    place = worker_properties(tmp_path)["java.security.auth.login.config"]
+    options = f"-Xmx1g -Djava.security.auth.login.config={place}"
+    found = rest_logins({"rest.extension.classes": EXTENSION}, {"KAFKA_OPTS": options})
+    assert found is not None and found.admit(basic("ann:secret")) and "secret" not in repr(found)
+    assert rest_logins({}, {}) is None
+
+
+@pytest.mark.parametrize("change", ["none", "extension", "missing", "module", "empty"])
+def test_what_would_leave_the_interface_open_is_refused_by_its_key(change: str, tmp_path: Path) -> None:
+    given = worker_properties(
+        tmp_path, "" if change == "empty" else "a=b", "com.sun.Krb5LoginModule" if change == "module" else MODULE
+    )
+    key = "rest.extension.classes" if change == "extension" else "java.security.auth.login.config"
+    if change == "none":
+        del given[key]
+    elif change == "missing":
+        given[key] = str(tmp_path / "nowhere")
+    elif change == "extension":
+        given[key] += ",my.own.Extension"
+    with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
+        rest_logins(given, {})
+
+
+def test_https_is_refused_by_name_until_it_is_served() -> None:
+    for key in ("listeners", "admin.listeners"):
+        with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
+            rest_settings({key: "https://localhost:8443"})
+
+
+def test_a_date_among_the_headers_counts_from_now() -> None:
+    settings = rest_settings({"response.http.headers.config": "set X-A: b, setDate Expires: 60000"})
+    assert (settings.headers, settings.header_dates) == ((("X-A", "b"),), (("Expires", 60000),))
+    with running_worker(headers=settings.headers, header_dates=settings.header_dates) as worker:
+        connection = http.client.HTTPConnection("127.0.0.1", worker.port, timeout=20)
+        connection.request("GET", "/")
+        assert (connection.getresponse().headers["Expires"] or "").endswith(" GMT")
+        connection.close()
+    for wrong in ("drop X: y", "setDate X: soon", "add X Y: z"):
+        with pytest.raises(ConfigError, match=r"response\.http\.headers\.config"):
+            rest_settings({"response.http.headers.config": wrong})
