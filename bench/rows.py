@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-__all__ = ["Case", "Metric", "Rounds", "Row", "number", "print_table", "write_rows"]
+__all__ = ["Case", "Metric", "Rounds", "Row", "number", "page_of", "print_table", "write_rows"]
 
 
 @dataclass(frozen=True)
@@ -120,3 +123,19 @@ def number(value: float | None, unit: str = "") -> str:
         return "-"
     text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return f"{text} {unit}".rstrip()
+
+
+def page_of(introduction: str, peer: str, rows: list[dict[str, Any]]) -> str:
+    """Return a page in Markdown: what was measured and how, the machine, and a table of rows as `write_rows` wrote them."""
+    if not rows:
+        return introduction
+    machine = f"{os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}"
+    lines = [introduction, f"Measured with {machine}.\n"]
+    lines.append(f"| metric | mode | Ottla | {peer} | ratio | target | met |")
+    lines.append("|---|---|---:|---:|---:|---:|---|")
+    for row in rows:
+        met = {True: "yes", False: "**no**", None: ""}[row["met"]]
+        values = [number(row["ottla"], row["unit"]), number(row["kafka"], row["unit"]), number(row["ratio"])]
+        cells = [row["metric"], row["mode"], *values, row["target"] or "", met]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import sys
 from pathlib import Path
 from typing import Any
 
-from bench.rows import number
+from bench.rows import page_of
 
 __all__ = ["page"]
 
@@ -39,18 +37,7 @@ Both on one machine, in one run, on the same topics of one Ottla broker: `make b
 
 def page(rows: list[dict[str, Any]]) -> str:
     """Return the page of these rows."""
-    machine = f"{os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}"
-    lines = [INTRODUCTION, f"Measured with {machine}.\n"]
-    if not rows:
-        return INTRODUCTION
-    lines.append("| metric | mode | Ottla | Kafka Streams | ratio | target | met |")
-    lines.append("|---|---|---:|---:|---:|---:|---|")
-    for row in rows:
-        met = {True: "yes", False: "**no**", None: ""}[row["met"]]
-        values = [number(row["ottla"], row["unit"]), number(row["kafka"], row["unit"]), number(row["ratio"])]
-        cells = [row["metric"], row["mode"], *values, row["target"] or "", met]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return page_of(INTRODUCTION, "Kafka Streams", rows)
 
 
 def main(argv: list[str]) -> int:
