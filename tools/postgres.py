@@ -32,7 +32,6 @@ STOP_SECONDS_MAX = 30.0
 INSTALL_SECONDS_MAX = 300.0
 _SETTINGS = {
     "fsync": "off",
-    "synchronous_commit": "off",
     "full_page_writes": "off",
     "shared_buffers": "32MB",
     "max_connections": "60",
