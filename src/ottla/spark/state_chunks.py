@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHUNKS",
     "Run",
+    "chunk_of",
     "finished_apart",
     "fold_entries",
     "fold_finished",
@@ -71,7 +72,7 @@ def _folded(rows: Iterable[tuple[int, bytes | None]]) -> pyarrow.RecordBatch:
 
 def fold_finished(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
     """Fold OUT rows that only pass through (dead letters of the steps before) into a chunk of task 0's."""
-    return _folded([(group_of(0), FINISHED + _bytes_of(batch))])
+    return _folded([(group_of(0), FINISHED + chunk_of(batch))])
 
 
 def finished_apart(chunks: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -91,15 +92,16 @@ def _by_task(batch: pyarrow.RecordBatch) -> Iterator[tuple[int, bytes]]:
         batch = batch.take(pyarrow.array(order))
     starts = [0, *(numpy.flatnonzero(tasks[1:] != tasks[:-1]) + 1).tolist(), len(tasks)]
     for start, end in pairwise(starts):
-        yield group_of(int(tasks[start])), _bytes_of(batch.slice(start, end - start))
+        yield group_of(int(tasks[start])), chunk_of(batch.slice(start, end - start))
 
 
-def _bytes_of(batch: pyarrow.RecordBatch) -> bytes:
+def chunk_of(rows: pyarrow.RecordBatch | pyarrow.Table) -> bytes:
+    """Return rows as a chunk: Arrow's stream format."""
     import pyarrow
 
     sink = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pyarrow.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -202,7 +204,7 @@ def fold_results(
         [*(each.partition for each in outputs), *repeat(task, len(changes))],
     ]
     for start in range(0, len(topics), SLICE_ROWS):
-        yield _bytes_of(_out_batch([each[start : start + SLICE_ROWS] for each in columns]))
+        yield chunk_of(_out_batch([each[start : start + SLICE_ROWS] for each in columns]))
 
 
 def _coded(topics: list[str]) -> Any:

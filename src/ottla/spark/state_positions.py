@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base import Offset, TopicPartition
 from ottla.spark.commits import INPUT_KEY, commits_topic, last_committed
+from ottla.spark.state_chunks import chunk_of
 from ottla.streams import Output
 
 if TYPE_CHECKING:
@@ -58,10 +59,7 @@ def beyond(chunks: Sequence[bytes], positions: Positions, passed_over: frozenset
             old = compute.and_(old, _not_among(table.column("edge"), passed_over))
         left = table.filter(compute.invert(old))
         if left.num_rows:
-            sink = pyarrow.BufferOutputStream()
-            with pyarrow.ipc.new_stream(sink, left.schema) as writer:
-                writer.write_table(left)
-            yield sink.getvalue().to_pybytes()
+            yield chunk_of(left)
 
 
 def _tables(chunks: Iterable[bytes]) -> Iterator[Any]:

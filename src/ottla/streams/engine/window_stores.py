@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from struct import Struct
 from typing import Any
@@ -60,27 +60,29 @@ def _same(place: int) -> int:
     return place
 
 
-class WindowStore:
-    """Kafka's window and timestamped_window stores: a place is a window's start, and a number with retain_duplicates."""
+class _TimedStore:
+    """What stores by time have in common: entries by key and place, and an index of what is still to close."""
 
     def __init__(
-        self, spec: StoreSpec, backend: StateBackend, settings: EngineSettings, memory: dict[str, int]
+        self,
+        spec: StoreSpec,
+        backend: StateBackend,
+        settings: EngineSettings,
+        memory: dict[str, int],
+        start_of: Callable[[Any], int],
     ) -> None:
         self.spec = spec
         self.name = spec.name
         self.caches = spec.cached
-        self.duplicates = spec.retain_duplicates
-        self.rows = Rows(spec, backend, settings, _first if spec.retain_duplicates else _same)
+        self.rows = Rows(spec, backend, settings, start_of)
         self.observed = _Observed(memory, spec.retention_ms)
-        self._memory = memory
-        self._next = count(memory.get("sequence", 0) + 1).__next__
         self._backend = backend
         self._limit = settings.block_entries
         self._times: TimeIndex | None = None
 
     @property
     def times(self) -> TimeIndex:
-        """Windows that are still to be told when they close: key bytes by start; made by who uses it."""
+        """What is still to be told when it closes, by its time; made by who uses it."""
         if self._times is None:
             self._times = TimeIndex(self._backend, self.name, self._limit)
         return self._times
@@ -88,6 +90,21 @@ class WindowStore:
     def key_bytes(self, key: Any) -> bytes:
         """Return a key's bytes."""
         return self.rows.serialize_key(key)  # type: ignore[return-value]
+
+
+class WindowStore(_TimedStore):
+    """Kafka's window and timestamped_window stores: a place is a window's start, and a number with retain_duplicates.
+
+    Its times are those of windows: key bytes by start.
+    """
+
+    def __init__(
+        self, spec: StoreSpec, backend: StateBackend, settings: EngineSettings, memory: dict[str, int]
+    ) -> None:
+        super().__init__(spec, backend, settings, memory, _first if spec.retain_duplicates else _same)
+        self.duplicates = spec.retain_duplicates
+        self._memory = memory
+        self._next = count(memory.get("sequence", 0) + 1).__next__
 
     def end_of(self, start: int) -> int:
         """Return a window's end by its start."""
@@ -160,31 +177,13 @@ class WindowStore:
         self.rows.restore(change.key[:-12], (start, number) if self.duplicates else start, change)
 
 
-class SessionStore:
-    """Kafka's session store: a place is (end, start)."""
+class SessionStore(_TimedStore):
+    """Kafka's session store: a place is (end, start). Its times are those of sessions: (start, key bytes) by end."""
 
     def __init__(
         self, spec: StoreSpec, backend: StateBackend, settings: EngineSettings, memory: dict[str, int]
     ) -> None:
-        self.spec = spec
-        self.name = spec.name
-        self.caches = spec.cached
-        self.rows = Rows(spec, backend, settings, _first)
-        self.observed = _Observed(memory, spec.retention_ms)
-        self._backend = backend
-        self._limit = settings.block_entries
-        self._times: TimeIndex | None = None
-
-    @property
-    def times(self) -> TimeIndex:
-        """Sessions that are still to be told when they close: (start, key bytes) by end; made by who uses it."""
-        if self._times is None:
-            self._times = TimeIndex(self._backend, self.name, self._limit)
-        return self._times
-
-    def key_bytes(self, key: Any) -> bytes:
-        """Return a key's bytes."""
-        return self.rows.serialize_key(key)  # type: ignore[return-value]
+        super().__init__(spec, backend, settings, memory, _first)
 
     def windowed(self, entry: Entry) -> Windowed[Any]:
         """Return what an entry is keyed by."""
