@@ -69,9 +69,9 @@ class Victim:
             time.sleep(0.02)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def one_victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    """Start the broker that all hostile tests share."""
+    """Start the broker that a file's tests share: between files a witness would be idle for longer than a broker allows."""
     folder: Path = tmp_path_factory.mktemp("hostile")
     overrides = ["socket.request.max.bytes=16777216", "message.max.bytes=4194304", "log.segment.bytes=67108864"]
     with running_server(folder, overrides=overrides) as server:

@@ -11,7 +11,8 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -177,8 +178,7 @@ class TopologyTestDriver:
         if not self._piped and self._clock_ms == self._now_ms and self._queries:
             return
         self._tick()
-        for topic, records in self._piped.items():
-            self._topics.append(topic, records)
+        self._append(self._piped)
         self._piped.clear()
         try:
             if not self._queries:
@@ -217,8 +217,13 @@ class TopologyTestDriver:
             headers = tuple((each.key, _bytes(each.value)) for each in row.headers or ())
             record = LocalRecord(_bytes(row.key), _bytes(row.value), row.timestamp, headers)
             found.setdefault(row.topic, []).append(record)
-        for topic, records in found.items():
-            self._topics.append(topic, records)
+        self._append(found)
+
+    def _append(self, found: Mapping[str, list[LocalRecord]]) -> None:
+        """Add records to topics: those of several topics come into a query's micro-batch together."""
+        with _between_batches([query for _, query in self._queries] if len(found) > 1 else ()):
+            for topic, records in found.items():
+                self._topics.append(topic, records)
 
     def _settle(self, stage: Stage, query: StreamingQuery) -> None:
         """Wait until a query has done all there is."""
@@ -278,6 +283,17 @@ class TopologyTestDriver:
     def _source_names(self) -> set[str]:
         nodes = self.topology.nodes.values()
         return {topic for node in nodes if isinstance(node, SourceNode) for topic in node.topics}
+
+
+@contextmanager
+def _between_batches(queries: Sequence[StreamingQuery]) -> Iterator[None]:
+    """Keep queries from deciding what their next micro-batch is made of (StreamExecution.awaitProgressLock)."""
+    locks = [query._jsq.streamingQuery().awaitProgressLock() for query in queries]
+    with ExitStack() as held:
+        for lock in locks:
+            lock.lock()
+            held.callback(lock.unlock)
+        yield
 
 
 class TestInputTopic:

@@ -157,3 +157,17 @@ def test_what_a_function_raises_is_told_with_its_step(open_driver: Open) -> None
     driver.create_input_topic("in").pipe_input("0")
     with pytest.raises(KafkaError, match="divide"):
         driver.create_output_topic("out").read_value()
+
+
+def test_what_is_piped_into_two_topics_is_one_batch_in_the_order_of_its_timestamps(open_driver: Open) -> None:
+    builder = StreamsBuilder(default_key_serde="string", default_value_serde="string")
+    both = builder.stream("left").merge(builder.stream("right"))
+    lines = both.group_by_key().reduce(lambda one, other: one + other, materialized="lines")
+    lines.to_stream().to("out")
+    driver = open_driver(builder.build(), {"statestore.cache.max.bytes": 0})
+    left, right = driver.create_input_topic("left"), driver.create_input_topic("right")
+    out = driver.create_output_topic("out")
+    for index in range(10):
+        left.pipe_input(str(index), "later", timestamp=1_000 * index + 2)
+        right.pipe_input(str(index), "first", timestamp=1_000 * index + 1)
+        assert [each.value for each in out.read_records_to_list()] == ["first", "firstlater"]
