@@ -12,6 +12,7 @@ import pytest
 
 from ottla.client import BlockingClient
 from ottla.spark import find_java
+from ottla.spark.local_files import quick_local_files
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests import spark_connector
 from tests.server import running_server
@@ -57,6 +58,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    quick_local_files(session)
     yield session
     session.stop()
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.spark.java import find_java, java_missing
+from ottla.spark.local_files import quick_local_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +76,7 @@ def session(
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
+    quick_local_files(spark)
     if registered:
         register(spark)
     return spark
