@@ -241,6 +241,7 @@ FAMILIES = {
     "connector_defs": (transform_cases.connector_defs, 60),
     "enriched": (transform_cases.enriched, 10),
     "workers": (worker_cases.workers, 24),
+    "overrides": (worker_cases.overrides, 60),
     "validations": (transform_cases.validations, 120),
 }
 """Family -> its questions, and how many of them are kept as facts."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from ottla.base import OttlaError
 from ottla.connect import converters, discover, storage
-from ottla.connect.config_def import config_infos
+from ottla.connect.client_overrides import ALLOWLIST, POLICY, override_policy, override_values
+from ottla.connect.config_def import config_info, config_infos
 from ottla.connect.connector_config import connector_def, enriched_def
 from ottla.connect.data import SchemaAndValue, parse_value, to_text
 from ottla.connect.errors import java_name_of
@@ -195,9 +196,25 @@ def worker_def(asked: Json) -> Json:
     ]
 
 
+def overrides(asked: Json) -> Json:
+    worker = {POLICY: asked["class"], ALLOWLIST: asked["allowlist"]}
+    props = {"topic.creation.default.partitions": "1", **asked["config"]}
+    found = override_values(props, sink=asked["kind"] == "consumer", policy=override_policy(worker))
+    configs = [config_info(key, value) for key, value in found]
+    for each in configs:
+        (each["definition"] or {}).pop("documentation", None)
+    return {
+        "name": "",
+        "error_count": sum(bool(value.errors) for _, value in found),
+        "groups": [],
+        "configs": sorted(configs, key=lambda each: str(each["value"]["name"])),
+    }
+
+
 PLUGINS = discover()
 ANSWERS = {
     "worker_def": worker_def,
+    "overrides": overrides,
     "enriched": enriched,
     "connector_def": connector_defaults,
     "config_fold": config_fold,

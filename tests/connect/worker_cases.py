@@ -36,3 +36,30 @@ def workers(random: random.Random, count: int) -> Iterator[Json]:
             if random.random() < 0.5 and key.type.name != "CLASS" and not key.name.startswith(NOT_ASKED)
         }
         yield {"op": "worker_def", "class": kind, "config": chosen if number > 1 else {}}
+
+
+PACKAGE = "org.apache.kafka.connect.connector.policy."
+POLICIES = ("All", "None", "Principal", "Allowlist")
+CLIENT_KEYS = {
+    "producer": ["acks", "linger.ms", "max.request.size", "client.id", "bootstrap.servers", "retries"],
+    "consumer": ["max.poll.records", "fetch.min.bytes", "group.id", "isolation.level", "client.rack"],
+    "admin": ["request.timeout.ms", "retries", "default.api.timeout.ms", "client.id", "metadata.max.age.ms"],
+}
+ANY_KEYS = ["sasl.jaas.config", "sasl.mechanism", "security.protocol", "no.such.key"]
+
+
+def overrides(random: random.Random, count: int) -> Iterator[Json]:
+    """What a policy makes of a connector's keys for one kind of client."""
+    for _ in range(count):
+        kind = random.choice(list(CLIENT_KEYS))
+        known = [each for each in [*CLIENT_KEYS[kind], *ANY_KEYS] if random.random() < 0.4]
+        values = {
+            each: "PLAINTEXT" if each == "security.protocol" else random.choice(["1", " 20", "3 "]) for each in known
+        }
+        yield {
+            "op": "overrides",
+            "class": f"{PACKAGE}{random.choice(POLICIES)}ConnectorClientConfigOverridePolicy",
+            "allowlist": ",".join(each for each in known if random.random() < 0.5),
+            "kind": kind,
+            "config": {f"{kind}.override.{each}": value for each, value in values.items()},
+        }

@@ -5,7 +5,7 @@ are pure. A `StandaloneHerder` hosts connectors and leaves their tasks to a `Tas
 `Herder` through the room `http`.
 """
 
-from ottla.connect import converters, data, handling, herding, storage, task_clients, validators
+from ottla.connect import client_overrides, converters, data, handling, herding, storage, task_clients, validators
 from ottla.connect.api import (
     Connector,
     ConnectorContext,
@@ -153,6 +153,7 @@ __all__ = [
     "WorkerMode",
     "apply_chain",
     "chain_of",
+    "client_overrides",
     "compile_java",
     "config_infos",
     "connector_context",

@@ -27,6 +27,7 @@ __all__ = [
     "Importance",
     "Recommender",
     "Width",
+    "config_info",
     "config_infos",
     "key_info",
     "text_of",
@@ -400,6 +401,11 @@ def _value_info(value: ConfigValue) -> dict[str, Any]:
         "errors": value.errors,
         "visible": value.visible,
     }
+
+
+def config_info(key: ConfigKey | None, value: ConfigValue) -> dict[str, Any]:
+    """Return one value of a validate answer, with its key's definition where there is one."""
+    return {"definition": None if key is None else key_info(key), "value": _value_info(value)}
 
 
 def config_infos(

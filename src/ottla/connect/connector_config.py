@@ -12,6 +12,7 @@ from typing import Any
 
 from ottla.base import ConfigError
 from ottla.config import ConfigType
+from ottla.connect.client_overrides import override_policy, override_values
 from ottla.connect.config_def import (
     REQUIRED,
     ConfigDef,
@@ -19,6 +20,7 @@ from ottla.connect.config_def import (
     Importance,
     Recommender,
     Width,
+    config_info,
     config_infos,
     text_of,
 )
@@ -240,7 +242,7 @@ def _converters(worker: Mapping[str, str], plugins: Plugins) -> dict[str, str | 
 def validate_connector(props: Properties, plugins: Plugins, worker: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return everything that is wrong with a connector's configuration, in the shape of the validate endpoint.
 
-    `worker` has the worker's converters, which are the connector's where it names none.
+    `worker` has the worker's converters, which are the connector's where it names none, and its policy of client overrides.
 
     Raises BadRequestError for a configuration without a `connector.class`, or with one that is not installed.
     """
@@ -262,7 +264,11 @@ def validate_connector(props: Properties, plugins: Plugins, worker: Mapping[str,
         if value is None:
             null = "Null value can not be supplied as the configuration value."
             values.setdefault(key, ConfigValue(key)).errors.append(null)
-    return _merged(name, plugin, definition, values, props)
+    infos = _merged(name, plugin, definition, values, props)
+    for override, found in override_values(props, sink=sink, policy=override_policy(worker or {})):
+        infos["configs"].append(config_info(override, found))
+        infos["error_count"] += len(found.errors)
+    return infos
 
 
 def _merged(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -221,4 +222,8 @@ class SinkGroups(Protocol):
 
     async def delete(self, group: str) -> None:
         """Remove a group, if it exists; raises GroupBusyError where it has members."""
+        ...
+
+    def elsewhere(self, bootstrap: str) -> AbstractAsyncContextManager[SinkGroups]:
+        """Return the groups of another cluster, for an `async with` block."""
         ...

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.base import ConfigError
 from ottla.connect import herding
+from ottla.connect.client_overrides import unheard_overrides
 from ottla.connect.connector_config import validate_connector
 from ottla.connect.connector_host import ConnectorHost
 from ottla.connect.errors import ConnectError
 from ottla.connect.handling import resolved
 from ottla.connect.herder import GroupBusyError, SinkGroups, TaskStart
 from ottla.connect.herding.offsets import Pair
+from ottla.connect.log_context import connector_context
 from ottla.connect.plugins import PluginKind, Plugins
 from ottla.connect.providers import Providers
+from ottla.connect.query_sink import QuerySink
 from ottla.connect.storage import (
     ConfigState,
     OffsetState,
@@ -29,6 +34,8 @@ from ottla.connect.storage import (
 )
 
 __all__ = ["Hosting", "SourceAlteration"]
+
+log = logging.getLogger(__name__)
 
 Properties = Mapping[str, str | None]
 _HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
@@ -78,11 +85,24 @@ class Hosting:
 
     async def start(self, state: ConfigState, name: str, generation: int) -> None:
         """Start a connector in its target state; raises ConnectError."""
-        target = state.target_state(name) or TargetState.STARTED
+        target, config = state.target_state(name) or TargetState.STARTED, state.configs[name]
+        self._warn(name, config)
         try:
-            await self.connectors.start(name, self.resolved(state.configs[name]), target, generation)
+            await self.connectors.start(name, self.resolved(config), target, generation)
         except ConfigError as error:
             raise ConnectError(f"Failed to start connector: {name}") from error
+
+    def _warn(self, name: str, config: Properties) -> None:
+        """Tell the log what of a configuration has no effect."""
+        try:
+            plugin = self._plugins.connector((config.get("connector.class") or "").strip())
+        except ConnectError:
+            return  # whoever starts the connector says so
+        task, sink = plugin.cls.task_class, plugin.kind is PluginKind.SINK
+        query = isinstance(task, type) and issubclass(task, QuerySink)
+        with connector_context(name):
+            for line in unheard_overrides(config, sink=sink, query=query):
+                log.warning("%s", line)
 
     async def task_configs(self, state: ConfigState, name: str) -> list[dict[str, str | None]] | None:
         """Return what a running connector wants its tasks to be, placeholders kept; None where it does not run.
@@ -109,7 +129,20 @@ class Hosting:
 
     async def sink_offsets(self, name: str, config: Properties) -> dict[str, Any]:
         """Return the offsets of a sink connector as they are shown."""
-        return {"offsets": sink_offsets(await self._groups.committed(_group(name, config)))}
+        config = self.resolved(config)
+        async with self._groups_of(config) as groups:
+            return {"offsets": sink_offsets(await groups.committed(_group(name, config)))}
+
+    @asynccontextmanager
+    async def _groups_of(self, config: Properties) -> AsyncIterator[SinkGroups]:
+        """Yield the groups of the cluster that a sink reads from."""
+        overrides = (config.get(f"{kind}.override.bootstrap.servers") for kind in ("admin", "consumer"))
+        bootstrap = next((each for each in overrides if each), None)
+        if bootstrap is None:
+            yield self._groups
+            return
+        async with self._groups.elsewhere(bootstrap) as groups:
+            yield groups
 
     async def ask_source(
         self, name: str, config: Properties, pairs: Sequence[Pair] | None, stored: OffsetState
@@ -121,15 +154,19 @@ class Hosting:
 
     async def alter_sink(self, name: str, config: Properties, pairs: Sequence[Pair] | None) -> bool:
         """Alter a sink's offsets, reset them all where None; returns whether the connector took part."""
+        async with self._groups_of(config) as groups:
+            return await self._alter_in(groups, name, config, pairs)
+
+    async def _alter_in(self, groups: SinkGroups, name: str, config: Properties, pairs: Sequence[Pair] | None) -> bool:
         group, word = _group(name, config), "reset" if pairs is None else "alter"
-        offsets = dict.fromkeys(await self._groups.committed(group)) if pairs is None else parse_sink_offsets(pairs)
+        offsets = dict.fromkeys(await groups.committed(group)) if pairs is None else parse_sink_offsets(pairs)
         connector = self._plugins.connector((config.get("connector.class") or "").strip()).cls()
         by_connector = await _asked(name, connector.alter_offsets, config, offsets)
         try:
             if pairs is None:
-                await self._groups.delete(group)
+                await groups.delete(group)
             else:
-                await self._groups.alter(group, offsets)
+                await groups.alter(group, offsets)
         except GroupBusyError as error:
             raise ConnectError(
                 f"Failed to {word} consumer group offsets for connector {name} either because its tasks haven't stopped "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, TopicPartition
@@ -68,6 +69,12 @@ class ClientSinkGroups:
         """See `SinkGroups`."""
         response = await self._ask(group, DeleteGroupsRequest(groups_names=[group]))
         _refuse(group, [each.error_code for each in response.results], allowed=_NO_GROUP)
+
+    @asynccontextmanager
+    async def elsewhere(self, bootstrap: str) -> AsyncIterator[ClientSinkGroups]:
+        """See `SinkGroups`; raises ConfigError for addresses that are none."""
+        async with Client(bootstrap, client_id="connect-offsets") as client:
+            yield ClientSinkGroups(client)
 
     async def _refuse_unknown(self, topics: set[str]) -> None:
         try:

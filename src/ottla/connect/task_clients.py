@@ -1,4 +1,7 @@
-"""The client properties of a task: what Connect sets, then the worker's `producer.…`, then the connector's overrides."""
+"""The client properties of a task: what Connect sets, then the worker's `producer.…`, then the connector's overrides.
+
+As in Kafka, but that sending is idempotent unless somebody says otherwise: Kafka turns it off for brokers before 1.0.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from ottla.connect.storage import TaskId, sink_group
 __all__ = ["admin_properties", "consumer_properties", "prefixed", "producer_properties"]
 
 Properties = Mapping[str, str | None]
-_LONG_MAX, _INT_MAX = str((1 << 63) - 1), str((1 << 31) - 1)
+_INT_MAX = str((1 << 31) - 1)
 
 
 def prefixed(properties: Properties, prefix: str) -> dict[str, str]:
@@ -19,16 +22,15 @@ def prefixed(properties: Properties, prefix: str) -> dict[str, str]:
     }
 
 
-def producer_properties(worker: Mapping[str, str], connector: Properties, task: TaskId) -> dict[str, str]:
-    """Return a source task's producer properties; Kafka's defaults lose no record, and keep their order."""
+def producer_properties(
+    worker: Mapping[str, str], connector: Properties, task: TaskId, *, sink: bool = False
+) -> dict[str, str]:
+    """Return the properties of a source task's producer, or of a sink task's for its dead letters."""
     return {
         "bootstrap.servers": worker.get("bootstrap.servers", "localhost:9092"),
-        "max.block.ms": _LONG_MAX,
-        "enable.idempotence": "false",
         "acks": "all",
-        "max.in.flight.requests.per.connection": "1",
         "delivery.timeout.ms": _INT_MAX,
-        "client.id": f"connector-producer-{task}",
+        "client.id": f"connector-{'dlq-' if sink else ''}producer-{task}",
         **prefixed(worker, "producer."),
         **prefixed(connector, "producer.override."),
     }
@@ -47,11 +49,13 @@ def consumer_properties(worker: Mapping[str, str], connector: Properties, task: 
     }
 
 
-def admin_properties(worker: Mapping[str, str], connector: Properties, task: TaskId) -> dict[str, str]:
-    """Return the properties of the client with which a task makes topics."""
+def admin_properties(
+    worker: Mapping[str, str], connector: Properties, task: TaskId, *, sink: bool = False
+) -> dict[str, str]:
+    """Return the properties of the client with which a task makes topics: a source's, or its dead letters'."""
     return {
         "bootstrap.servers": worker.get("bootstrap.servers", "localhost:9092"),
-        "client.id": f"connector-adminclient-{task}",
+        "client.id": f"connector-{'dlq-' if sink else ''}adminclient-{task}",
         **prefixed(worker, "admin."),
         **prefixed(connector, "admin.override."),
     }

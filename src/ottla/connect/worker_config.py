@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ottla.base import ConfigError
+from ottla.connect.client_overrides import ALLOWLIST, ClientKind, override_policy, unheard, unsupported
 from ottla.connect.config_def import ConfigDef
+from ottla.connect.errors import config_error
 from ottla.connect.handling import resolved
 from ottla.connect.providers import Providers, providers_of
 from ottla.connect.rest_logins import rest_logins
@@ -27,7 +29,6 @@ _PREFIXES = (
 _REST = {"rest.port": "listeners=http://:PORT", "rest.host.name": "listeners=http://HOST:PORT"}
 """Keys that Kafka had before 3.0, which are still understood, and what stands for them now."""
 _UNBUILT = ("metric.reporters",)
-OVERRIDE_POLICIES = ("All", "None", "Principal", "Allowlist")
 
 
 class WorkerMode(Enum):
@@ -104,14 +105,23 @@ def _refuse(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
     advertised = properties.get("rest.advertised.listener", "").strip()
     if advertised.lower() not in ("", "http"):
         raise ConfigError("rest.advertised.listener", advertised, "http; HTTPS is not served yet")
-    policy = values["connector.client.config.override.policy"].strip()
-    simple = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
-    if simple not in OVERRIDE_POLICIES:
-        raise ConfigError("connector.client.config.override.policy", policy, f"one of {', '.join(OVERRIDE_POLICIES)}")
+    override_policy(properties)
+    for kind in ClientKind:
+        for name, why in unsupported(kind, _client(properties, kind)):
+            raise config_error(f"{kind.value}.{name}: {why}")
     if "session.timeout.ms" in values and values["heartbeat.interval.ms"] >= values["session.timeout.ms"]:
         raise ConfigError(
             "heartbeat.interval.ms", values["heartbeat.interval.ms"], "less than session.timeout.ms, as a rule a third"
         )
+
+
+def _client(properties: Mapping[str, str], kind: ClientKind) -> dict[str, str]:
+    """Return what a worker's properties say of a kind of its tasks' clients."""
+    return {
+        name: properties[key]
+        for key in properties
+        if (name := key.removeprefix(f"{kind.value}.")) != key and key != "admin.listeners"
+    }
 
 
 def _warnings(properties: Mapping[str, str], mode: WorkerMode) -> list[str]:
@@ -120,6 +130,11 @@ def _warnings(properties: Mapping[str, str], mode: WorkerMode) -> list[str]:
     found = [
         f"plugin.path: there is no {each}; it is passed over" for each in places if each and not Path(each).exists()
     ]
+    for kind in ClientKind:
+        heard_nowhere = unheard(kind, _client(properties, kind))
+        found += [f"{kind.value}.{name} has no effect on the clients of tasks" for name in heard_nowhere]
+    if ALLOWLIST in properties and override_policy(properties).name != "Allowlist":
+        found.append(f"{ALLOWLIST} has no effect: the policy is not Allowlist")
     for name in properties:
         if name in _REST:
             found.append(f"{name} was removed from Kafka; it is still understood, and {_REST[name]} says the same")

@@ -96,6 +96,7 @@ public class ConnectOracle {
                     asked.get("class").asText(), def.configKeys(), def.validate(config(asked)), def.groups()));
             }
             case "worker_def": return workerDef(asked);
+            case "overrides": return overrides(asked);
             case "enriched": {
                 if (plugins == null)
                     plugins = new org.apache.kafka.connect.runtime.isolation.Plugins(Map.of());
@@ -168,6 +169,38 @@ public class ConnectOracle {
             found.add(one);
         }
         return found;
+    }
+
+    static JsonNode overrides(JsonNode asked) throws Exception {
+        org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy policy =
+            (org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy) make(asked);
+        policy.configure(Map.of("connector.client.config.override.allowlist", asked.get("allowlist").asText()));
+        String kind = asked.get("kind").asText();
+        Map<String, String> given = config(asked);
+        ConfigDef def = kind.equals("producer") ? org.apache.kafka.clients.producer.ProducerConfig.configDef()
+            : kind.equals("consumer") ? org.apache.kafka.clients.consumer.ConsumerConfig.configDef()
+            : org.apache.kafka.clients.admin.AdminClientConfig.configDef();
+        for (java.lang.reflect.Method each : AbstractHerder.class.getDeclaredMethods()) {
+            if (!each.getName().equals("validateClientOverrides") || each.getParameterCount() != 8)
+                continue;
+            each.setAccessible(true);
+            boolean sink = kind.equals("consumer");
+            JsonNode whole = JSON.valueToTree(each.invoke(null, "c", kind + ".override.",
+                new org.apache.kafka.common.config.AbstractConfig(new ConfigDef(), given, false), def,
+                org.apache.kafka.connect.file.FileStreamSourceConnector.class,
+                sink ? org.apache.kafka.connect.health.ConnectorType.SINK : org.apache.kafka.connect.health.ConnectorType.SOURCE,
+                org.apache.kafka.connect.connector.policy.ConnectorClientConfigRequest.ClientType.valueOf(kind.toUpperCase(java.util.Locale.ROOT)),
+                org.apache.kafka.common.internals.Plugin.wrapInstance(policy, null, "policy")));
+            TreeMap<String, JsonNode> sorted = new TreeMap<>();
+            for (JsonNode one : whole.get("configs")) {
+                if (one.get("definition").isObject())
+                    ((ObjectNode) one.get("definition")).remove("documentation");
+                sorted.put(one.get("value").get("name").asText(), one);
+            }
+            ((ObjectNode) whole).set("configs", JSON.valueToTree(sorted.values()));
+            return whole;
+        }
+        throw new IllegalStateException("validateClientOverrides");
     }
 
     static JsonNode validate(JsonNode asked) throws Exception {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla.base import ConfigError, ErrorCode, KafkaError
@@ -131,7 +131,7 @@ def _any_of(props: Mapping[str, str | None], key: str) -> re.Pattern[str]:
 class TopicCreator:
     """Makes a source's topics before their first record; without groups that is left to the broker."""
 
-    def __init__(self, link: ClientThread, groups: tuple[CreationGroup, ...]) -> None:
+    def __init__(self, link: Callable[[], ClientThread], groups: tuple[CreationGroup, ...]) -> None:
         self._link, self._groups = link, groups
         self._known: set[str] = set()
 
@@ -140,10 +140,10 @@ class TopicCreator:
         if not self._groups or topic in self._known:
             return
         try:
-            if not topic_exists(self._link, topic):
+            if not topic_exists(self._link(), topic):
                 group = next(each for each in self._groups if each.matches(topic))
                 wanted = NewTopic(topic, group.partitions, group.replication, group.configs)
-                if create_topic(self._link, wanted):
+                if create_topic(self._link(), wanted):
                     log.info("Created topic %s using creation group %s", wanted, group.name)
         except KafkaError as error:
             if error.retriable:

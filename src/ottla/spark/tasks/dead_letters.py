@@ -46,16 +46,13 @@ def ensure_queue(link: ClientThread, settings: ErrorSettings) -> None:
 class DeadLetters:
     """A sink's letters, sent by a producer of their own; reports of `ErrorHandler` come in by `report`."""
 
-    def __init__(
-        self, link: ClientThread, settings: ErrorSettings, metrics: TaskMetrics, make_producer: Callable[[], Producer]
-    ) -> None:
+    def __init__(self, settings: ErrorSettings, metrics: TaskMetrics, make_producer: Callable[[], Producer]) -> None:
         assert settings.dead_letters is not None
         self._settings, self._metrics = settings, metrics
         self._topic = settings.dead_letters
         self._make_producer = make_producer
         self._producer: Producer | None = None
         self._chunk = RowChunk(self._topic)
-        ensure_queue(link, settings)
 
     def report(self, failed: Failed, context: handling.ErrorContext) -> None:
         """Take a record that failed."""

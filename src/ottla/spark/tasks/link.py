@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from ottla.client import Client, Limits
 
-__all__ = ["ClientThread"]
+__all__ = ["ClientThread", "LateClient"]
 
 T = TypeVar("T")
 LIMITS = {"unreachable_s": 60.0, "backoff_s": 0.02}
@@ -74,3 +74,24 @@ class ClientThread:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class LateClient:
+    """A client thread that begins when it is first asked for; `close` it."""
+
+    def __init__(self, bootstrap: str, client_id: str, *, request_timeout_ms: int = 30_000) -> None:
+        self._given = (bootstrap, client_id)
+        self._request_timeout_ms = request_timeout_ms
+        self._link: ClientThread | None = None
+
+    def __call__(self) -> ClientThread:
+        """Return the client thread."""
+        if self._link is None:
+            self._link = ClientThread(*self._given, request_timeout_ms=self._request_timeout_ms)
+        return self._link
+
+    def close(self) -> None:
+        """Close it, if it has begun; it begins anew when it is asked for again."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()

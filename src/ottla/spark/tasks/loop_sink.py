@@ -13,17 +13,18 @@ from typing import Any
 
 from ottla.base import ConfigError, KafkaError, TopicPartition
 from ottla.connect import ConnectError, Plugins, RetriableError, SinkRecord, SinkTask, compile_java, storage
-from ottla.spark.tasks.dead_letters import DeadLetters
+from ottla.spark.tasks.dead_letters import DeadLetters, ensure_queue
 from ottla.spark.tasks.error_handler import ErrorHandler, StoppingError
 from ottla.spark.tasks.fetcher import Fetcher
-from ottla.spark.tasks.interface import TaskPort, TaskSpec
-from ottla.spark.tasks.link import ClientThread
+from ottla.spark.tasks.interface import TaskPort, TaskSpec, WorkerClients
+from ottla.spark.tasks.link import ClientThread, LateClient
 from ottla.spark.tasks.members import Member
 from ottla.spark.tasks.metrics import Average, TaskMetrics, Total
 from ottla.spark.tasks.pipeline import RawRecord, SinkPipeline
 from ottla.spark.tasks.plugins import equip
 from ottla.spark.tasks.producer import Producer
 from ottla.spark.tasks.settings import (
+    admin_settings,
     boolean,
     consumer_settings,
     error_settings,
@@ -63,11 +64,9 @@ class SinkLoop:
         settings = consumer_settings(
             spec.clients.consumer, spec.clients.bootstrap, f"connector-consumer-{connector}-{number}"
         )
-        dlq = producer_settings(
-            {**spec.clients.producer, "acks": "all"} if errors.dead_letters else {},
-            spec.clients.bootstrap,
-            f"connector-dlq-producer-{connector}-{number}",
-        )
+        letters = spec.clients if errors.dead_letters else WorkerClients(spec.clients.bootstrap)
+        dlq = producer_settings(letters.producer, letters.bootstrap, f"connector-dlq-producer-{connector}-{number}")
+        admin = admin_settings(letters.admin, letters.bootstrap, f"connector-dlq-adminclient-{connector}-{number}")
         self._task: SinkTask = equipment.connector.cls.task_class()
         self._metrics = TaskMetrics(port.report)
         self._metrics.more = self._own_metrics
@@ -79,6 +78,8 @@ class SinkLoop:
         )
         self._fetcher = Fetcher(self._link, settings)
         self._settings, self._dlq_settings, self._errors = settings, dlq, errors
+        self._letters_link = LateClient(dlq.bootstrap, dlq.client_id, request_timeout_ms=dlq.request_timeout_ms)
+        self._admin = LateClient(admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms)
         self._member: Member | None = None
         self._letters: DeadLetters | None = None
         reports = bool(errors.dead_letters) or errors.logged
@@ -117,8 +118,12 @@ class SinkLoop:
 
     def _start(self) -> None:
         if self._errors.dead_letters:
+            try:
+                ensure_queue(self._admin(), self._errors)
+            finally:
+                self._admin.close()
             self._letters = DeadLetters(
-                self._link, self._errors, self._metrics, lambda: Producer(self._link, self._dlq_settings)
+                self._errors, self._metrics, lambda: Producer(self._letters_link(), self._dlq_settings)
             )
             self._handler.reporters.append(self._letters.report)
         self._member = Member(
@@ -185,6 +190,7 @@ class SinkLoop:
         for close in (
             self._task.stop if self._started else None,
             self._letters.close if self._letters is not None else None,
+            self._letters_link.close,
             self._member.close if self._member is not None else None,
             self._fetcher.close,
         ):

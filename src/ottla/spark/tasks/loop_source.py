@@ -25,7 +25,7 @@ from ottla.spark.tasks.creation import TopicCreator, creation_groups
 from ottla.spark.tasks.dead_letters import ensure_queue, source_letter
 from ottla.spark.tasks.error_handler import ErrorHandler, Failed, StoppingError
 from ottla.spark.tasks.interface import TaskPort, TaskSpec
-from ottla.spark.tasks.link import ClientThread
+from ottla.spark.tasks.link import ClientThread, LateClient
 from ottla.spark.tasks.metrics import Average, TaskMetrics, Total
 from ottla.spark.tasks.offsets_topic import OffsetsTopic
 from ottla.spark.tasks.pipeline import FailedSource, SourcePipeline, converts_columns
@@ -33,6 +33,7 @@ from ottla.spark.tasks.plugins import Equipment, equip
 from ottla.spark.tasks.producer import Outcome, Producer, RowChunk
 from ottla.spark.tasks.settings import (
     Boundary,
+    admin_settings,
     boolean,
     error_settings,
     integer,
@@ -108,7 +109,11 @@ class SourceLoop:
         self._producer = Producer(
             self._link, settings, transactional_id=spec.transactional_id, cancelled=self._is_cancelled
         )
-        self._creator = TopicCreator(self._link, self._groups)
+        admin = admin_settings(
+            spec.clients.admin, spec.clients.bootstrap, f"connector-adminclient-{connector}-{number}"
+        )
+        self._admin = LateClient(admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms)
+        self._creator = TopicCreator(self._admin, self._groups)
         self._requests = BoundaryRequests()
         self._offsets = self._make_offsets()
         self._tracks_topics = boolean(spec.worker, "topic.tracking.enable", True)
@@ -182,7 +187,7 @@ class SourceLoop:
         else:
             self._producer.start()
         if self._errors.dead_letters:
-            ensure_queue(self._link, self._errors)
+            ensure_queue(self._admin(), self._errors)
         own = isinstance(self._offsets, ExactlyOnce) and self._settings.boundary is Boundary.CONNECTOR
         configs = {key: value for key, value in self._spec.config.items() if value is not None}
         self._task.context = _Context(configs, self._offsets, self._requests if own else None)
@@ -243,6 +248,7 @@ class SourceLoop:
         try:
             self._producer.close()
         finally:
+            self._admin.close()
             self._link.close()
         self._metrics.report()
 

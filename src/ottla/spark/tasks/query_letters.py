@@ -16,6 +16,7 @@ from ottla.wire import Record, build_batch
 __all__ = ["DeadLetters", "RawRecord"]
 
 log = logging.getLogger(__name__)
+PRODUCER_KEYS = ("bootstrap.servers", "client.id", "request.timeout.ms")
 LETTERS_MAX = 500
 """How many are kept before they are sent."""
 Properties = Mapping[str, str | None]
@@ -45,7 +46,8 @@ class DeadLetters:
         self._with_context = _is_true(config.get("errors.deadletterqueue.context.headers.enable"))
         self._log = _is_true(config.get("errors.log.enable"))
         self._log_messages = _is_true(config.get("errors.log.include.messages"))
-        self._options = write_options({"kafka.bootstrap.servers": producer.get("bootstrap.servers", bootstrap)})
+        given = {"bootstrap.servers": bootstrap, **producer}
+        self._options = write_options({f"kafka.{key}": given[key] for key in PRODUCER_KEYS if key in given})
         self._waiting: list[Record] = []
 
     def report(self, raw: RawRecord, context: handling.ErrorContext) -> None:

@@ -12,7 +12,16 @@ from contextlib import suppress
 from typing import Any
 
 from ottla.base import ConfigError
-from ottla.connect import ConnectError, Plugins, TaskOwner, TaskStart, storage, task_clients
+from ottla.connect import (
+    ConnectError,
+    PluginKind,
+    Plugins,
+    TaskOwner,
+    TaskStart,
+    client_overrides,
+    storage,
+    task_clients,
+)
 from ottla.spark.tasks.control import Attempt, ControlServer
 from ottla.spark.tasks.interface import TaskSpec, WorkerClients
 from ottla.spark.tasks.jobs import Jobs, SparkJobs
@@ -187,6 +196,7 @@ class _Supervised:
         self._done: asyncio.Future[None] | None = None
         self._log = logging.getLogger("ottla.connect.tasks")
         self._version = _version_of(runner.plugins, start)
+        self._is_sink = _is_sink(runner.plugins, start)
 
     def begin(self) -> None:
         """Run the task, behind the caller."""
@@ -245,6 +255,8 @@ class _Supervised:
             self._tell(_State.UNASSIGNED)
 
     async def _prepare(self) -> None:
+        policy = client_overrides.override_policy(self._runner.worker)
+        client_overrides.refuse_overrides(self._start.connector_config, sink=self._is_sink, policy=policy)
         self.restarts = TaskRestarts(RestartPolicy.of(self._runner.worker, self._start.connector_config))
         ready = asyncio.ensure_future(self._runner.ready())
         if not ready.done():
@@ -330,9 +342,9 @@ class _Supervised:
         given = (worker, start.connector_config, self.task)
         clients = WorkerClients(
             worker.get("bootstrap.servers", "localhost:9092"),
-            task_clients.producer_properties(*given),
+            task_clients.producer_properties(*given, sink=self._is_sink),
             task_clients.consumer_properties(*given),
-            task_clients.admin_properties(*given),
+            task_clients.admin_properties(*given, sink=self._is_sink),
         )
         path = tuple(each.strip() for each in worker.get("plugin.path", "").split(",") if each.strip())
         return TaskSpec(
@@ -415,3 +427,10 @@ def _version_of(plugins: Plugins, start: TaskStart) -> str | None:
     with suppress(ConnectError):
         return str(plugins.connector((start.connector_config.get("connector.class") or "").strip()).version)
     return None
+
+
+def _is_sink(plugins: Plugins, start: TaskStart) -> bool:
+    with suppress(ConnectError):
+        name = (start.connector_config.get("connector.class") or "").strip()
+        return plugins.connector(name).kind is PluginKind.SINK
+    return False  # the task itself says that nobody knows the class

@@ -13,17 +13,19 @@ from enum import Enum
 
 from ottla.base import ConfigError
 from ottla.client import Isolation
-from ottla.connect import handling
+from ottla.connect import client_overrides, handling
 from ottla.spark.tasks.interface import TaskSpec
 from ottla.wire import Codec
 
 __all__ = [
+    "AdminSettings",
     "Boundary",
     "ConsumerSettings",
     "ErrorSettings",
     "ProducerSettings",
     "Reset",
     "SourceSettings",
+    "admin_settings",
     "boolean",
     "consumer_settings",
     "error_settings",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
+ClientKind = client_overrides.ClientKind
 
 Properties = Mapping[str, str | None]
 INT_MAX = (1 << 31) - 1
@@ -46,7 +49,6 @@ BATCH_BYTES_DEFAULT = 512 << 10
 FETCH_BYTES_DEFAULT = (4 << 20) - (64 << 10)
 FETCH_WAIT_MS_DEFAULT = 500
 POLL_RECORDS_DEFAULT = 500
-ENCRYPTION = "security.protocol"
 
 
 def boolean(props: Properties, key: str, default: bool) -> bool:
@@ -159,9 +161,7 @@ class ProducerSettings:
 
 def producer_settings(props: Mapping[str, str], bootstrap: str, client_id: str) -> ProducerSettings:
     """Read a producer's properties; raises ConfigError for what cannot be honoured, which names the key."""
-    _refuse(
-        props, {"transactional.id": "it is the worker's to set", "partitioner.class": "", "interceptor.classes": ""}
-    )
+    _refuse(ClientKind.PRODUCER, props)
     acks = _one_of(props, "acks", "all", "all", "-1", "0", "1")
     idempotent = boolean(props, "enable.idempotence", acks in ("all", "-1"))
     if idempotent and acks not in ("all", "-1"):
@@ -229,10 +229,7 @@ _ASSIGNORS = {
 
 def consumer_settings(props: Mapping[str, str], bootstrap: str, client_id: str) -> ConsumerSettings:
     """Read a consumer's properties; raises ConfigError for what cannot be honoured, which names the key."""
-    _refuse(
-        props,
-        {"interceptor.classes": "", "enable.auto.commit": "false: a sink's offsets are committed behind its task"},
-    )
+    _refuse(ClientKind.CONSUMER, props)
     isolation = _one_of(props, "isolation.level", "read_committed", "read_committed", "read_uncommitted")
     member = {name: props[key] for key, name in _MEMBER.items() if props.get(key)}
     strategies = names(props, "partition.assignment.strategy")
@@ -260,10 +257,25 @@ def _assignor(name: str) -> str:
     return found
 
 
-def _refuse(props: Mapping[str, str], refused: Mapping[str, str]) -> None:
-    for key, why in refused.items():
-        if props.get(key) and not (key == "enable.auto.commit" and props[key].lower() == "false"):
-            raise ConfigError(key, props[key], why or "tasks in Python have none")
-    protocol = props.get(ENCRYPTION)
-    if protocol and protocol.upper() != "PLAINTEXT":
-        raise ConfigError(ENCRYPTION, protocol, "only PLAINTEXT connections are there as yet")
+@dataclass(frozen=True, slots=True)
+class AdminSettings:
+    """The properties of the client that makes topics, of those that mean something here."""
+
+    bootstrap: str
+    client_id: str
+    request_timeout_ms: int
+
+
+def admin_settings(props: Mapping[str, str], bootstrap: str, client_id: str) -> AdminSettings:
+    """Read an admin client's properties; raises ConfigError for what cannot be honoured, which names the key."""
+    _refuse(ClientKind.ADMIN, props)
+    return AdminSettings(
+        props.get("bootstrap.servers") or bootstrap,
+        props.get("client.id") or client_id,
+        integer(props, "request.timeout.ms", 30_000, least=1),
+    )
+
+
+def _refuse(kind: ClientKind, props: Mapping[str, str]) -> None:
+    for key, why in client_overrides.unsupported(kind, props):
+        raise ConfigError(key, props[key], "", why)
