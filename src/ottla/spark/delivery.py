@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -41,10 +42,11 @@ from ottla.wire import build_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.core.rdd import RDD
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["Delivered", "Delivery", "Tasks", "Work", "deliver", "delivery_writer", "write_task"]
+__all__ = ["Attempt", "Delivered", "Delivery", "Tasks", "Work", "deliver", "delivery_writer", "write_task"]
 
 log = logging.getLogger(__name__)
 Guarantee = Literal["at_least_once", "exactly_once"]
@@ -105,6 +107,23 @@ class Work:
     """Whether no attempt was made at the batch before this one."""
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """Which task writes, and which attempt at it this is."""
+
+    task: int = 0
+    number: int = 0
+
+    @staticmethod
+    def current() -> Attempt:
+        """Return what Spark says of the task that runs here."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "this function runs in Spark's tasks"
+        return Attempt(context.partitionId(), context.attemptNumber())
+
+
 class Tasks(Protocol):
     """A batch's tasks: those of its DataFrame, or others that make the same rows (`direct`)."""
 
@@ -163,11 +182,29 @@ class _FrameTasks:
         return int(self.batch._jdf.queryExecution().toRdd().getNumPartitions())
 
     def run(self, work: Work) -> Delivered:
-        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield _result(*write_task(batches, work))
+        if hasattr(self.batch, "_jdf"):
+            found = _arrow_rdd(self.batch).mapPartitions(_WriteArrow(_arrow_schema(self.batch), work)).collect()
+        else:
+            found = [tuple(row) for row in self.batch.mapInArrow(partial(_write_in_arrow, work), RESULT).collect()]
+        return Delivered(sum(rows for _, rows, _ in found), len(found), sum(skipped for _, _, skipped in found))
 
-        found = self.batch.mapInArrow(write, RESULT).collect()
-        return Delivered(sum(row.rows for row in found), len(found), sum(row.skipped for row in found))
+
+def _arrow_rdd(batch: DataFrame) -> RDD[bytes]:
+    """Return a batch's rows as serialized Arrow record batches, as `mapInArrow` would give them to its function.
+
+    Without planning a query around the batch, which took longer than writing a small one.
+    """
+    from pyspark.core.rdd import RDD
+    from pyspark.serializers import NoOpSerializer
+
+    return RDD(batch._jdf.toArrowBatchRdd().toJavaRDD(), batch.sparkSession.sparkContext, NoOpSerializer())
+
+
+def _arrow_schema(batch: DataFrame) -> bytes:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    zone = str(batch.sparkSession.conf.get("spark.sql.session.timeZone"))
+    return bytes(to_arrow_schema(batch.schema, timezone=zone).serialize())
 
 
 def _check_session(batch: DataFrame) -> None:
@@ -271,17 +308,32 @@ def _check_repeatable(found: Commit, wanted: Commit, topic: str) -> None:
 # -- a task's half
 
 
-def write_task(batches: Iterable[pa.RecordBatch], work: Work) -> tuple[int, int, bool]:
-    """Deliver one task's rows; returns (task, rows sent, whether they had been delivered before). Raises KafkaError."""
-    from pyspark import TaskContext
+@dataclass(frozen=True)
+class _WriteArrow:
+    """Delivers a task's rows, given as serialized record batches of a serialized schema."""
 
-    context = TaskContext.get()
-    assert context is not None, "deliver's function runs in Spark's tasks"
-    task = context.partitionId()
+    schema: bytes
+    work: Work
+
+    def __call__(self, given: Iterable[bytes]) -> Iterator[tuple[int, int, bool]]:
+        import pyarrow as pa
+
+        schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
+        batches = (pa.ipc.read_record_batch(pa.py_buffer(data), schema) for data in given)
+        yield write_task(batches, self.work, Attempt.current())
+
+
+def _write_in_arrow(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield _result(*write_task(batches, work, Attempt.current()))
+
+
+def write_task(batches: Iterable[pa.RecordBatch], work: Work, attempt: Attempt) -> tuple[int, int, bool]:
+    """Deliver one task's rows; returns (task, rows sent, whether they had been delivered before). Raises KafkaError."""
+    task = attempt.task
     found = (batch for batch in batches if batch.num_rows)
     first = next(found, None)
     rows = found if first is None else chain([first], found)
-    if first is None and (work.commit is None or (work.is_new and not context.attemptNumber())):
+    if first is None and (work.commit is None or (work.is_new and not attempt.number)):
         return task, 0, False
     with linked(work.options.connecting) as link:
         if work.commit is None:

@@ -106,7 +106,7 @@ class SparkLauncher:
         )
         counts = BatchCounts()
         if query.direct is not None:
-            written = direct_writer(query.direct, delivery, counts)
+            written = direct_writer(query.direct, delivery, counts, driver_records_max=settings["driver.records.max"])
         else:
             written = delivery_writer(query.rows, delivery, mode=query.mode)
         writer = (

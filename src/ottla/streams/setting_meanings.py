@@ -18,6 +18,12 @@ class OwnKey(NamedTuple):
 
 
 OWN_KEYS: Mapping[str, OwnKey] = {
+    "driver.records.max": OwnKey(
+        "INT",
+        "2000",
+        "[0,...]",
+        "With a local master, most records of a stateless micro-batch that the driver works on by itself, without a task.",
+    ),
     "max.records.per.batch": OwnKey("LONG", None, "[1,...]", "Most records that a query takes into one micro-batch."),
     "restart.attempts.max": OwnKey(
         "INT",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,11 +94,12 @@ def _checked(value: str) -> str:
     return f"{value}!"
 
 
+@pytest.mark.parametrize("by", ["the driver", "tasks"])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_a_stage_without_state_delivers_every_record_once_and_counts(
-    guarantee: str, spark: SparkSession, client: BlockingClient, tmp_path: Path
+    guarantee: str, by: str, spark: SparkSession, client: BlockingClient, tmp_path: Path
 ) -> None:
-    topic = f"direct-{guarantee.partition('_')[0]}"
+    topic = f"direct-{guarantee.partition('_')[0]}-{by.split()[-1]}"
     create_topic(client, topic, 3)
     create_topic(client, f"{topic}-out", 2)
     settings: dict[str, Any] = {
@@ -106,6 +108,7 @@ def test_a_stage_without_state_delivers_every_record_once_and_counts(
         "state.dir": str(tmp_path),
         "processing.guarantee": guarantee,
         "processing.exception.handler": "continue",
+        "driver.records.max": 0 if by == "tasks" else 2,
     }
     with StreamsApplication(shouting(topic), settings, spark=spark) as application:
         feed(client, topic, 0, "one", "x", "bad")
@@ -116,6 +119,32 @@ def test_a_stage_without_state_delivers_every_record_once_and_counts(
         status = application.status()["queries"][0]
     assert (status["rows"], status["skipped"], status["lag"]) == (5, 1, 0)
     assert sorted(outputs(client, f"{topic}-out")) == [(b"k", b"ONE!"), (b"k", b"THREE!"), (b"k", b"TWO!")]
+
+
+def test_a_batch_of_few_records_is_worked_on_by_the_driver_and_a_larger_one_by_a_task(
+    spark: SparkSession, client: BlockingClient, tmp_path: Path
+) -> None:
+    create_topic(client, "where", 1)
+    create_topic(client, "where-out", 2)
+    builder = StreamsBuilder()
+    values = builder.stream("where", key_serde="string", value_serde="string")
+    values.map_values(lambda value: f"{value} {os.getpid()}").to("where-out", value_serde="string")
+    settings = {
+        "application.id": "app-where",
+        "bootstrap.servers": ",".join(map(str, client.client.bootstrap)),
+        "state.dir": str(tmp_path),
+        "driver.records.max": 2,
+    }
+    with StreamsApplication(builder.build(), settings, spark=spark) as application:
+        feed(client, "where", 0, "few", "few")
+        await_rows(application, 2)
+        feed(client, "where", 0, "many", "many", "many")
+        await_rows(application, 5)
+    where = {
+        word: pid == str(os.getpid()).encode()
+        for word, pid in (each.split() for _, each in outputs(client, "where-out"))
+    }
+    assert where == {b"few": True, b"many": False}
 
 
 def feed(client: BlockingClient, topic: str, partition: int, *values: str) -> None:
