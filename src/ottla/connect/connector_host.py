@@ -65,6 +65,8 @@ class ConnectorHost:
         self._plugins, self._worker_id = plugins, worker_id
         self._tell, self._reconfigure = tell, reconfigure
         self._hosted: dict[str, _Hosted] = {}
+        self.startups = self.startup_failures = 0
+        """How many connectors have started here, and how many could not."""
 
     def is_running(self, name: str) -> bool:
         """Return whether a connector can be asked for its tasks."""
@@ -75,8 +77,20 @@ class ConnectorHost:
         """Return whether a connector is here, in whatever state; its states have been told then."""
         return name in self._hosted
 
+    def names(self) -> list[str]:
+        """Return the connectors that are here."""
+        return list(self._hosted)
+
     async def start(self, name: str, config: Properties, target: TargetState, generation: int) -> None:
         """Make a connector of its configuration and bring it into a state; raises ConnectError where that fails."""
+        try:
+            await self._start(name, config, target, generation)
+        except Exception:
+            self.startup_failures += 1
+            raise
+        self.startups += target is TargetState.STARTED
+
+    async def _start(self, name: str, config: Properties, target: TargetState, generation: int) -> None:
         plugin = self._plugins.connector((config.get("connector.class") or "").strip())
         connector: Connector = plugin.cls()
         hosted = self._hosted[name] = _Hosted(connector, config, str(plugin.version), State.UNASSIGNED)

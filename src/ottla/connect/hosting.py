@@ -92,6 +92,19 @@ class Hosting:
         except ConfigError as error:
             raise ConnectError(f"Failed to start connector: {name}") from error
 
+    def metrics(self) -> dict[str, float]:
+        """Return what connect-worker-metrics say of connectors, those of this worker."""
+        done, failed = self.connectors.startups, self.connectors.startup_failures
+        attempts = done + failed
+        return {
+            "connector-count": len(self.connectors.names()),
+            "connector-startup-attempts-total": attempts,
+            "connector-startup-success-total": done,
+            "connector-startup-failure-total": failed,
+            "connector-startup-success-percentage": done / attempts if attempts else 0.0,
+            "connector-startup-failure-percentage": failed / attempts if attempts else 0.0,
+        }
+
     def _warn(self, name: str, config: Properties) -> None:
         """Tell the log what of a configuration has no effect."""
         try:

@@ -144,6 +144,14 @@ class StandaloneHerder:
             finally:
                 self.doing = None
 
+    def metrics(self) -> dict[str, float]:
+        """Return what connect-worker-metrics say of connectors."""
+        return {f"worker-{name}": value for name, value in self._hosting.metrics().items()}
+
+    def has_connector(self, name: str) -> bool:
+        """Return whether a connector runs here, or has failed to."""
+        return name in self._view.config.configs
+
     # What is read
 
     async def health(self) -> None:

@@ -28,7 +28,8 @@ _PREFIXES = (
 """What begins with these is read by whom it is for."""
 _REST = {"rest.port": "listeners=http://:PORT", "rest.host.name": "listeners=http://HOST:PORT"}
 """Keys that Kafka had before 3.0, which are still understood, and what stands for them now."""
-_UNBUILT = ("metric.reporters",)
+_JMX = "org.apache.kafka.common.metrics.JmxReporter"
+"""Kafka's default, which stands in many files."""
 
 
 class WorkerMode(Enum):
@@ -138,8 +139,10 @@ def _warnings(properties: Mapping[str, str], mode: WorkerMode) -> list[str]:
     for name in properties:
         if name in _REST:
             found.append(f"{name} was removed from Kafka; it is still understood, and {_REST[name]} says the same")
-        elif name in _UNBUILT and properties[name].strip():
-            found.append(f"{name} has no effect: it names classes in Java")
+        elif name == "metrics.recording.level" and properties[name].strip() != "INFO":
+            found.append(f"{name} has no effect: there are no metrics for {properties[name].strip()} alone")
+        elif name == "metric.reporters" and properties[name].strip() not in ("", _JMX):
+            found.append(f"{name} has no effect: it names classes in Java; ottla.http.listeners serves the metrics")
         elif name in known or name.startswith(_PREFIXES):
             continue
         elif name in DISTRIBUTED_ONLY:

@@ -120,16 +120,21 @@ class GroupLoop:
 
     def metrics(self) -> dict[str, float]:
         """Return Kafka's connect-worker-rebalance-metrics and connect-coordinator-metrics, by group and name."""
-        done = max(self._rebalances, 1)
+        done, since_s = max(self._rebalances, 1), time.monotonic() - self._rebalanced_s
         return {
             "worker-rebalance-epoch": self.member.generation,
             "worker-rebalance-rebalancing": float(self._begun_s is not None),
             "worker-rebalance-completed-rebalances-total": self._rebalances,
             "worker-rebalance-rebalance-avg-time-ms": 1000 * self._rebalance_s_sum / done,
             "worker-rebalance-rebalance-max-time-ms": 1000 * self._rebalance_s_max,
-            "worker-rebalance-time-since-last-rebalance-ms": 1000 * (time.monotonic() - self._rebalanced_s),
+            "worker-rebalance-time-since-last-rebalance-ms": 1000 * since_s,
             "coordinator-assigned-connectors": len(self.assignment.connectors),
             "coordinator-assigned-tasks": len(self.assignment.tasks),
+            "coordinator-rebalance-total": self._rebalances,
+            "coordinator-rebalance-latency-total": 1000 * self._rebalance_s_sum,
+            "coordinator-rebalance-latency-avg": 1000 * self._rebalance_s_sum / done,
+            "coordinator-rebalance-latency-max": 1000 * self._rebalance_s_max,
+            "coordinator-last-rebalance-seconds-ago": since_s,
         }
 
     def _count_rebalance(self) -> None:

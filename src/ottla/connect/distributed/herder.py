@@ -144,7 +144,12 @@ class DistributedHerder:
 
     def metrics(self) -> dict[str, float]:
         """Return the worker's metrics as a member of its group, by Kafka's group and name."""
-        return self._loop.metrics()
+        own = {f"worker-{name}": value for name, value in self._hosting.metrics().items()}
+        return {**own, **self._loop.metrics()}
+
+    def has_connector(self, name: str) -> bool:
+        """Return whether a connector is this worker's."""
+        return name in self._loop.assignment.connectors
 
     async def _become_ready(self) -> None:
         await self._loop.settled.wait()

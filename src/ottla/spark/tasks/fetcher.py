@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, TopicPartition
-from ottla.client import EARLIEST, LATEST, Fetched, FetchPosition
+from ottla.client import EARLIEST, LATEST, Fetched, FetchPosition, Isolation
 from ottla.connect import ConnectError
 from ottla.spark.tasks.link import ClientThread
+from ottla.spark.tasks.metrics import Average, SampleWindow, Total
 from ottla.spark.tasks.settings import ConsumerSettings, Reset
 from ottla.wire import ColumnDecoder, Columns, next_offset
 
@@ -69,7 +70,7 @@ class _Stream:
 class Fetcher:
     """The partitions that a sink task reads. Its methods are for the task's thread; the work is done in the client's."""
 
-    def __init__(self, link: ClientThread, settings: ConsumerSettings) -> None:
+    def __init__(self, link: ClientThread, settings: ConsumerSettings, window: SampleWindow | None = None) -> None:
         self._link, self._client, self._settings = link, link.client, settings
         self._changed = threading.Condition()
         self._streams: dict[TopicPartition, _Stream] = {}
@@ -80,6 +81,9 @@ class Fetcher:
         self._wake = asyncio.Event()
         self._worker: Any = None
         self._turn = 0
+        self._ends: dict[TopicPartition, int] = {}
+        self._fetches, self._bytes = Total(window), Total(window)
+        self._latency_ms, self._sizes = Average(window), Average(window)
 
     # -- the task's thread
 
@@ -106,6 +110,7 @@ class Fetcher:
         found = self._streams.pop(partition, None)
         if found is not None:
             self._buffered_bytes -= sum(len(each.fetched.records) for each in found.ready)
+        self._ends.pop(partition, None)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Bring nothing of some partitions."""
@@ -173,6 +178,40 @@ class Fetcher:
         found = decoded.columns[0] if decoded.columns else None
         return found if found is not None and int(found.offsets[0]) == offset else None
 
+    def ends(self) -> dict[TopicPartition, int]:
+        """Return the offsets behind the last records that may be read, as the latest answers had them."""
+        with self._changed:
+            return dict(self._ends)
+
+    def metrics(self) -> dict[str, float]:
+        """Return what consumer-fetch-manager-metrics say of requests and bytes."""
+        with self._changed:
+            return {
+                "fetch-total": self._fetches.value,
+                "fetch-rate": self._fetches.rate,
+                "fetch-latency-avg": self._latency_ms.mean,
+                "fetch-latency-max": self._latency_ms.max,
+                "fetch-size-avg": self._sizes.mean,
+                "fetch-size-max": self._sizes.max,
+                "bytes-consumed-total": self._bytes.value,
+                "bytes-consumed-rate": self._bytes.rate,
+            }
+
+    def _count(self, found: Iterable[Fetched], took_ms: float) -> None:
+        """Note what an answer was, and where its partitions end."""
+        committed = self._settings.isolation is Isolation.READ_COMMITTED
+        size = 0
+        with self._changed:
+            for each in found:
+                size += len(each.records)
+                if not each.error:
+                    self._ends[each.partition] = each.last_stable_offset if committed else each.high_watermark
+            self._fetches.add()
+            self._latency_ms.add(took_ms)
+            if size:
+                self._bytes.add(size)
+                self._sizes.add(size)
+
     def close(self) -> None:
         """Stop reading."""
         if self._worker is not None:
@@ -230,6 +269,7 @@ class Fetcher:
     async def _ask(self, leader: NodeId | None, streams: list[_Stream], wait_ms: int) -> None:
         by_partition = {each.partition: each for each in streams}
         positions = [FetchPosition(each.partition, each.position, self._settings.fetch_bytes) for each in streams]
+        began = time.monotonic()
         try:
             found = await self._client.fetch(
                 positions,
@@ -238,6 +278,7 @@ class Fetcher:
                 max_bytes=self._settings.fetch_bytes_max,
                 isolation=self._settings.isolation,
             )
+            self._count(found, 1000 * (time.monotonic() - began))
             for fetched in found:
                 await self._take(by_partition[fetched.partition], fetched)
         except KafkaError as error:

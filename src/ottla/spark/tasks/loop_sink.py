@@ -19,7 +19,7 @@ from ottla.spark.tasks.fetcher import Fetcher
 from ottla.spark.tasks.interface import TaskPort, TaskSpec, WorkerClients
 from ottla.spark.tasks.link import ClientThread, LateClient
 from ottla.spark.tasks.members import Member
-from ottla.spark.tasks.metrics import Average, TaskMetrics, Total
+from ottla.spark.tasks.metrics import Average, Lags, SampleWindow, TaskMetrics, Total
 from ottla.spark.tasks.pipeline import RawRecord, SinkPipeline
 from ottla.spark.tasks.plugins import equip
 from ottla.spark.tasks.producer import Producer
@@ -68,7 +68,8 @@ class SinkLoop:
         dlq = producer_settings(letters.producer, letters.bootstrap, f"connector-dlq-producer-{connector}-{number}")
         admin = admin_settings(letters.admin, letters.bootstrap, f"connector-dlq-adminclient-{connector}-{number}")
         self._task: SinkTask = equipment.connector.cls.task_class()
-        self._metrics = TaskMetrics(port.report)
+        window = SampleWindow.of(spec.worker)
+        self._metrics = TaskMetrics(port.report, window)
         self._metrics.more = self._own_metrics
         self._handler = ErrorHandler(errors, spec.task, port, self._metrics)
         pipeline = SinkPipeline(equipment, self._handler)
@@ -76,7 +77,7 @@ class SinkLoop:
         self._link = ClientThread(
             settings.bootstrap, settings.client_id, request_timeout_ms=settings.request_timeout_ms
         )
-        self._fetcher = Fetcher(self._link, settings)
+        self._fetcher = Fetcher(self._link, settings, window)
         self._settings, self._dlq_settings, self._errors = settings, dlq, errors
         self._letters_link = LateClient(dlq.bootstrap, dlq.client_id, request_timeout_ms=dlq.request_timeout_ms)
         self._admin = LateClient(admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms)
@@ -100,8 +101,8 @@ class SinkLoop:
         """Since when a commit is under way."""
         self._started = self._stopped = self._is_paused = False
         self._commits = 0
-        self._read, self._sent, self._commits_done, self._commits_skipped = Total(), Total(), Total(), Total()
-        self._put_ms = Average()
+        self._read, self._sent, self._commits_done, self._commits_skipped = (Total(window) for _ in range(4))
+        self._put_ms, self._active, self._lags = Average(window), Average(window), Lags(window)
 
     # -- from start to end
 
@@ -258,6 +259,7 @@ class SinkLoop:
         """Call the task; returns False where it wants the same again. Raises ConnectError where it has failed."""
         started = self._put_at = time.monotonic()
         self._portion = portion
+        self._active.add(0 if portion is None else len(portion))
         try:
             if portion is not None and portion.columns is not None:
                 self._task.put_columns(portion.columns)  # type: ignore[attr-defined]
@@ -420,19 +422,25 @@ class SinkLoop:
             if self._waiting is not None and self._waiting.partition in gone:
                 self._waiting = None
 
-    def _own_metrics(self, now: float) -> dict[str, float]:
+    def _own_metrics(self) -> dict[str, float]:
         return {
+            **self._fetcher.metrics(),
+            **self._lags.values(self._current, self._fetcher.ends()),
+            "records-consumed-total": self._read.value,
+            "records-consumed-rate": self._read.rate,
             "sink-record-read-total": self._read.value,
-            "sink-record-read-rate": self._read.rate(now),
+            "sink-record-read-rate": self._read.rate,
             "sink-record-send-total": self._sent.value,
-            "sink-record-send-rate": self._sent.rate(now),
+            "sink-record-send-rate": self._sent.rate,
             "sink-record-active-count": 0 if self._waiting is None else len(self._waiting),
+            "sink-record-active-count-max": self._active.max,
+            "sink-record-active-count-avg": self._active.mean,
             "partition-count": len(self._context.partitions),
             "offset-commit-seq-no": self._commits,
             "offset-commit-completion-total": self._commits_done.value,
-            "offset-commit-completion-rate": self._commits_done.rate(now),
+            "offset-commit-completion-rate": self._commits_done.rate,
             "offset-commit-skip-total": self._commits_skipped.value,
-            "offset-commit-skip-rate": self._commits_skipped.rate(now),
+            "offset-commit-skip-rate": self._commits_skipped.rate,
             "put-batch-max-time-ms": self._put_ms.max,
             "put-batch-avg-time-ms": self._put_ms.mean,
         }

@@ -26,7 +26,7 @@ from ottla.spark.tasks.dead_letters import ensure_queue, source_letter
 from ottla.spark.tasks.error_handler import ErrorHandler, Failed, StoppingError
 from ottla.spark.tasks.interface import TaskPort, TaskSpec
 from ottla.spark.tasks.link import ClientThread, LateClient
-from ottla.spark.tasks.metrics import Average, TaskMetrics, Total
+from ottla.spark.tasks.metrics import Average, SampleWindow, TaskMetrics, Total
 from ottla.spark.tasks.offsets_topic import OffsetsTopic
 from ottla.spark.tasks.pipeline import FailedSource, SourcePipeline, converts_columns
 from ottla.spark.tasks.plugins import Equipment, equip
@@ -90,7 +90,8 @@ class SourceLoop:
         self._settings, self._errors = source_settings(spec), error_settings(spec.connector_config)
         self._equipment: Equipment = equip(spec, plugins)
         self._task: SourceTask = self._equipment.connector.cls.task_class()
-        self._metrics = TaskMetrics(port.report)
+        window = SampleWindow.of(spec.worker)
+        self._metrics = TaskMetrics(port.report, window)
         self._metrics.more = self._own_metrics
         self._handler = ErrorHandler(self._errors, spec.task, port, self._metrics)
         self._pipeline = SourcePipeline(self._equipment, self._handler)
@@ -125,9 +126,8 @@ class SourceLoop:
         self._send_error: KafkaError | None = None
         self._used: set[str] = set()
         self._partition_counts: dict[str, int] = {}
-        self._polled, self._written = Total(), Total()
-        self._poll_ms = Average()
-        self._active_max = 0
+        self._polled, self._written = Total(window), Total(window)
+        self._poll_ms, self._active = Average(window), Average(window)
         self._idle_s = IDLE_SECONDS_MIN
         self._stop_seen: float | None = None
         self._started = False
@@ -289,7 +289,7 @@ class SourceLoop:
         self._polled.add(count)
         self._poll_ms.add(1000 * took_s)
         self._metrics.batch_size.add(count)
-        self._active_max = max(self._active_max, self._polled.value - self._written.value)
+        self._active.add(self._polled.value - self._written.value)
         self._to_send, self._sent = polled, 0
         return True
 
@@ -530,20 +530,21 @@ class SourceLoop:
         except Exception:
             log.exception("Exception thrown while calling task.commit()")
 
-    def _own_metrics(self, now: float) -> dict[str, float]:
+    def _own_metrics(self) -> dict[str, float]:
         found: dict[str, float] = {
             "source-record-poll-total": self._polled.value,
-            "source-record-poll-rate": self._polled.rate(now),
+            "source-record-poll-rate": self._polled.rate,
             "source-record-write-total": self._written.value,
-            "source-record-write-rate": self._written.rate(now),
+            "source-record-write-rate": self._written.rate,
             "poll-batch-max-time-ms": self._poll_ms.max,
             "poll-batch-avg-time-ms": self._poll_ms.mean,
             "source-record-active-count": max(0, self._polled.value - self._written.value),
-            "source-record-active-count-max": self._active_max,
+            "source-record-active-count-max": self._active.max,
+            "source-record-active-count-avg": self._active.mean,
         }
         if isinstance(self._offsets, ExactlyOnce):
             sizes = self._offsets.sizes
-            found["transaction-size-min"] = sizes.min if sizes.count else 0.0
+            found["transaction-size-min"] = sizes.min
             found["transaction-size-max"], found["transaction-size-avg"] = sizes.max, sizes.mean
         return found
 

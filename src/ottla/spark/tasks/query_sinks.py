@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ConfigError, KafkaError, Offset, TopicPartition
-from ottla.client import BlockingClient
+from ottla.client import LATEST, BlockingClient
 from ottla.connect import (
     ConnectError,
     Files,
@@ -45,6 +45,7 @@ from ottla.spark.options import Subscription
 from ottla.spark.positions import find_partitions, offsets_of_json, offsets_to_json
 from ottla.spark.progress import commit_offsets, committed_with_words, reset_offsets
 from ottla.spark.tasks.interface import TaskPort, TaskSpec
+from ottla.spark.tasks.metrics import Lags, SampleWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,6 +146,7 @@ class _Run:
         self._committed: dict[TopicPartition, Offset] = {}
         self._stopping = threading.Event()
         self._writing = threading.Lock()
+        self._lags = Lags(SampleWindow.of(spec.worker))
         self._error: BaseException | None = None
         self._metrics = {
             "sink-record-read-total": 0.0,
@@ -320,7 +322,8 @@ class _Run:
                     raise
         self._positions.update({each: Offset(stretch.end) for each, stretch in stretches.items()})
         self._commit(client, self._positions)
-        self._report(sum(each.end - each.start for each in stretches.values()), time.monotonic() - began)
+        lags = self._lag_metrics(client)
+        self._report(sum(each.end - each.start for each in stretches.values()), time.monotonic() - began, lags)
 
     def _check_wanted(self) -> None:
         if self._port.target is not storage.TargetState.STARTED:
@@ -338,13 +341,22 @@ class _Run:
                 found[each] = Stretch(start, end)
         return found
 
-    def _report(self, records: int, seconds: float) -> None:
+    def _lag_metrics(self, client: BlockingClient) -> dict[str, float]:
+        """Return how far the sink is behind its topics now; nothing where nobody says."""
+        try:
+            ends = client.list_offsets(dict.fromkeys(self._positions, LATEST))
+        except KafkaError as error:
+            log.debug("The ends of the topics are not known now: %s", error)
+            return {}
+        return self._lags.values(self._positions, {each: found.offset for each, found in ends.items()})
+
+    def _report(self, records: int, seconds: float, lags: Mapping[str, float]) -> None:
         self._metrics["sink-record-read-total"] += records
         self._metrics["sink-record-send-total"] += records
         self._metrics["offset-commit-completion-total"] += 1
         self._metrics["partition-count"] = len(self._positions)
         self._metrics["put-batch-max-time-ms"] = max(self._metrics.get("put-batch-max-time-ms", 0.0), seconds * 1000)
-        self._port.report(self._metrics)
+        self._port.report({**self._metrics, **lags})
 
 
 class _Frames:

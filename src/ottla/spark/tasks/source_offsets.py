@@ -167,7 +167,7 @@ class ExactlyOnce:
         self._since = time.monotonic()
         self._last: Map | None = None
         self._name = ""
-        self.sizes = Average()
+        self.sizes = Average(metrics.window)
         """Records in each committed transaction."""
 
     def read(self, partitions: Sequence[Map]) -> list[Map | None]:

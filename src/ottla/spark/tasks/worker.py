@@ -18,7 +18,6 @@ from ottla.client import Client
 from ottla.connect import (
     ClientSinkGroups,
     ConnectError,
-    Herder,
     OffsetFile,
     Plugins,
     SinkGroups,
@@ -33,7 +32,7 @@ from ottla.connect import (
 from ottla.connectors import CONNECTORS
 from ottla.spark.tasks.jobs import Jobs
 from ottla.spark.tasks.runner import SparkTaskRunner
-from ottla.spark.tasks.worker_metrics import MetricsService
+from ottla.spark.tasks.worker_metrics import MeasuredHerder, MetricsService
 
 __all__ = ["ConnectWorker", "Parts", "RunningHerder", "distributed_herder", "explicit_levels", "standalone"]
 
@@ -43,7 +42,7 @@ CLUSTER_SECONDS_MAX = 60.0
 """How long the cluster may not answer while a worker starts, as `default.api.timeout.ms` of Kafka's admin client."""
 
 
-class RunningHerder(Herder, Protocol):
+class RunningHerder(MeasuredHerder, Protocol):
     """A herder that is started and closed."""
 
     async def start(self) -> None:

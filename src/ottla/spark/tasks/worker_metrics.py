@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
-from ottla.connect import Herder, Plugins, distributed, herding, rest, storage
+from ottla.connect import Herder, Plugins, herding, rest, storage
 from ottla.http import HttpServer, Reply, Request, Route, json_reply, text_reply
 from ottla.spark.tasks.runner import SparkTaskRunner
 
-__all__ = ["MetricsService", "group_of", "metrics_text"]
+__all__ = ["MeasuredHerder", "MetricsService", "group_of", "metrics_text"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ERRORS = {
@@ -16,6 +17,9 @@ _ERRORS = {
     *("deadletterqueue-produce-requests", "deadletterqueue-produce-failures", "last-error-timestamp"),
 }
 _SINK_COMMITS = ("offset-commit-seq-no", "offset-commit-completion", "offset-commit-skip")
+_FETCHES = ("records-", "bytes-consumed-", "fetch-")
+_FETCH_GROUP = "consumer-fetch-manager"
+"""Kafka's consumer-fetch-manager-metrics are its consumer's, under `client-id`, `topic` and `partition`."""
 _STATES = ("running", "paused", "failed", "unassigned", "restarting", "destroyed")
 
 Labels = Mapping[str, object]
@@ -24,6 +28,8 @@ Family = dict[str, list[str]]
 
 def group_of(metric: str) -> str:
     """Return the group of a task's metric: `source-record-poll-total` is of `source-task`."""
+    if metric.startswith(_FETCHES):
+        return _FETCH_GROUP
     if metric in _ERRORS:
         return "task-error"
     if metric.startswith(("source-", "poll-", "transaction-")):
@@ -38,26 +44,33 @@ def metrics_text(
     tasks: Mapping[storage.TaskId, Mapping[str, float]],
     totals: Mapping[str, float],
     plugins: Plugins,
-    group: Mapping[str, float] | None = None,
+    is_here: Callable[[str], bool] = lambda connector: True,
 ) -> str:
-    """Return the page; `tasks` is what each task has reported last, `totals` what the worker has counted.
+    """Return the page; `tasks` is what each task has reported last, `totals` what the worker has counted, by group and name.
 
-    `group` is what a member of a group says of that.
+    Of connectors, those that are here are shown, so that a cluster's workers can be added up.
     """
     page: Family = {}
-    for name, value in (group or {}).items():
-        _add(page, name, value, {})
     for name, value in totals.items():
-        _add(page, f"worker_{name}", value, {})
-    for connector in view.config.connectors():
+        _add(page, name, value, {})
+    for connector in filter(is_here, view.config.connectors()):
         _of_connector(page, view, connector, plugins)
     for task, metrics in sorted(tasks.items()):
         labels: Labels = {"connector": task.connector, "task": task.task}
         status = view.statuses.statuses.get(task)
         if status is not None:
             _add(page, "connector_task_status", 1, {**labels, "status": status.state.value.lower()})
+        config = view.config.configs.get(task.connector, {})
+        client = config.get("consumer.override.client.id") or f"connector-consumer-{task}"
         for name, value in sorted(metrics.items()):
-            _add(page, f"{group_of(name)}_{name}", value, labels)
+            place, _, metric = name.rpartition(".")
+            group = group_of(metric)
+            if group != _FETCH_GROUP:
+                _add(page, f"{group}_{metric}", value, labels)
+                continue
+            topic, _, partition = place.rpartition("-")
+            of_one = {"topic": topic, "partition": partition} if place else {}
+            _add(page, f"{group}_{metric}", value, {"clientId": client, **labels, **of_one}, room="kafka_")
     lines = []
     for name in sorted(page):
         kind = "counter" if name.endswith("_total") else "gauge"
@@ -85,8 +98,8 @@ def _of_connector(page: Family, view: herding.View, connector: str, plugins: Plu
         _add(page, f"worker_connector_{state}_task_count", count, labels)
 
 
-def _add(page: Family, name: str, value: float, labels: Labels) -> None:
-    full = "kafka_connect_" + name.replace("-", "_").replace(".", "_")
+def _add(page: Family, name: str, value: float, labels: Labels, room: str = "kafka_connect_") -> None:
+    full = room + name.replace("-", "_").replace(".", "_")
     inside = ",".join(f'{label}="{_escaped(str(each))}"' for label, each in labels.items())
     page.setdefault(full, []).append(f"{full}{{{inside}}} {value}" if inside else f"{full} {value}")
 
@@ -95,10 +108,22 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+class MeasuredHerder(Herder, Protocol):
+    """A herder that counts, too."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return what it counts, by Kafka's group and name."""
+        ...
+
+    def has_connector(self, name: str) -> bool:
+        """Return whether a connector is this worker's."""
+        ...
+
+
 class MetricsService:
     """`/metrics`, `/livez`, `/readyz` and `/healthz` of a worker, on the addresses of `ottla.http.listeners`."""
 
-    def __init__(self, herder: Herder, runner: Callable[[], SparkTaskRunner]) -> None:
+    def __init__(self, herder: MeasuredHerder, runner: Callable[[], SparkTaskRunner]) -> None:
         self._herder, self._runner = herder, runner
         routes = [Route("GET", "/metrics", self._metrics), Route("GET", "/livez", _alive)]
         self._server = HttpServer([*routes, *(Route("GET", path, self._ready) for path in ("/readyz", "/healthz"))])
@@ -114,9 +139,8 @@ class MetricsService:
     async def _metrics(self, request: Request) -> Reply:
         runner = self._runner()
         view = await self._herder.view()
-        totals = {"connector-count": len(view.config.connectors()), **runner.totals()}
-        group = self._herder.metrics() if isinstance(self._herder, distributed.DistributedHerder) else {}
-        page = metrics_text(view, runner.metrics(), totals, self._herder.plugins, group)
+        totals = {f"worker-{name}": value for name, value in runner.totals().items()} | self._herder.metrics()
+        page = metrics_text(view, runner.metrics(), totals, self._herder.plugins, self._herder.has_connector)
         return text_reply(page, content_type=CONTENT_TYPE)
 
     async def _ready(self, request: Request) -> Reply:
