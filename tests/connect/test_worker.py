@@ -104,7 +104,13 @@ def test_what_a_file_says_in_vain_is_told_and_old_names_are_understood() -> None
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"security.protocol": "SSL"}, "security.protocol"),
+        ({"security.protocol": "SSL"}, "security.protocol.*PLAINTEXT listener"),
+        ({"listeners": "http://:8083,https://:8443"}, "listeners.*proxy that speaks TLS"),
+        ({"admin.listeners": "https://:8443"}, "admin.listeners.*HTTPS"),
+        ({"listeners.https.ssl.keystore.location": "/k"}, "listeners.https.ssl.keystore.location.*Remove the setting"),
+        ({"ssl.keystore.location": "/k", "listeners": "http://:8083"}, "ssl.keystore.location.*Remove the setting"),
+        ({"ssl.client.auth": "required"}, "ssl.client.auth"),
+        ({"rest.advertised.listener": "https"}, "rest.advertised.listener.*http"),
         ({"rest.extension.classes": "com.Example"}, "rest.extension.classes"),
         ({"connector.client.config.override.policy": "Some"}, "one of All, None"),
         ({"offset.flush.interval.ms": "soon"}, "Not a number of type LONG"),
@@ -115,6 +121,25 @@ def test_what_a_file_says_in_vain_is_told_and_old_names_are_understood() -> None
 def test_settings_that_cannot_be_kept_are_refused_by_name(settings: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         WorkerConfig.load(properties(**settings), WorkerMode.STANDALONE)
+
+
+def test_a_secret_that_is_refused_is_not_told() -> None:
+    with pytest.raises(ConfigError) as refused:
+        WorkerConfig.load(properties(**{"ssl.truststore.password": "hush"}), WorkerMode.STANDALONE)
+    assert "hush" not in str(refused.value)
+
+
+def test_settings_that_change_nothing_are_told_unless_they_are_the_defaults() -> None:
+    given = {f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")}
+    given |= {"group.id": "g", "ssl.endpoint.identification.algorithm": "", "sasl.mechanism": "PLAIN"}
+    given |= {"retry.backoff.ms": "5", "request.timeout.ms": "40000"}
+    common = {key: value for key, value in properties(**given).items() if not key.startswith("offset.storage.file")}
+    told = WorkerConfig.load(common, WorkerMode.DISTRIBUTED).warnings
+    assert [each.split()[0] for each in told] == [
+        "ssl.endpoint.identification.algorithm",
+        "sasl.mechanism",
+        "retry.backoff.ms",
+    ]
 
 
 def test_placeholders_in_a_workers_own_file_are_resolved(tmp_path: Path) -> None:

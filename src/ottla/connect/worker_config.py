@@ -28,6 +28,22 @@ _PREFIXES = (
 """What begins with these is read by whom it is for."""
 _REST = {"rest.port": "listeners=http://:PORT", "rest.host.name": "listeners=http://HOST:PORT"}
 """Keys that Kafka had before 3.0, which are still understood, and what stands for them now."""
+_NO_HTTPS = (
+    "HTTPS is not served so far; listen at http://localhost:8083 and let a proxy that speaks TLS stand in front of it"
+)
+_NO_TLS_TO_BROKERS = "connections to brokers are not encrypted so far; use a PLAINTEXT listener of theirs"
+_KEYS_AND_TRUST = ("ssl.keystore.", "ssl.truststore.", "ssl.key.", "ssl.engine.")
+_UNHEARD = frozenset(
+    {
+        *("client.dns.lookup", "plugin.discovery", "send.buffer.bytes", "receive.buffer.bytes"),
+        *("reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.ms", "retry.backoff.max.ms"),
+        *("socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms", "request.timeout.ms"),
+        *("connections.max.idle.ms", "metadata.max.age.ms", "metadata.recovery.strategy"),
+        *("metadata.recovery.rebootstrap.trigger.ms", "key.converter.plugin.version"),
+        *("value.converter.plugin.version", "header.converter.plugin.version"),
+    }
+)
+"""Kafka's keys of a worker that nothing reads here; another value than the default is told."""
 _JMX = "org.apache.kafka.common.metrics.JmxReporter"
 """Kafka's default, which stands in many files."""
 
@@ -66,7 +82,7 @@ class WorkerConfig:
         properties = {key: value for key, value in whole.items() if value is not None}
         values = mode.definition.parse(properties)
         _refuse(properties, values)
-        return cls(mode, properties, values, providers, tuple(_warnings(properties, mode)), dict(given))
+        return cls(mode, properties, values, providers, tuple(_warnings(properties, values, mode)), dict(given))
 
     def __getitem__(self, name: str) -> Any:
         """Return a known key's typed value."""
@@ -101,11 +117,12 @@ def _refuse(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Raise ConfigError for what would leave open what the operator believes to be closed, or can never work."""
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol != "PLAINTEXT":
-        raise ConfigError("security.protocol", protocol, "PLAINTEXT; connections to brokers are not encrypted so far")
+        raise ConfigError("security.protocol", protocol, f"PLAINTEXT: {_NO_TLS_TO_BROKERS}")
+    _refuse_encryption(properties)
     rest_logins(properties, os.environ)
     advertised = properties.get("rest.advertised.listener", "").strip()
     if advertised.lower() not in ("", "http"):
-        raise ConfigError("rest.advertised.listener", advertised, "http; HTTPS is not served yet")
+        raise ConfigError("rest.advertised.listener", advertised, f"http: {_NO_HTTPS}")
     override_policy(properties)
     for kind in ClientKind:
         for name, why in unsupported(kind, _client(properties, kind)):
@@ -114,6 +131,18 @@ def _refuse(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
         raise ConfigError(
             "heartbeat.interval.ms", values["heartbeat.interval.ms"], "less than session.timeout.ms, as a rule a third"
         )
+
+
+def _refuse_encryption(properties: Mapping[str, str]) -> None:
+    """Raise ConfigError for what would be encrypted in Kafka; the values may be secrets, so they are not told."""
+    for name, value in properties.items():
+        text = value.strip().lower()
+        if name in ("listeners", "admin.listeners") and "https://" in text:
+            raise ConfigError(name, value, f"http://host:port: {_NO_HTTPS}")
+        if name.startswith(("listeners.https.", "admin.listeners.https.")):
+            raise config_error(f"{name} cannot be kept: {_NO_HTTPS}. Remove the setting")
+        if text and (name.startswith(_KEYS_AND_TRUST) or (name == "ssl.client.auth" and text != "none")):
+            raise config_error(f"{name} cannot be kept: {_NO_HTTPS}; and {_NO_TLS_TO_BROKERS}. Remove the setting")
 
 
 def _client(properties: Mapping[str, str], kind: ClientKind) -> dict[str, str]:
@@ -125,7 +154,7 @@ def _client(properties: Mapping[str, str], kind: ClientKind) -> dict[str, str]:
     }
 
 
-def _warnings(properties: Mapping[str, str], mode: WorkerMode) -> list[str]:
+def _warnings(properties: Mapping[str, str], values: Mapping[str, Any], mode: WorkerMode) -> list[str]:
     known = mode.definition.keys
     places = [each.strip() for each in properties.get("plugin.path", "").split(",")]
     found = [
@@ -143,6 +172,11 @@ def _warnings(properties: Mapping[str, str], mode: WorkerMode) -> list[str]:
             found.append(f"{name} has no effect: there are no metrics for {properties[name].strip()} alone")
         elif name == "metric.reporters" and properties[name].strip() not in ("", _JMX):
             found.append(f"{name} has no effect: it names classes in Java; ottla.http.listeners serves the metrics")
+        elif name.startswith(("ssl.", "sasl.")) and name in known:
+            found.append(f"{name} has no effect: nothing is encrypted, and nobody logs in to brokers, so far")
+        elif name in _UNHEARD and name in known:
+            if values[name] != known[name].default:
+                found.append(f"{name} has no effect here")
         elif name in known or name.startswith(_PREFIXES):
             continue
         elif name in DISTRIBUTED_ONLY:

@@ -90,7 +90,7 @@ def parse_addresses(name: str, text: str) -> tuple[Address, ...]:
     for each in _words(text):
         match = _LISTENER.fullmatch(each)
         if match is None or match[1].lower() != "http" or not 0 <= int(match[3]) < 65536:
-            raise ConfigError(name, each, "http://host:port; HTTPS is not served yet")
+            raise ConfigError(name, each, "http://host:port; HTTPS is not served so far")
         found.append(Address(match[2], int(match[3])))
     return tuple(found)
 
