@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from ottla.connect.rest.settings import Address
 from ottla.connect.rest_logins import EXTENSION, rest_logins
 from tests.connect.rest.worker import running_worker
 
+FACTS = Path(__file__).with_name("facts")
+"""What Apache Kafka Connect 4.3 answered."""
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 
 
@@ -102,3 +105,35 @@ def test_a_date_among_the_headers_counts_from_now() -> None:
     for wrong in ("drop X: y", "setDate X: soon", "add X Y: z"):
         with pytest.raises(ConfigError, match=r"response\.http\.headers\.config"):
             rest_settings({"response.http.headers.config": wrong})
+
+
+SETTINGS = {
+    "plain": {"access.control.allow.origin": "http://a.example", "access.control.allow.methods": "GET,POST,PUT"},
+    "star": {"access.control.allow.origin": "*"},
+    "auth": {"access.control.allow.origin": "http://a.example"},
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_questions_of_browsers_get_kafkas_answers_with_and_without_passwords(kind: str, tmp_path: Path) -> None:
+    logins = worker_properties(tmp_path, "joe=secret\n") if kind == "auth" else {}
+    settings = rest_settings({**SETTINGS[kind], **logins})
+    shown = {"allowed_origins": settings.allowed_origins, "allowed_methods": settings.allowed_methods}
+    with running_worker(**shown, logins=settings.logins) as worker:
+        connection = http.client.HTTPConnection("127.0.0.1", worker.port, timeout=20)
+        for asked in json.loads((FACTS / "cross_origin.json").read_text()):
+            if asked["worker"] != kind:
+                continue
+            login = {"Authorization": basic("joe:secret")} if asked["login"] else {}
+            connection.request(asked["method"], asked["path"], headers={**asked["headers"], **login})
+            answer = connection.getresponse()
+            answer.read()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            ours = {name: found[name] for name in found if name == "vary" or name.startswith("access-control")}
+            if asked["method"] == "OPTIONS" and "allow" in found:
+                ours["allow"] = found["allow"]
+            assert (answer.status, in_no_order(ours)) == (asked["status"], in_no_order(asked["shown"])), asked
+
+
+def in_no_order(headers: dict[str, str]) -> dict[str, list[str]]:
+    return {name: sorted(value.split(",")) for name, value in headers.items()}

@@ -167,7 +167,9 @@ def test_other_origins_and_own_headers_are_answered_as_configured() -> None:
     )
     shown = {"allowed_origins": settings.allowed_origins, "allowed_methods": settings.allowed_methods}
     with running_worker(**shown, headers=settings.headers) as worker:
-        found = headers_of(worker.port, "OPTIONS", "/connectors", {"Origin": "http://ui"})
+        found = headers_of(
+            worker.port, "OPTIONS", "/connectors", {"Origin": "http://ui", "Access-Control-Request-Method": "PUT"}
+        )
         assert found["Access-Control-Allow-Origin"] == "http://ui"
         assert found["Access-Control-Allow-Methods"] == "GET,PUT"
         assert (found["Access-Control-Allow-Headers"], found["Access-Control-Max-Age"]) == ("Content-Type", "60")

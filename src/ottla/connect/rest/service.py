@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from email.utils import formatdate
 
@@ -34,6 +34,7 @@ _STALE = (
     "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
 )
 Handle = Callable[[Request], Awaitable[Reply]]
+_METHODS = ("HEAD", "POST", "DELETE", "PUT", "PATCH", "GET", "OPTIONS")
 _MARGIN_S = 5.0
 """How much longer the server waits than this interface, which knows what the worker is at."""
 
@@ -92,9 +93,21 @@ def service_routes(
     ]
     routes += [Route("GET", path, serve.route(serve.guarded(handle))) for path, handle in openapi_replies(endpoints)]
     routes += [replace(route, path=f"{route.path}/") for route in routes if route.path != "/"]  # JAX-RS takes both
-    known = {route.path for route in routes}
+    known = {route.path: {each.method for each in routes if each.path == route.path} for route in routes}
+    routes += [Route("OPTIONS", path, serve.route(serve.guarded(_options(known[path])))) for path in sorted(known)]
     routes += [Route("*", path, serve.route(_no_method)) for path in sorted(known)]
     return [*routes, Route("*", "/{rest:.*}", serve.route(_nothing_here))]
+
+
+def _options(methods: Collection[str]) -> Handle:
+    """Return what says which methods a path has, as Kafka's does."""
+    whole = {*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])}
+    listed = [each for each in _METHODS if each in whole]
+
+    async def answer(request: Request) -> Reply:
+        return Reply(", ".join(listed).encode(), "text/plain", 200, {"Allow": ",".join(listed)})
+
+    return answer
 
 
 async def _no_method(request: Request) -> Reply:
@@ -111,8 +124,9 @@ class _Serving:
 
     def route(self, handle: Callable[[Request], Awaitable[Reply]]) -> Callable[[Request], Awaitable[Reply]]:
         async def answer(request: Request) -> Reply:
-            reply = self._preflight(request) or await self._answered(request, handle)
-            return replace(reply, headers={**reply.headers, **self._cors(request), **self._own_headers()})
+            reply = await self._answered(request, handle)
+            cross = {**self._cors(request), **self._preflight(request)}
+            return replace(reply, headers={**reply.headers, **cross, **self._own_headers()})
 
         return answer
 
@@ -154,14 +168,14 @@ class _Serving:
                 log.error("%s %s failed: %s", request.method, request.path, error)
             return _error(status, str(error))
 
-    def _preflight(self, request: Request) -> Reply | None:
-        if request.method != "OPTIONS" or "Origin" not in request.headers or not self._settings.allowed_origins:
-            return None
-        if not self._cors(request).get("Access-Control-Allow-Origin"):
-            return None
+    def _preflight(self, request: Request) -> dict[str, str]:
+        """Return what a browser's question before a request is told besides the answer, whatever that is."""
+        asks = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
+        if not asks or "Access-Control-Allow-Origin" not in self._cors(request):
+            return {}
         methods = ",".join(self._settings.allowed_methods)
         shown = {"Access-Control-Allow-Methods": methods, "Access-Control-Allow-Headers": "Content-Type"}
-        return Reply(b"", "text/plain", 200, {**shown, "Access-Control-Max-Age": "60"})
+        return {**shown, "Access-Control-Max-Age": "60"}
 
     def _cors(self, request: Request) -> dict[str, str]:
         origin, allowed = request.headers.get("Origin"), self._settings.allowed_origins
