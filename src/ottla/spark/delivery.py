@@ -36,6 +36,7 @@ from ottla.spark.commits import (
 from ottla.spark.failpoints import failpoint
 from ottla.spark.links import Link, linked
 from ottla.spark.options import WriteOptions, write_options
+from ottla.spark.pushed import Steps, packed_steps, unpacked_steps
 from ottla.spark.sender import Sender
 from ottla.spark.sink import check_schema
 from ottla.wire import build_batch
@@ -46,7 +47,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["Attempt", "Delivered", "Delivery", "Tasks", "Work", "deliver", "delivery_writer", "write_task"]
+__all__ = [
+    "Attempt",
+    "Delivered",
+    "Delivery",
+    "FrameTasks",
+    "Tasks",
+    "Work",
+    "deliver",
+    "delivery_writer",
+    "write_task",
+]
 
 log = logging.getLogger(__name__)
 Guarantee = Literal["at_least_once", "exactly_once"]
@@ -144,7 +155,7 @@ def deliver(batch: DataFrame, batch_id: int, delivery: Delivery, tasks: Tasks | 
     options = write_options(delivery.options)
     if tasks is None:
         check_schema(batch.schema, options)
-        tasks = _FrameTasks(batch)
+        tasks = FrameTasks(batch)
     if delivery.guarantee == "at_least_once":
         return tasks.run(Work(delivery, options, None))
     _check_session(batch)
@@ -159,11 +170,17 @@ def deliver(batch: DataFrame, batch_id: int, delivery: Delivery, tasks: Tasks | 
     return done
 
 
-def delivery_writer(rows: DataFrame, delivery: Delivery, *, mode: str = "append") -> DataStreamWriter:
-    """Return a stream writer whose every micro-batch is delivered; the checkpoint and the trigger are the caller's."""
+def delivery_writer(
+    rows: DataFrame, delivery: Delivery, *, mode: str = "append", finish: Steps | None = None
+) -> DataStreamWriter:
+    """Return a stream writer whose every micro-batch is delivered; the checkpoint and the trigger are the caller's.
+
+    `finish` makes the rows of topics, in the writing tasks, of what `rows` has. Raises TypeError where it cannot be sent.
+    """
+    packed = packed_steps(finish, delivery.query) if finish is not None else None
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        deliver(batch, batch_id, delivery)
+        deliver(batch, batch_id, delivery, None if packed is None else FrameTasks(batch, packed))
 
     return rows.writeStream.outputMode(mode).foreachBatch(write)
 
@@ -172,10 +189,12 @@ def delivery_writer(rows: DataFrame, delivery: Delivery, *, mode: str = "append"
 
 
 @dataclass(frozen=True)
-class _FrameTasks:
-    """The tasks of a DataFrame."""
+class FrameTasks:
+    """The tasks of a DataFrame, for `deliver`."""
 
     batch: DataFrame
+    finish: str | None = None
+    """Packed steps that make rows of what the DataFrame has."""
 
     def count(self) -> int:
         """Return how many tasks will write the batch; the plan is made, and kept for the action, but nothing runs."""
@@ -183,8 +202,10 @@ class _FrameTasks:
 
     def run(self, work: Work) -> Delivered:
         if hasattr(self.batch, "_jdf"):
-            found = _arrow_rdd(self.batch).mapPartitions(_WriteArrow(_arrow_schema(self.batch), work)).collect()
+            task = _WriteArrow(_arrow_schema(self.batch), self.finish, work)
+            found = _arrow_rdd(self.batch).mapPartitions(task).collect()
         else:
+            assert self.finish is None, "only a classic session finishes rows in its tasks"
             found = [tuple(row) for row in self.batch.mapInArrow(partial(_write_in_arrow, work), RESULT).collect()]
         return Delivered(sum(rows for _, rows, _ in found), len(found), sum(skipped for _, _, skipped in found))
 
@@ -313,13 +334,16 @@ class _WriteArrow:
     """Delivers a task's rows, given as serialized record batches of a serialized schema."""
 
     schema: bytes
+    finish: str | None
     work: Work
 
     def __call__(self, given: Iterable[bytes]) -> Iterator[tuple[int, int, bool]]:
         import pyarrow as pa
 
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
-        batches = (pa.ipc.read_record_batch(pa.py_buffer(data), schema) for data in given)
+        batches: Iterator[pa.RecordBatch] = (pa.ipc.read_record_batch(pa.py_buffer(data), schema) for data in given)
+        if self.finish is not None:
+            batches = unpacked_steps(self.finish)(batches)
         yield write_task(batches, self.work, Attempt.current())
 
 

@@ -108,7 +108,7 @@ class SparkLauncher:
         if query.direct is not None:
             written = direct_writer(query.direct, delivery, counts, driver_records_max=settings["driver.records.max"])
         else:
-            written = delivery_writer(query.rows, delivery, mode=query.mode)
+            written = delivery_writer(query.rows, delivery, mode=query.mode, finish=query.finish)
         writer = (
             written.queryName(f"{settings.application_id}/{stage.name}")
             .option("checkpointLocation", prepared.checkpoint.of_stage(stage.name))

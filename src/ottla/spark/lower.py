@@ -31,9 +31,10 @@ from ottla.spark.lower_flow import (
     serde_of_column,
     union,
 )
-from ottla.spark.lower_native import aggregated
+from ottla.spark.lower_native import aggregated, key_serde, results
 from ottla.spark.lower_partial import COUNTS, Counting, bucket_ms
 from ottla.spark.lower_python import Entering, Leaving, Staying
+from ottla.spark.lower_results import Results
 from ottla.spark.lower_times import takes_own_time, timed
 from ottla.spark.lower_topics import ClusterTopics, TopicRead, Topics
 from ottla.spark.options import read_options
@@ -85,6 +86,8 @@ class Query:
     """If given, tasks fetch and deliver by themselves what is to be made of `rows`, the source."""
     pushed: bool = False
     """True where a source's rows are not the records that were read."""
+    finish: Results | None = None
+    """If given, what writing tasks make of `rows`, which is then in its shape and not in shape OUT."""
 
 
 def plan_query(
@@ -112,6 +115,8 @@ def plan_query(
     if stage.kind == "stateful":
         rows, mode = lowering.stateful(initial, clock, commits_topic), "append"
     elif stage.kind == "native":
+        if direct and (finish := _Lowering(in_arrow(stage, spark), spark, topics, settings).finish()) is not None:
+            return Query(lowering.results(), "update", pushed=lowering.pushed, finish=finish)
         rows, mode = lowering.native(), "update"
     else:
         rows, mode = lowering.stateless(), "append"
@@ -151,12 +156,15 @@ class _Lowering:
         flow = Flow(self.topics.read(self.spark, wanted), Side(source.key), Side(source.value), source.name)
         ends = [self._chain_end(name) for name in self._ends()]
         options = read_options(self.topics.options(wanted), streaming=True)
-        return Direct(flow.frame, options, Leaving(self._chain(source.name, steps, ends, flow)))
+        return Direct(flow.frame, options, Leaving(self._chain(source.name, steps, ends, flow.serdes)))
 
     def _in_python(self, name: str) -> bool:
         """True where no function of a step is Spark's to compute."""
         operation = getattr(self.plan.nodes[name], "operation", None)
         return isinstance(operation, STATELESS) and not needs_columns(operation)
+
+    def _is_conversion(self, name: str) -> bool:
+        return isinstance(getattr(self.plan.nodes[name], "operation", None), operations.TableToStream)
 
     def _ends(self) -> list[str]:
         """Return the stage's sinks, and its steps that nothing follows."""
@@ -169,12 +177,8 @@ class _Lowering:
 
     def native(self) -> DataFrame:
         """Return what the tail behind the stage's aggregate leaves, and its changelog's rows."""
-        name = self.stage.aggregate
-        assert name is not None
-        node = self.plan.nodes[name]
-        assert isinstance(node, ProcessorNode)
-        assert isinstance(node.operation, operations.StreamAggregate | operations.WindowAggregate)
-        spec = self.plan.stores[node.operation.store]
+        node, spec = self._aggregate()
+        name = node.name
         given: Flow | DataFrame | None = self._counts(node, spec)
         failed: list[DataFrame] = []
         if given is None:
@@ -196,6 +200,38 @@ class _Lowering:
             return union([flow.frame.select("_out.*"), *failed])
         return union([*self._leaving([end], self.stage.nodes), *failed])
 
+    def results(self) -> DataFrame:
+        """Return what the stage's aggregate hands on, for `finish`."""
+        node, spec = self._aggregate()
+        given: Flow | DataFrame | None = self._counts(node, spec)
+        if given is None:
+            given, _ = self._aggregable(self._merged(node.parents, node.name), node.operation.aggregator)
+        return results(given, node.operation, spec, node.name)
+
+    def finish(self) -> Results | None:
+        """Return what writing tasks do with the results; None where Spark is needed behind the aggregate."""
+        node, spec = self._aggregate()
+        behind = [name for name in self.stage.nodes if self._is_behind(name, node.name)]
+        steps = [name for name in behind if isinstance(self.plan.nodes[name], ProcessorNode)]
+        if self._letters() or not all(self._in_python(name) or self._is_conversion(name) for name in steps):
+            return None
+        changelog = changelog_topic(self.settings.application_id, spec.name) if spec.logged else None
+        serdes = key_serde(node.operation, spec), spec.value
+        ends = [name for name in self._ends() if name in behind]
+        leaving = Leaving(self._chain(node.name, steps, list(map(self._chain_end, ends)), serdes)) if ends else None
+        return Results(changelog, self.partitions.stores.get(spec.name, 1), leaving)
+
+    def _aggregate(self) -> tuple[Any, StoreSpec]:
+        """Return the stage's aggregate and its store."""
+        node = self.plan.nodes[self.stage.aggregate or ""]
+        assert isinstance(node, ProcessorNode)
+        assert isinstance(node.operation, operations.StreamAggregate | operations.WindowAggregate)
+        return node, self.plan.stores[node.operation.store]
+
+    def _is_behind(self, name: str, above: str) -> bool:
+        parents = self.stage.parents(name)
+        return above in parents or any(self._is_behind(each, above) for each in parents)
+
     def _counts(self, node: ProcessorNode, spec: StoreSpec) -> DataFrame | None:
         """Return counts of a counting step's records, taken where they are fetched; None where that cannot be."""
         parent = self._counted_behind(node)
@@ -203,7 +239,7 @@ class _Lowering:
             return None
         root, steps = self._tree([parent])
         windows, flow = getattr(node.operation, "windows", None), self._take(root, columns=False)
-        chain = self._chain(root, steps, [ChainEnd(parent, 0, spec.key, None)], flow)
+        chain = self._chain(root, steps, [ChainEnd(parent, 0, spec.key, None)], flow.serdes)
         function = Counting(chain, bucket_ms(windows if isinstance(windows, TimeWindows) else None))
         return self._through(root, function, COUNTS)
 
@@ -447,7 +483,9 @@ class _Lowering:
         assert isinstance(node, ProcessorNode | SinkNode)
         return node.parents[0]
 
-    def _chain(self, root: str, steps: list[str], ends: Sequence[ChainEnd], flow: Flow) -> Chain:
+    def _chain(
+        self, root: str, steps: list[str], ends: Sequence[ChainEnd], serdes: tuple[Serde | None, Serde | None]
+    ) -> Chain:
         place = {name: index for index, name in enumerate(steps)}
         made = []
         for name in steps:
@@ -456,8 +494,7 @@ class _Lowering:
             parent = node.parents[0]
             made.append(ChainStep(name, node.operation, place.get(parent, INPUT), self._branch(parent, name)))
         return Chain(
-            flow.key.serde,
-            flow.value.serde,
+            *serdes,
             tuple(made),
             tuple(self._placed(end, place) for end in ends),
             self.settings.deserialization,
@@ -501,7 +538,7 @@ class _Lowering:
         if key is _UNKNOWN or value is _UNKNOWN:
             what = "key" if key is _UNKNOWN else "value"
             raise UnsupportedPlan(f"step {name}: a column step follows, so the {what} needs a serde; give its type")
-        chain = self._chain(root, steps, [ChainEnd(name, 0, key, value)], flow)
+        chain = self._chain(root, steps, [ChainEnd(name, 0, key, value)], flow.serdes)
         if child is not None:
             ends = tuple(replace(each, branch=self._branch(name, child)) for each in chain.ends)
             chain = replace(chain, ends=ends)
@@ -612,7 +649,7 @@ class _Lowering:
         steps = self._tree([self._origin(each) for each in ends])[1]
         flow = self._in_bytes(self._take(root, columns=False), (None, None), root)
         made = list(map(self._chain_end, ends))
-        return record_columns(flow).mapInArrow(Leaving(self._chain(root, steps, made, flow)), OUT)
+        return record_columns(flow).mapInArrow(Leaving(self._chain(root, steps, made, flow.serdes)), OUT)
 
     def _chain_end(self, name: str) -> ChainEnd:
         node = self.plan.nodes[name]
@@ -641,7 +678,7 @@ class _Lowering:
             flow = self._in_bytes(self._merged(parents, entry.node), wanted, entry.node)
         key, value = self._entry_serdes(parents[0], steps, flow, wanted)
         end = ChainEnd(parents[0] if steps else entry.node, 0, key, value)
-        chain = self._chain(root, steps, [end], flow)
+        chain = self._chain(root, steps, [end], flow.serdes)
         frame = record_columns(flow)
         if entry.is_global:
             spread = f.explode(f.sequence(f.lit(0), f.lit(tasks - 1))).alias("_task")

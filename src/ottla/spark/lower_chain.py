@@ -262,8 +262,10 @@ class _Run:
         self._call(step, operation.action, rows)
         return rows.where(np.zeros(len(rows), np.bool_))
 
-    def _passthrough(self, step: ChainStep, operation: operations.PassThrough, rows: Rows) -> Rows:
+    def _passthrough(self, step: ChainStep, operation: operations.Operation, rows: Rows) -> Rows:
         return rows
+
+    _tabletostream = _passthrough
 
     def _branch(self, step: ChainStep, operation: operations.Branch, rows: Rows) -> list[Rows]:
         """Return each child's records: those for which its predicate is the first that holds."""

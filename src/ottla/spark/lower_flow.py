@@ -74,6 +74,11 @@ class Flow:
     """For messages."""
 
     @property
+    def serdes(self) -> tuple[Serde | None, Serde | None]:
+        """The serdes of key and value."""
+        return self.key.serde, self.value.serde
+
+    @property
     def finished(self) -> bool:
         """True where some rows have left already."""
         return "_out" in self.frame.columns

@@ -21,7 +21,7 @@ from ottla.streams import StoreSpec, TimeWindows, UnsupportedPlan, operations
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["aggregated"]
+__all__ = ["aggregated", "key_serde", "results"]
 
 LONG = "unhex(lpad(hex({0}), 16, '0'))"
 """Eight bytes of a number, the highest first."""
@@ -43,12 +43,8 @@ def aggregated(
 
     `flow` may be counts that were taken before (`lower_partial`). `tail` says whether anybody takes the results themselves.
     """
-    windows = operation.windows if isinstance(operation, operations.WindowAggregate) else None
-    if isinstance(flow, Flow):
-        rows = _grouped(_prepared(flow, operation.aggregator, spec, step), operation.aggregator.kind, windows, step)
-    else:
-        rows = flow.withColumn("timestamp", f.expr("timestamp_millis(timestamp)"))
-        rows = _grouped(rows, "sum", windows, step)
+    windows = _windows(operation)
+    rows = _aggregate(flow, operation, spec, step)
     value = spec.value
     assert value.sql_type is not None, "stages saw to it"
     result = f.col("_result").cast(value.sql_type).alias("value")
@@ -72,12 +68,51 @@ def aggregated(
         f.lit(None).cast("int").alias("partition"),
         f.lit(None).cast("bigint").alias("offset"),
     )
-    return Flow(frame, Side(_key_serde(spec, windows)), Side(value, raw=False, decoded=True), step)
+    return Flow(frame, Side(key_serde(operation, spec)), Side(value, raw=False, decoded=True), step)
 
 
-def _key_serde(spec: StoreSpec, windows: object) -> Any:
+def results(
+    flow: Flow | DataFrame,
+    operation: operations.StreamAggregate | operations.WindowAggregate,
+    spec: StoreSpec,
+    step: str,
+) -> DataFrame:
+    """Return the aggregate's changed results as `lower_results` takes them."""
+    rows = _aggregate(flow, operation, spec, step)
+    assert spec.value.sql_type is not None, "stages saw to it"
+    number = f.col("_result").cast(spec.value.sql_type)
+    if spec.value.name == "long":
+        value = number.alias("_value")
+    else:
+        rows = rows.withColumn("_number", number)
+        value = f.expr(spec.value.sql_encode("_number")).alias("_value")
+    start = [] if _windows(operation) is None else ["_start"]
+    return rows.select("_base", *start, value, f.expr("unix_millis(timestamp)").alias("timestamp"))
+
+
+def _windows(operation: operations.StreamAggregate | operations.WindowAggregate) -> Any:
+    return operation.windows if isinstance(operation, operations.WindowAggregate) else None
+
+
+def _aggregate(
+    flow: Flow | DataFrame,
+    operation: operations.StreamAggregate | operations.WindowAggregate,
+    spec: StoreSpec,
+    step: str,
+) -> DataFrame:
+    """Return `_base`, `_start` for windows, `_result` and `timestamp` of what a batch changed."""
+    windows = _windows(operation)
+    if isinstance(flow, Flow):
+        return _grouped(_prepared(flow, operation.aggregator, spec, step), operation.aggregator.kind, windows, step)
+    rows = flow.withColumn("timestamp", f.expr("timestamp_millis(timestamp)"))
+    return _grouped(rows, "sum", windows, step)
+
+
+def key_serde(operation: operations.StreamAggregate | operations.WindowAggregate, spec: StoreSpec) -> Any:
+    """Return the serde of the results' keys."""
     from ottla.streams import TimeWindowedSerde
 
+    windows = _windows(operation)
     return spec.key if not isinstance(windows, TimeWindows) else TimeWindowedSerde(spec.key, windows.size_ms)
 
 

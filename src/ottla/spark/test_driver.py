@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.spark.internal_topics import changelog_topic, repartition_topic
 from ottla.spark.local_topics import LocalRecord, LocalTopics, LocalTopicsSource
+from ottla.spark.pushed import packed_steps, unpacked_steps
 from ottla.spark.store_tables import LoggedEntry, StoreTable
 from ottla.spark.stores import Position, StoreView, log_topic
 from ottla.streams import (
@@ -204,19 +206,24 @@ class TopologyTestDriver:
     def _start(self, stage: Stage) -> StreamingQuery:
         from ottla.spark.lower import plan_query
 
-        query = plan_query(stage, self._spark, self._topics, self.settings, clock=str(self._clock))
+        query = plan_query(stage, self._spark, self._topics, self.settings, clock=str(self._clock), direct=True)
+        finish = packed_steps(query.finish, stage.name) if query.finish is not None else None
         name = f"{self.settings.application_id}/{stage.name}/{next(_numbers)}"
-        writer = query.rows.writeStream.outputMode(query.mode).foreachBatch(self._deliver).queryName(name)
+        writer = (
+            query.rows.writeStream.outputMode(query.mode).foreachBatch(partial(self._deliver, finish)).queryName(name)
+        )
         writer = writer.option("checkpointLocation", str(self._folder / "checkpoints" / stage.name))
         return writer.trigger(processingTime="0 seconds").start()
 
-    def _deliver(self, batch: DataFrame, batch_id: int) -> None:
+    def _deliver(self, finish: str | None, batch: DataFrame, batch_id: int) -> None:
         """Keep a micro-batch's rows, in the order in which their task has made them."""
+        made: Iterable[Any] = batch.toArrow().to_batches()
+        if finish is not None:
+            made = unpacked_steps(finish)(iter(made))
         found: dict[str, list[LocalRecord]] = {}
-        for row in batch.collect():
-            headers = tuple((each.key, _bytes(each.value)) for each in row.headers or ())
-            record = LocalRecord(_bytes(row.key), _bytes(row.value), row.timestamp, headers)
-            found.setdefault(row.topic, []).append(record)
+        for row in (row for each in made for row in each.to_pylist()):
+            headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
+            found.setdefault(row["topic"], []).append(LocalRecord(row["key"], row["value"], row["timestamp"], headers))
         self._append(found)
 
     def _append(self, found: Mapping[str, list[LocalRecord]]) -> None:
@@ -467,7 +474,3 @@ def _session() -> SparkSession:
 def _batch(query: StreamingQuery) -> int:
     progress = query.lastProgress
     return -1 if progress is None else int(progress["batchId"])
-
-
-def _bytes(value: Any) -> bytes | None:
-    return None if value is None else bytes(value)
