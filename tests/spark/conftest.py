@@ -14,6 +14,7 @@ from ottla.client import BlockingClient
 from ottla.spark import find_java
 from ottla.spark.local_files import quick_local_files
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests import spark_connector
 from tests.server import running_server
 
@@ -70,3 +71,10 @@ def create_topic(client: BlockingClient, name: str, partitions: int = 2) -> str:
     assert response.topics[0].error_code == 0, response.topics[0].error_message
     client.metadata([name])
     return name
+
+
+def make_again(client: BlockingClient, name: str, partitions: int = 1) -> None:
+    """Delete a topic and create another of its name."""
+    deleted = client.request(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=10_000))
+    assert deleted.responses[0].error_code == 0, deleted.responses[0].error_message
+    create_topic(client, name, partitions)

@@ -19,7 +19,7 @@ from ottla.connect import storage
 from ottla.spark.progress import commit_offsets, committed_with_words
 from ottla.spark.tasks.query_sinks import MARK
 from ottla.wire import iter_batch_records, iter_batches
-from tests.spark.conftest import create_topic
+from tests.spark.conftest import create_topic, make_again
 from tests.spark.query_tasks import produce, query_task, until, until_failed
 
 if TYPE_CHECKING:
@@ -175,6 +175,29 @@ def test_a_lost_commit_repeats_nothing_and_an_operators_offset_is_followed(
         until(port, lambda: port.records == 6)
     again = tmp_path / "lost/partition=0/lost+0+0000000005+0000000010.txt"
     assert again.read_text() == "".join(f"line {n}\n" for n in range(5, 11))
+
+
+def test_a_topic_that_is_made_again_under_a_running_query_is_read_from_its_beginning(
+    spark: SparkSession, broker: str, client: BlockingClient, tmp_path: Path
+) -> None:
+    topic = create_topic(client, "renewed", 1)
+    produce(client, topic, [b"old"] * 3)
+    config = {
+        **SOON,
+        "name": "renewed",
+        "topics": topic,
+        "path": str(tmp_path),
+        "format": "text",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+    with query_task(spark, broker, config) as port:
+        until(port, lambda: port.records == 3)
+        make_again(client, topic)
+        produce(client, topic, [b"%d" % number for number in range(5)])
+        place = tmp_path / "renewed/partition=0"
+        until(port, lambda: (place / "renewed+0+0000000000+0000000004.txt").exists())
+        until(port, lambda: committed_with_words(client, "connect-renewed")[TopicPartition(topic, 0)][0] == 5)
+    assert (place / "renewed+0+0000000000+0000000004.txt").read_text() == "0\n1\n2\n3\n4\n"
 
 
 def test_records_that_cannot_be_converted_are_dead_letters_and_the_others_are_transformed(

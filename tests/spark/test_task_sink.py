@@ -15,7 +15,7 @@ from ottla.client import BlockingClient
 from ottla.connect import ConnectError, RetriableError, SinkColumns, SinkConnector, SinkRecord, SinkTask
 from ottla.connect.storage import State, TargetState, TaskId
 from tests.server import running_server, start_server
-from tests.spark.conftest import create_topic
+from tests.spark.conftest import create_topic, make_again
 from tests.spark.running import Port, await_true, records_of, running, spec_of
 
 
@@ -309,6 +309,27 @@ def test_topics_by_pattern_are_found_as_they_come(broker: str, client: BlockingC
         produce(broker, "logs-b", [b"2"])
         await_true(lambda: len(KeepingTask.kept["patterned"]) == 2)
     assert [each.value for each in KeepingTask.kept["patterned"]] == [1, 2]
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_a_topic_that_is_made_again_under_a_running_sink_is_read_from_its_beginning(
+    broker: str, client: BlockingClient, count: int
+) -> None:
+    name = f"renewed-{count}"
+    topic = create_topic(client, name, 1)
+    produce(broker, topic, [b"%d" % n for n in range(5)])
+    port = Port()
+    with running(spec_of(broker, config(name, topic)), Keeping, port=port):
+        await_true(lambda: len(KeepingTask.kept.get(name, ())) == 5)
+        make_again(client, topic)
+        produce(broker, topic, [b"%d" % (100 + n) for n in range(count)])
+        await_true(lambda: len(KeepingTask.kept[name]) == 5 + count)
+        await_true(lambda: committed(broker, f"connect-{name}", topic) == [count])
+        assert port.states == [(State.RUNNING, None)]
+    values = [each.value for each in KeepingTask.kept[name]]
+    assert values == [*range(5), *range(100, 100 + count)]
+    only = [TopicPartition(topic, 0)]
+    assert KeepingTask.calls[name][:4] == ["start", ("open", only), ("close", only), ("open", only)]
 
 
 def test_aborted_records_are_not_put(broker: str, client: BlockingClient) -> None:

@@ -48,7 +48,8 @@ def session(
 ) -> SparkSession:
     """Return a Spark session with `format("ottla")`, or the one that is there already.
 
-    `master` is Spark's; `settings` override ours. Python workers run this interpreter. Raises RuntimeError with one line
+    `master` is Spark's; `settings` override ours. Python workers run this interpreter, or
+    `spark.pyspark.python`. Raises RuntimeError with one line
     that says what to install where there is no Java for Spark. Registering `format("ottla")` makes Spark load its SQL
     engine, which takes a second; without it, Spark does so when it is first used, and finds `pyspark_ottla` by its name.
     """
@@ -56,6 +57,8 @@ def session(
     if java is None:
         raise RuntimeError(java_missing())
     os.environ["JAVA_HOME"] = str(java.home)
+    if python := (settings or {}).get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = python  # only spark-submit reads the setting
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     is_local = master.startswith("local")

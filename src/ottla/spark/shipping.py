@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import tempfile
 import zipfile
+from collections.abc import Mapping
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -15,8 +18,10 @@ if TYPE_CHECKING:
 
     from ottla.streams import StreamsSettings
 
-__all__ = ["modules_beside", "ship_files", "ship_module"]
+__all__ = ["modules_beside", "ottla_archive", "packed", "ship_files", "ship_module"]
 
+UNCHECKED = b"\x01\0\0\0"
+"""Bytecode's flags: named by its source's hash, which nobody checks (PEP 552)."""
 _beside: dict[str, Path] = {}
 """Modules that are to be sent to the workers of sessions made later: name → file."""
 
@@ -60,18 +65,53 @@ def ship_files(spark: SparkSession, *, with_ottla: bool) -> None:
         inside = "/".join([*parts, "__init__.py"]) if path.name == "__init__.py" else "/".join(parts) + ".py"
         files[inside] = path
     if with_ottla:
-        root = Path(__file__).resolve().parent.parent.parent
-        for package in ("ottla", "pyspark_ottla"):
-            files.update(
-                {str(path.relative_to(root)): path for path in (root / package).rglob("*") if _is_shipped(path)}
-            )
+        files.update(_ottla_files())
     if not files:
         return
-    archive = Path(tempfile.mkdtemp(prefix="ottla-ship-")) / "application.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+    spark.addArtifacts(str(packed("application", files)), pyfile=True)
+
+
+def ottla_archive() -> Path:
+    """Return a zip with Ottla itself, made anew, with what Python has compiled of it."""
+    return packed("ottla", _ottla_files())
+
+
+def _ottla_files() -> dict[str, Path]:
+    root = Path(__file__).resolve().parent.parent.parent
+    return {
+        str(path.relative_to(root)): path
+        for package in ("ottla", "pyspark_ottla")
+        for path in (root / package).rglob("*")
+        if _is_shipped(path)
+    }
+
+
+def packed(name: str, files: Mapping[str, Path]) -> Path:
+    """Return a zip of modules, made anew, with what Python has compiled of them; `files` are by their names inside."""
+    archive = Path(tempfile.mkdtemp(prefix="ottla-ship-")) / f"{name}.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
         for inside, path in files.items():
             out.write(path, inside)
-    spark.addArtifacts(str(archive), pyfile=True)
+            compiled = _compiled(path) if path.suffix == ".py" else None
+            if compiled is not None:
+                out.writestr(f"{inside}c", compiled)
+    return archive
+
+
+def _compiled(path: Path) -> bytes | None:
+    """Return a module's bytecode as Python takes it from a zip without a look at the source; None where there is none.
+
+    Python compiles a module from a zip in each process anew, which for Ottla takes seconds.
+    """
+    try:
+        code = Path(cache_from_source(str(path))).read_bytes()
+    except OSError:
+        return None
+    stat = path.stat()
+    of_source = struct.pack("<LL", int(stat.st_mtime) & 0xFFFFFFFF, stat.st_size & 0xFFFFFFFF)
+    if code[:4] != MAGIC_NUMBER or code[4:8] != bytes(4) or code[8:16] != of_source:
+        return None
+    return code[:4] + UNCHECKED + source_hash(path.read_bytes()) + code[16:]
 
 
 def _is_shipped(path: Path) -> bool:

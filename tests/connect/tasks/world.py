@@ -96,8 +96,9 @@ async def until(holds: Callable[[], bool], shown: Callable[[], Any] = lambda: ""
 
 @asynccontextmanager
 async def bench(work: Work = obedient, *, slots: int = 8, **worker: str) -> AsyncIterator[Bench]:
-    """Open a runner whose tasks are `work`."""
+    """Open a runner whose tasks are `work`; with `spark.master` it takes them for a cluster's."""
     jobs = ThreadJobs(slots=slots, plugins=discover())
+    jobs.local = "spark.master" not in worker
     jobs.runs = lambda *args, **more: run_here(*args, **more, run=_run(work))
     owner = Owner()
     runner = SparkTaskRunner(owner, worker_id="WORKER", worker=worker, plugins=discover(), jobs=jobs)

@@ -76,16 +76,17 @@ class Attempt:
 
 
 class ControlServer:
-    """Listens for tasks. `host` is where executors reach the driver: loopback for local masters."""
+    """Listens for tasks on `bind`. `host` is where executors reach it: loopback for local masters."""
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
+    def __init__(self, host: str = "127.0.0.1", *, bind: str | None = None) -> None:
         self.host, self.port = host, 0
+        self._bind = bind or host
         self._attempts: dict[str, Attempt] = {}
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> None:
         """Begin to listen, on a port that the system chooses."""
-        self._server = await asyncio.start_server(self._serve, self.host, 0)
+        self._server = await asyncio.start_server(self._serve, self._bind, 0)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def expect(self, served: Served, target: storage.TargetState) -> Attempt:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ottla.base import ErrorCode, KafkaError, NodeId, Offset, TopicPartition
+from ottla.base import ZERO_UUID, ErrorCode, KafkaError, NodeId, Offset, TopicPartition, Uuid
 from ottla.client import EARLIEST, LATEST, Fetched, FetchPosition, Isolation
 from ottla.connect import ConnectError
 from ottla.spark.tasks.link import ClientThread
@@ -64,6 +64,8 @@ class _Stream:
         self.partition, self.position = partition, Offset(offset)
         self.ready: deque[Stretch] = deque()
         self.is_asked = False
+        self.is_over = False
+        """Whether its topic was deleted and made again."""
         self.not_before = 0.0
 
 
@@ -76,6 +78,8 @@ class Fetcher:
         self._streams: dict[TopicPartition, _Stream] = {}
         self._paused: set[TopicPartition] = set()
         self._asked: set[NodeId | None] = set()
+        self._ids: dict[str, Uuid] = {}
+        self._renewed: set[TopicPartition] = set()
         self._buffered_bytes = 0
         self._failed: BaseException | None = None
         self._wake = asyncio.Event()
@@ -111,6 +115,13 @@ class Fetcher:
         if found is not None:
             self._buffered_bytes -= sum(len(each.fetched.records) for each in found.ready)
         self._ends.pop(partition, None)
+
+    def renewed(self) -> list[TopicPartition]:
+        """Take and return the partitions whose topic is another under the same name; they bring nothing till `assign`."""
+        with self._changed:
+            found = [each for each in self._renewed if each in self._streams]
+            self._renewed.difference_update(found)
+            return found
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Bring nothing of some partitions."""
@@ -255,7 +266,7 @@ class Fetcher:
                 leader = self._client.cluster.leader_of(each.partition)
                 if leader in self._asked or each.partition in self._paused:
                     continue
-                if each.is_asked or len(each.ready) >= AHEAD or each.not_before > now:
+                if each.is_asked or each.is_over or len(each.ready) >= AHEAD or each.not_before > now:
                     busy.add(leader)
                 else:
                     groups.setdefault(leader, []).append(each)
@@ -279,6 +290,7 @@ class Fetcher:
                 isolation=self._settings.isolation,
             )
             self._count(found, 1000 * (time.monotonic() - began))
+            self._look_for_renewed(streams)
             for fetched in found:
                 await self._take(by_partition[fetched.partition], fetched)
         except KafkaError as error:
@@ -293,7 +305,29 @@ class Fetcher:
                 each.is_asked = False
             self._wake.set()
 
+    def _look_for_renewed(self, streams: list[_Stream]) -> None:
+        """Notice topics that were deleted and made again: offsets of the old one mean nothing in the new one.
+
+        Topics are asked for by id, so what a new one holds is not heard of before this.
+        """
+        for topic in {each.partition.topic for each in streams}:
+            now = self._client.cluster.topic_id(topic)
+            if now == ZERO_UUID or self._ids.setdefault(topic, now) == now:
+                continue
+            self._ids[topic] = now
+            log.warning("The topic %s was deleted and made again; it is read as a new one", topic)
+            with self._changed:
+                for each in self._streams.values():
+                    if each.partition.topic == topic:
+                        each.is_over = True
+                        self._buffered_bytes -= sum(len(stretch.fetched.records) for stretch in each.ready)
+                        each.ready.clear()
+                        self._renewed.add(each.partition)
+                self._changed.notify_all()
+
     async def _take(self, stream: _Stream, fetched: Fetched) -> None:
+        if stream.is_over:
+            return
         if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._move(stream)
             return

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.connect import Plugins
 from ottla.spark.sessions import session
+from ottla.spark.tasks.cluster import address_settings, executor_slots, first_executor, ship_ottla, ship_plugins
 from ottla.spark.tasks.executor import OnExecutor, plugins_of, run_here
 from ottla.spark.tasks.interface import TaskSpec
 from ottla.spark.tasks.port import Dial
@@ -25,7 +24,7 @@ from ottla.spark.tasks.slots import HEADROOM, SLOTS_DEFAULT, SLOTS_SETTING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Jobs", "SparkJobs", "ThreadJobs", "spark_settings"]
+__all__ = ["MASTER_SETTING", "Jobs", "SparkJobs", "ThreadJobs", "spark_settings"]
 
 log = logging.getLogger(__name__)
 
@@ -38,20 +37,25 @@ _SETTINGS: Mapping[str, str] = {
     # A task that Spark starts again by itself would run beside what the worker knows of; the worker restarts tasks.
     "spark.task.maxFailures": "1",
     "spark.speculation": "false",
+    # How long a standalone cluster's driver waits, after an executor's connection has ended, for the master to say why.
+    "spark.standalone.executorRemoveDelayOnDisconnection": "1s",
     "spark.driver.memory": "512m",
     "spark.driver.extraJavaOptions": "-Xrs -XX:+UseSerialGC -XX:-UsePerfData",
 }
+JAVA_STACK = ("\tat ", "\t... ")
 _OWN_DAEMON = "ottla.spark.tasks.daemon"
 
 
 class Jobs(Protocol):
     """Runs one thing per task, for as long as the task runs. Every method but `run` is quick."""
 
-    slots: int
-    """How many tasks run at once; known when `start` has returned."""
-
     local: bool
     """Whether tasks run on the worker's machine, with its files."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at once now; a cluster's may change, and it is asked."""
+        ...
 
     def start(self) -> None:
         """Make ready; takes seconds, in a thread. Raises OttlaError, RuntimeError."""
@@ -91,33 +95,47 @@ class SparkJobs:
         self._name, self._given = name, worker.get(SLOTS_SETTING)
         self.master, self._settings = spark_settings(worker)
         self.local = self.master.startswith("local")
-        self.slots = int(self._given or SLOTS_DEFAULT)
+        if not self.local:
+            self._settings |= address_settings(worker, self.master)
+        self._is_elastic = self._settings.get("spark.dynamicAllocation.enabled", "").lower() == "true"
         self.spark: SparkSession | None = None
+        self._is_warm, self._warming = False, threading.Lock()
         self._plugin_path = [Path(each.strip()) for each in worker.get("plugin.path", "").split(",") if each.strip()]
         self._archives: tuple[str, ...] = ()
         own = f"/proc/{os.getpid()}/fd"
         self._stdio = (f"{own}/0", f"{own}/1") if self.local else None
 
-    def start(self) -> None:
-        """See `Jobs`: start the session, send plugins to a cluster's executors, and have Python ready there."""
-        with _termination_blocked():
-            self.spark = session(self._name, master=self.master, settings=self._settings, registered=False)
-        context = self.spark.sparkContext
-        if not self.local:
-            self.slots = int(self._given or context.defaultParallelism)
-            self._ship(context)
-        context.setLocalProperty("spark.job.description", "warming up")
-        context.parallelize([0], 1).map(_warm).collect()
+    @property
+    def slots(self) -> int:
+        """See `Jobs`: those of a cluster are its executors' now, except where it adds executors on demand."""
+        given = int(self._given or SLOTS_DEFAULT)
+        if self.local or self._is_elastic:
+            return given
+        spark = self.spark
+        there = executor_slots(spark.sparkContext) if spark is not None else 0
+        return min(there, given) if self._given else there
 
-    def _ship(self, context: Any) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="ottla-plugins-"))
-        names = []
-        for number, each in enumerate(self._plugin_path):
-            if each.is_dir():
-                name = f"ottla-plugins-{number}"
-                context.addArchive(shutil.make_archive(str(folder / name), "zip", each) + f"#{name}")
-                names.append(name)
-        self._archives = tuple(names)
+    def start(self) -> None:
+        """See `Jobs`: start the session, send a cluster's executors what they lack, and have Python ready there."""
+        with _termination_blocked():
+            spark = session(self._name, master=self.master, settings=self._settings, registered=False)
+        self.spark, self._is_warm = spark, False
+        if not self.local:
+            self._archives = ship_plugins(spark.sparkContext, self._plugin_path)
+        if self.local or self._is_elastic or first_executor(spark.sparkContext):
+            self._warm_up(spark)
+
+    def _warm_up(self, spark: SparkSession) -> None:
+        """Have what tasks need on an executor, once; later where there was none at the start."""
+        with self._warming:
+            if self._is_warm:
+                return
+            context = spark.sparkContext
+            context.setJobGroup("warming up", "warming up")
+            if not self.local:
+                ship_ottla(spark)
+            context.parallelize([0], 1).map(_warm).collect()
+            self._is_warm = True
 
     def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
         """See `Jobs`; a query sink runs here, and gives Spark jobs itself."""
@@ -126,21 +144,23 @@ class SparkJobs:
         if is_query_sink(spec, plugins):
             return self._run_query(self.spark, spec, dial, plugins)
         context = self.spark.sparkContext
-        context.setJobGroup(dial.attempt, f"[{spec.task.connector}|task-{spec.task.task}]", interruptOnCancel=True)
         function = OnExecutor(spec, dial, levels, self._archives, self._stdio)
         try:
+            self._warm_up(self.spark)
+            context.setJobGroup(dial.attempt, f"[{spec.task.connector}|task-{spec.task.task}]", interruptOnCancel=True)
             context.parallelize([0], 1).mapPartitions(function).collect()
         except Exception as error:  # Py4J's errors, and whatever the executor's end raised
-            return f"{type(error).__name__}: {error}"
+            return _words(error)
         return None
 
     def _run_query(self, spark: SparkSession, spec: TaskSpec, dial: Dial, plugins: Plugins) -> str | None:
         """Run a task that is a streaming query of this session, in this thread."""
         run = partial(run_query_sink, spark=spark, archives=self._archives)
         try:
+            self._warm_up(spark)
             run_here(spec, dial, run=run, plugins=plugins)
         except Exception as error:  # whatever Spark raises beyond the query
-            return f"{type(error).__name__}: {error}"
+            return _words(error)
         return None
 
     def cancel(self, dial: Dial) -> None:
@@ -156,6 +176,12 @@ class SparkJobs:
                 spark.stop()
             except Exception as error:  # Py4J's, where the JVM has ended first
                 log.debug("the Spark session did not stop in order: %s", error)
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says, without the JVM's stack."""
+    lines = f"{type(error).__name__}: {error}".splitlines()
+    return "\n".join(each for each in lines if each.strip() and not each.startswith(JAVA_STACK))
 
 
 @contextmanager
@@ -183,10 +209,9 @@ def _warm(number: int) -> int:
 class ThreadJobs:
     """Tasks in threads of the worker's process, without Spark: for tests, and for looking at a connector closely."""
 
-    local = True
-
     def __init__(self, *, slots: int = SLOTS_DEFAULT, plugins: Plugins | None = None) -> None:
         self.slots, self._plugins = slots, plugins
+        self.local = True
         self.runs: Callable[..., str] = run_here
         self.given_up: list[str] = []
         """Attempts that were cancelled: a thread cannot be ended, so such a task runs on, unheard."""

@@ -173,6 +173,7 @@ class SinkLoop:
             log.warning("Commit of offsets timed out")
             self._committing = None
             self._metrics.committed(1000 * self._timeout_s, failed=True)
+        self._begin_anew()
         self._rewind()
         assert self._member is not None
         self._member.refresh(self._link)
@@ -298,6 +299,26 @@ class SinkLoop:
     _portion: Portion | None = None
 
     # -- offsets
+
+    def _begin_anew(self) -> None:
+        """Read topics that were deleted and made again as new ones; the task stores what it holds of the old ones."""
+        renewed = self._fetcher.renewed()
+        if not renewed:
+            return
+        assert self._member is not None
+        try:
+            self._task.pre_commit({each: self._current[each] for each in renewed if each in self._current})
+        except Exception as error:  # as where partitions are taken away
+            log.warning("What the task held of deleted topics could not be stored", exc_info=error)
+        self._task.close(renewed)
+        if self._waiting is not None and self._waiting.partition in renewed:
+            self._waiting = None
+        positions = self._fetcher.start_offsets(renewed)
+        self._last_committed.update(positions)
+        self._current.update(positions)
+        self._task.open(renewed)
+        self._fetcher.assign(positions)
+        self._member.commit(positions, wait=False)
 
     def _rewind(self) -> None:
         """Go on where the task has asked for."""

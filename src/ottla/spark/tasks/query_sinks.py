@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import ConfigError, KafkaError, Offset, TopicPartition
+from ottla.base import ConfigError, KafkaError, Offset, TopicPartition, Uuid
 from ottla.client import LATEST, BlockingClient
 from ottla.connect import (
     ConnectError,
@@ -61,6 +61,8 @@ LOOK_SECONDS = 0.2
 GRACEFUL_SETTING, GRACEFUL_MS_DEFAULT = "task.shutdown.graceful.timeout.ms", 5_000
 PATIENCE = 0.7
 """How much of the time that a stop has is given to the batch that is being written."""
+RENEWED_SECONDS = 2.0
+"""How often it is looked whether a topic was deleted and made again; it is also looked before each batch."""
 COMMIT_SECONDS_MAX = 60.0
 RETRY_SECONDS_MAX = 60.0
 NEW_COLUMNS_MAX = 3
@@ -144,6 +146,8 @@ class _Run:
         self._token = ""
         self._positions: dict[TopicPartition, Offset] = {}
         self._committed: dict[TopicPartition, Offset] = {}
+        self._ids: dict[str, Uuid] = {}
+        self._look_again = 0.0
         self._stopping = threading.Event()
         self._writing = threading.Lock()
         self._lags = Lags(SampleWindow.of(spec.worker))
@@ -182,6 +186,8 @@ class _Run:
             try:
                 self._port.tell(storage.State.RUNNING)
                 while self._port.target is storage.TargetState.STARTED and self._runs(query):
+                    if self._is_to_begin_anew(client):
+                        break
                     self._port.wait(LOOK_SECONDS)
                 if not self._runs(query) and not isinstance(self._error, _StoppedError):
                     raise self._failure(query)
@@ -217,6 +223,8 @@ class _Run:
         """Find where each partition goes on, and write that into the group under this run's token."""
         recovered = self._sink.recover()
         committed = committed_with_words(client, self._group)
+        renewed = self._renewed(client)
+        committed = {each: found for each, found in committed.items() if each.topic not in renewed}
         known = {each: offset for each, (offset, _) in committed.items()}
         if recovered is not None:
             for each, end in recovered.ends.items():
@@ -225,11 +233,37 @@ class _Run:
                     log.info("%s: %s has been written up to %d, past the committed %d", self._name, each, end, offset)
                     known[each] = Offset(end)
         found = find_partitions(client, self._subscription)
+        self._ids = {}
         reset = self._consumer.get("auto.offset.reset", "earliest")
         self._positions = reset_offsets(client, found, known, dict.fromkeys({each.topic for each in found}, reset))
+        self._renewed(client)  # notes the topics' ids
         self._token = uuid.uuid4().hex
         self._committed = {}
         self._commit(client, self._positions)
+
+    def _is_to_begin_anew(self, client: BlockingClient) -> bool:
+        """Look now and then, between batches, for topics that are new ones; the client is for one thread at a time."""
+        if time.monotonic() < self._look_again or not self._writing.acquire(blocking=False):
+            return False
+        try:
+            self._look_again = time.monotonic() + RENEWED_SECONDS
+            return bool(self._renewed(client))
+        finally:
+            self._writing.release()
+
+    def _renewed(self, client: BlockingClient) -> set[str]:
+        """Return the topics that were deleted and made again under their names since the query began."""
+        names = {*self._ids, *(each.topic for each in self._positions)}
+        try:
+            topics = client.metadata(names).topics if names else {}
+        except KafkaError as error:
+            log.debug("%s: topics are not known now: %s", self._name, error)
+            return set()
+        ids = {name: each.topic_id for name, each in topics.items() if not each.error}
+        found = {name for name, each in ids.items() if self._ids.setdefault(name, each) != each}
+        for name in found:
+            log.warning("%s: the topic %s was deleted and made again; it is read as a new one", self._name, name)
+        return found
 
     def _commit(self, client: BlockingClient, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit under this run's token; raises KafkaError where that does not work for a while."""
@@ -297,6 +331,8 @@ class _Run:
     def _write(self, client: BlockingClient, rows: DataFrame, number: int, checkpoint: Path) -> None:
         """Have the sink write a batch, and commit it."""
         assert self._frames is not None
+        if self._renewed(client):
+            raise _StoppedError("a topic was deleted and made again")
         stretches = self._stretches(number, checkpoint)
         self._commit(client, {each: self._positions.get(each, stretch.start) for each, stretch in stretches.items()})
         for topic in {each.topic for each in stretches}:

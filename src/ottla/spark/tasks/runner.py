@@ -22,9 +22,10 @@ from ottla.connect import (
     storage,
     task_clients,
 )
+from ottla.spark.tasks.cluster import BIND, HOST, address_settings
 from ottla.spark.tasks.control import Attempt, ControlServer
 from ottla.spark.tasks.interface import TaskSpec, WorkerClients
-from ottla.spark.tasks.jobs import Jobs, SparkJobs
+from ottla.spark.tasks.jobs import MASTER_SETTING, Jobs, SparkJobs
 from ottla.spark.tasks.slots import NoSlotError, Slots
 from ottla.spark.tasks.task_restarts import RestartPolicy, TaskRestarts
 
@@ -37,6 +38,8 @@ CANCEL_SECONDS_MAX = 10.0
 """How long a cancelled Spark job may take to end before it is left to itself."""
 DRAIN_SECONDS_MAX = 2.0
 """How long the channel of a task that has ended may take to be read to its end."""
+CLUSTER_LOOK_SECONDS = 1.0
+"""How often a task that waits for a slot of a cluster looks whether executors have come."""
 
 Levels = Callable[[], Mapping[str, int]]
 _State, _Target = storage.State, storage.TargetState
@@ -58,7 +61,6 @@ class SparkTaskRunner:
         worker: Mapping[str, str],
         plugins: Plugins,
         jobs: Jobs | None = None,
-        host: str | None = None,
         levels: Levels = dict,
     ) -> None:
         self.owner, self.worker_id, self.worker, self.plugins = owner, worker_id, worker, plugins
@@ -66,7 +68,7 @@ class SparkTaskRunner:
         self.policy = RestartPolicy.of(worker)
         self.graceful_s = _milliseconds(worker, GRACEFUL_SETTING, GRACEFUL_MS_DEFAULT) / 1000
         self.levels = levels
-        self.control = ControlServer(host or ("127.0.0.1" if self.jobs.local else _own_address()))
+        self.control = _control_of(self.jobs, worker)
         self.slots = Slots(self.jobs.slots, local=self.jobs.local)
         self._running: dict[storage.TaskId, _Supervised] = {}
         self._ready: asyncio.Task[None] | None = None
@@ -81,8 +83,18 @@ class SparkTaskRunner:
     async def _start_jobs(self) -> None:
         began = time.monotonic()
         await asyncio.to_thread(self.jobs.start)
-        self.slots.total = self.jobs.slots
+        await self.count_slots()
         log.info("Spark is ready after %.1f s, with %d slots for tasks", time.monotonic() - began, self.slots.total)
+
+    async def count_slots(self) -> None:
+        """Learn how many slots there are now: a cluster's executors come and go."""
+        if self.jobs.local:
+            self.slots.total = self.jobs.slots
+            return
+        try:
+            self.slots.total = await asyncio.to_thread(lambda: self.jobs.slots)
+        except Exception as error:  # Py4J's: the session has ended, which the next job finds out
+            log.warning("The Spark cluster's slots cannot be counted: %s", error)
 
     async def ready(self) -> None:
         """Return when tasks can run; raises ConnectError where the Spark session did not start."""
@@ -172,11 +184,12 @@ def _milliseconds(worker: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def _own_address() -> str:
-    """Return the address by which executors of a cluster reach this machine: the one that Spark's driver takes, too."""
-    import socket
-
-    return socket.gethostbyname(socket.gethostname())
+def _control_of(jobs: Jobs, worker: Mapping[str, str]) -> ControlServer:
+    """Return a server where a cluster's executors reach Spark's driver, too; on the loopback address for a local master."""
+    if jobs.local:
+        return ControlServer()
+    settings = address_settings(worker, worker[MASTER_SETTING])
+    return ControlServer(settings[HOST], bind=settings[BIND])
 
 
 class _Supervised:
@@ -275,6 +288,7 @@ class _Supervised:
         """Take a slot, waiting for one as FAILED; False where the task is stopped meanwhile, or is to stay failed."""
         slots, told = self._runner.slots, False
         while self.target is not _Target.STOPPED:
+            await self._runner.count_slots()
             try:
                 slots.take(self.task)
             except NoSlotError as error:
@@ -288,7 +302,8 @@ class _Supervised:
                 told = True
                 self._changed.clear()
                 ends = [asyncio.ensure_future(slots.freed()), asyncio.ensure_future(self._changed.wait())]
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                look_s = None if self._runner.jobs.local else CLUSTER_LOOK_SECONDS
+                await asyncio.wait(ends, timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
                 for each in ends:
                     each.cancel()
             else:
@@ -334,6 +349,8 @@ class _Supervised:
             await asyncio.wait((job,), timeout=runner.graceful_s)
             if not job.done():
                 await asyncio.to_thread(runner.jobs.cancel, attempt.dial)
+                words = await job
+                return None if words is None else f"its process, or its machine, has ended or is cut off.\n{words}"
         lost.cancel()
         return await job
 

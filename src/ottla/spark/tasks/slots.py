@@ -20,7 +20,7 @@ class NoSlotError(ConnectError):
 
 
 class Slots:
-    """Counts the slots of one worker."""
+    """Counts the slots of one worker; those of a cluster come and go with its executors, and `total` with them."""
 
     def __init__(self, total: int, *, local: bool = True) -> None:
         self.total, self._local = total, local
@@ -35,16 +35,24 @@ class Slots:
     def take(self, task: storage.TaskId) -> None:
         """Take a slot for a task; raises NoSlotError where none is left, with the number and what to do."""
         if task not in self._taken and len(self._taken) >= self.total:
-            more = (
-                f"set {SLOTS_SETTING} in the worker's properties to more than {self.total}"
-                if self._local
-                else f"give the Spark cluster more cores, or set {SLOTS_SETTING} in the worker's properties to their number"
-            )
-            raise NoSlotError(
-                f"Task {task} finds no free slot: all {self.total} of this worker's slots run other tasks. To run it, "
-                f"{more}, start another worker of the group, or stop a connector."
-            )
+            raise NoSlotError(f"Task {task} finds no free slot: {self._why()}")
         self._taken.add(task)
+
+    def _why(self) -> str:
+        if not self.total:
+            return (
+                "the Spark cluster has no core for this worker now. Give the cluster more cores, or have its other "
+                "applications, other Connect workers too, leave some (spark.cores.max in their properties)."
+            )
+        more = (
+            f"set {SLOTS_SETTING} in the worker's properties to more than {self.total}"
+            if self._local
+            else "give the Spark cluster more cores (spark.cores.max and tasks.slots are limits, where they are set)"
+        )
+        return (
+            f"all {self.total} of this worker's slots run other tasks. To run it, {more}, start another worker of the "
+            "group, or stop a connector."
+        )
 
     def give_back(self, task: storage.TaskId) -> None:
         """Let a task's slot be taken by others."""
