@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -17,6 +15,7 @@ from ottla.spark.sessions import session
 from ottla.spark.tasks.cluster import address_settings, executor_slots, first_executor, ship_ottla, ship_plugins
 from ottla.spark.tasks.executor import OnExecutor, plugins_of, run_here
 from ottla.spark.tasks.interface import TaskSpec
+from ottla.spark.tasks.launching import Launch
 from ottla.spark.tasks.port import Dial
 from ottla.spark.tasks.query_sinks import is_query_sink, run_query_sink
 from ottla.spark.tasks.slots import HEADROOM, SLOTS_DEFAULT, SLOTS_SETTING
@@ -61,6 +60,10 @@ class Jobs(Protocol):
         """Make ready; takes seconds, in a thread. Raises OttlaError, RuntimeError."""
         ...
 
+    def give_up(self) -> None:
+        """Have a `start` that is under way fail soon; takes a second or two, in another thread."""
+        ...
+
     def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
         """Run a task and return when it has ended: None, or what went wrong beyond the task itself."""
         ...
@@ -100,6 +103,7 @@ class SparkJobs:
         self._is_elastic = self._settings.get("spark.dynamicAllocation.enabled", "").lower() == "true"
         self.spark: SparkSession | None = None
         self._is_warm, self._warming = False, threading.Lock()
+        self._launch = Launch()
         self._plugin_path = [Path(each.strip()) for each in worker.get("plugin.path", "").split(",") if each.strip()]
         self._archives: tuple[str, ...] = ()
         own = f"/proc/{os.getpid()}/fd"
@@ -117,13 +121,17 @@ class SparkJobs:
 
     def start(self) -> None:
         """See `Jobs`: start the session, send a cluster's executors what they lack, and have Python ready there."""
-        with _termination_blocked():
+        with self._launch.noted():
             spark = session(self._name, master=self.master, settings=self._settings, registered=False)
         self.spark, self._is_warm = spark, False
         if not self.local:
             self._archives = ship_plugins(spark.sparkContext, self._plugin_path)
         if self.local or self._is_elastic or first_executor(spark.sparkContext):
             self._warm_up(spark)
+
+    def give_up(self) -> None:
+        """See `Jobs`."""
+        self._launch.give_up()
 
     def _warm_up(self, spark: SparkSession) -> None:
         """Have what tasks need on an executor, once; later where there was none at the start."""
@@ -171,7 +179,7 @@ class SparkJobs:
     def stop(self) -> None:
         """See `Jobs`."""
         spark, self.spark = self.spark, None
-        if spark is not None:
+        if spark is not None and not self._launch.given_up:
             try:
                 spark.stop()
             except Exception as error:  # Py4J's, where the JVM has ended first
@@ -182,20 +190,6 @@ def _words(error: Exception) -> str:
     """Return what an error says, without the JVM's stack."""
     lines = f"{type(error).__name__}: {error}".splitlines()
     return "\n".join(each for each in lines if each.strip() and not each.startswith(JAVA_STACK))
-
-
-@contextmanager
-def _termination_blocked() -> Iterator[None]:
-    """Have the JVM that is launched meanwhile, and the Python processes under it, not notice SIGTERM.
-
-    Supervisors send it to all processes of a service. The worker stops its tasks in order, and then its JVM, which with
-    `-Xrs` leaves the mask that it inherits as it is.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _warm(number: int) -> int:
@@ -219,6 +213,9 @@ class ThreadJobs:
 
     def start(self) -> None:
         """See `Jobs`: there is nothing to start."""
+
+    def give_up(self) -> None:
+        """See `Jobs`."""
 
     def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
         """See `Jobs`."""

@@ -107,9 +107,11 @@ class SparkTaskRunner:
             raise ConnectError(f"Spark did not start: {error}") from error
 
     async def close(self) -> None:
-        """End all tasks, the session and the control channel."""
+        """End all tasks, the session and the control channel; a session that still starts is given up."""
         await self.stop(list(self._running))
         if self._ready is not None:
+            if not self._ready.done():
+                await asyncio.to_thread(self.jobs.give_up)
             with suppress(ConnectError):
                 await self.ready()
         await asyncio.to_thread(self.jobs.stop)

@@ -1,0 +1,88 @@
+"""The JVM that PySpark launches: it does not notice SIGTERM, and it can be ended while it starts."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+__all__ = ["Launch"]
+
+ORDERLY_SECONDS_MAX = 1.0
+"""How long a JVM whose input has ended may take to end by itself and remove its folders."""
+
+
+class Launch:
+    """One start of a session; `give_up` ends it from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._given_up = False
+        self._process: subprocess.Popen[Any] | None = None
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the session is not wanted any more."""
+        return self._given_up
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note the JVM that PySpark launches in the block, and let it inherit that SIGTERM is blocked.
+
+        Supervisors send SIGTERM to all processes of a service. The worker stops its tasks in order, and then its JVM, which
+        with `-Xrs` leaves the mask that it inherits as it is, as the Python processes under it do.
+        """
+        from pyspark import java_gateway
+
+        launch, popen = self, subprocess.Popen
+
+        class Noted(subprocess.Popen[Any]):
+            def __init__(self, *args: Any, **more: Any) -> None:
+                with launch._lock:
+                    if launch._given_up:
+                        raise RuntimeError("the session is not wanted any more")
+                    super().__init__(*args, **more)
+                    launch._process = self
+
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        java_gateway.Popen = Noted  # type: ignore[attr-defined]  # PySpark keeps the process to itself until it answers
+        try:
+            yield
+        finally:
+            java_gateway.Popen = popen  # type: ignore[attr-defined]
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def give_up(self) -> None:
+        """End the JVM: in order where it reads its input by now, else at once; what waits for it fails."""
+        with self._lock:
+            self._given_up = True
+            process = self._process
+        if process is None:
+            return
+        _silence_py4j()
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+        try:
+            process.wait(ORDERLY_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        _forget_gateway()
+
+
+def _silence_py4j() -> None:
+    """Let Py4J not tell of every connection that ends, neither as itself nor as the root."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
+
+
+def _forget_gateway() -> None:
+    """Let this process start another JVM."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = SparkContext._jvm = None
