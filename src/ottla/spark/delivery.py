@@ -201,6 +201,7 @@ class FrameTasks:
         return int(self.batch._jdf.queryExecution().toRdd().getNumPartitions())
 
     def run(self, work: Work) -> Delivered:
+        """Have the batch written by its tasks and return what they have counted."""
         if hasattr(self.batch, "_jdf"):
             task = _WriteArrow(_arrow_schema(self.batch), self.finish, work)
             found = _arrow_rdd(self.batch).mapPartitions(task).collect()

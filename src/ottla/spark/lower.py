@@ -7,7 +7,7 @@ in shape OUT (`rows.py`). Rows without a topic say how many records were skipped
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
@@ -34,11 +34,12 @@ from ottla.spark.lower_flow import (
 from ottla.spark.lower_native import aggregated, key_serde, results
 from ottla.spark.lower_partial import COUNTS, Counting, bucket_ms
 from ottla.spark.lower_python import Entering, Leaving, Staying
+from ottla.spark.lower_query import FLOW, KEEPING, SKIPPED, UNCHANGED, UNKNOWN, Query, tail_rows
 from ottla.spark.lower_results import Results
 from ottla.spark.lower_times import takes_own_time, timed
 from ottla.spark.lower_topics import ClusterTopics, TopicRead, Topics
 from ottla.spark.options import read_options
-from ottla.spark.rows import HEADERS_DDL, OUT
+from ottla.spark.rows import OUT
 from ottla.spark.state_chunks import CHUNKS
 from ottla.spark.stateful import stateful, task_plan, uses_wall_clock
 from ottla.streams import (
@@ -67,27 +68,6 @@ if TYPE_CHECKING:
     from ottla.spark.state_rebuild import Initial
 
 __all__ = ["SKIPPED", "ClusterTopics", "Query", "TopicRead", "Topics", "plan_query"]
-
-SKIPPED = "ottla-skipped"
-"""The name under which a query's progress (`observedMetrics`) has `records`: skipped by a handler, before any state."""
-FLOW = (
-    "_key binary, _value binary, timestamp bigint, "
-    f"headers {HEADERS_DDL}, topic string, partition int, offset bigint, _step int, _task int, _out struct<{OUT}>"
-)
-
-
-@dataclass(frozen=True)
-class Query:
-    """A stage as Spark runs it: `rows` in shape OUT, and the output mode that its operators need."""
-
-    rows: DataFrame
-    mode: str
-    direct: Direct | None = None
-    """If given, tasks fetch and deliver by themselves what is to be made of `rows`, the source."""
-    pushed: bool = False
-    """True where a source's rows are not the records that were read."""
-    finish: Results | None = None
-    """If given, what writing tasks make of `rows`, which is then in its shape and not in shape OUT."""
 
 
 def plan_query(
@@ -255,7 +235,7 @@ class _Lowering:
         if aggregator.kind != "count" or aggregator.argument is not None or self._letters():
             return None
         parent = self._single(node.name)
-        while parent is not None and isinstance(getattr(self.plan.nodes[parent], "operation", None), _KEEPING):
+        while parent is not None and isinstance(getattr(self.plan.nodes[parent], "operation", None), KEEPING):
             parent = self._single(parent)  # null keys are not counted anyway
         return parent if parent is not None and self._is_pushed(self._tree([parent])[0]) else None
 
@@ -532,11 +512,11 @@ class _Lowering:
         root, steps = self._tree([name])
         flow = self._in_bytes(self._take(root, columns=False), (None, None), name)
         key, value = (
-            self._as_written(name, side) if found is _UNKNOWN else found
+            self._as_written(name, side) if found is UNKNOWN else found
             for side, found in zip(("key", "value"), self._behind(name, flow), strict=True)
         )
-        if key is _UNKNOWN or value is _UNKNOWN:
-            what = "key" if key is _UNKNOWN else "value"
+        if key is UNKNOWN or value is UNKNOWN:
+            what = "key" if key is UNKNOWN else "value"
             raise UnsupportedPlan(f"step {name}: a column step follows, so the {what} needs a serde; give its type")
         chain = self._chain(root, steps, [ChainEnd(name, 0, key, value)], flow.serdes)
         if child is not None:
@@ -577,16 +557,16 @@ class _Lowering:
         for sink in self.plan.nodes.values():
             if isinstance(sink, SinkNode) and sink.topic in self.plan.repartition_topics:
                 above = sink.parents[0]
-                while above != name and isinstance(getattr(self.plan.nodes[above], "operation", None), _UNCHANGED):
+                while above != name and isinstance(getattr(self.plan.nodes[above], "operation", None), UNCHANGED):
                     above = self.plan.nodes[above].parents[0]  # type: ignore[union-attr]  # a processor has parents
                 if above == name and getattr(sink, side) is not None:
                     return getattr(sink, side)
-        return _UNKNOWN
+        return UNKNOWN
 
     def _default(self, name: str) -> Any:
         """Return the application's default serde."""
         given = self.settings[f"default.{name}.serde"]
-        return _UNKNOWN if given is None else serde_of(given)
+        return UNKNOWN if given is None else serde_of(given)
 
     # -- leaving
 
@@ -697,7 +677,7 @@ class _Lowering:
         for at, name in enumerate(("key", "value")):
             if wanted[at] is not None:
                 found[at] = wanted[at]
-            elif found[at] is _UNKNOWN:
+            elif found[at] is UNKNOWN:
                 raise UnsupportedPlan(f"step {parent}: state follows, so the {name} needs a serde; give its type")
         return found[0], found[1]
 
@@ -711,27 +691,7 @@ class _Lowering:
             if len(self.stage.tails) > 1:
                 names = [each.topic for each in self.stage.tails if each.topic != tail.topic]
                 frame = frame.where(f.col("topic") == tail.topic) if found else frame.where(~f.col("topic").isin(names))
-            out = f.struct("topic", "key", "value", "timestamp", "headers", "partition")
-            frame = frame.select(
-                f.col("key").alias("_key"),
-                f.col("value").alias("_value"),
-                f.expr("timestamp_millis(timestamp)").alias("timestamp"),
-                "headers",
-                f.col("topic"),
-                f.lit(0).alias("partition"),
-                f.lit(-1).cast("bigint").alias("offset"),
-                f.when(f.col("topic").isNull() | (f.col("topic") != tail.topic), out).alias("_out"),
-            )
-            self.flows[tail.after] = Flow(frame, Side(node.key), Side(node.value), tail.after)
+            self.flows[tail.after] = Flow(tail_rows(frame, tail.topic), Side(node.key), Side(node.value), tail.after)
             ends = [each for each in tail.nodes if isinstance(self.plan.nodes[each], SinkNode)]
             found += self._leaving(ends, tail.nodes)
         return union(found)
-
-
-class _Unknown:
-    """Where a Python step gave a side no serde."""
-
-
-_UNKNOWN = _Unknown()
-_KEEPING = (operations.NotNullKey, operations.PassThrough)
-_UNCHANGED = (operations.NotNullKey, operations.PassThrough, operations.Filter, operations.Peek)
