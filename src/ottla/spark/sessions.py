@@ -34,6 +34,18 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 """What a session of ours sets unless told otherwise."""
+STREAM_ENVIRONMENT: Mapping[str, str] = {
+    "SPARK_AUTH_SOCKET_TIMEOUT": "15",
+    "SPARK_BUFFER_SIZE": "65536",
+    "SPARK_LOCAL_DIRS": "",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
+"""What Spark puts into a data source's environment when a stream of it starts: into one HashMap for all streams of a session.
+
+Two streams that start at once may both add a key, after which the map cannot be deserialized and every batch of every
+query fails (`java.io.OptionalDataException`, seen under kills). Keys that are there from the start are not added; Spark
+replaces the values.
+"""
 LOCAL_SETTINGS: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """What is added for a local master, whose driver nobody else has to reach."""
 
@@ -89,6 +101,8 @@ def register(spark: SparkSession) -> None:
     """Register `format("ottla")` with a session; needed only where Spark cannot find `pyspark_ottla` by itself."""
     from ottla.spark.datasource import OttlaDataSource
 
+    if hasattr(spark, "_jsparkSession"):
+        spark.sparkContext.environment.update(STREAM_ENVIRONMENT)
     spark.dataSource.register(OttlaDataSource)
 
 
