@@ -12,8 +12,10 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ottla.base import ConfigError
-from ottla.connect import WorkerConfig, WorkerMode, client_overrides, task_clients
+from ottla.connect import WorkerConfig, WorkerMode, client_overrides, discover, task_clients
+from ottla.connect.distributed.validation import further_errors
 from ottla.connect.storage import State, TaskId
+from ottla.connectors import CONNECTORS
 from ottla.spark.tasks.settings import admin_settings, consumer_settings, producer_settings
 from tests.connect.tasks.world import bench, task_start
 from tests.connect.whole import WholeWorker, running_connect, until
@@ -108,6 +110,16 @@ def test_what_clients_cannot_do_is_an_error_of_validate(key: str, value: str, wo
     found = client_overrides.override_values({**SOURCE, key: value}, sink=False, policy=policy)
     assert [each.name for _, each in found] == [key]
     assert any(words in each for each in found[0][1].errors)
+
+
+def test_an_exactly_once_source_writes_to_its_workers_cluster_only() -> None:
+    def errors(servers: str, *, once: bool = True) -> dict[str, str]:
+        config = {**SOURCE, "producer.override.bootstrap.servers": servers}
+        more = {"group_id": "g", "exactly_once": once, "bootstrap": "a:1, b:2"}
+        return further_errors(config, discover(more=CONNECTORS), is_sink=False, **more)  # type: ignore[arg-type]
+
+    assert list(errors("c:3")) == ["producer.override.bootstrap.servers"]
+    assert not errors("b:2,a:1") and not errors("c:3", once=False)
 
 
 def test_every_key_that_is_said_to_be_heard_is_read_and_every_other_is_told() -> None:

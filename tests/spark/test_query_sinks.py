@@ -55,6 +55,7 @@ def test_json_becomes_parquet_by_hour_and_columns_grow_with_what_is_found(
         until(port, lambda: port.records == 70)
         produce(client, topic, texts([{"id": 200, "f": 1, "late": "x"}]))
         until(port, lambda: port.records == 71)
+        assert (port.metrics["records-lag-max"], port.metrics[f"{topic}-1.records-lag"]) == (0, 0)
     assert port.states == [storage.State.RUNNING, storage.State.UNASSIGNED]
     assert port.topics == {topic}
 

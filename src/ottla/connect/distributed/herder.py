@@ -84,6 +84,7 @@ class DistributedHerder:
         self.doing: str | None = "starting, and has not taken requests yet"
         self.worker_id = urlsplit(url).netloc
         self._client = make_client("herder")
+        self._bootstrap = (worker or {}).get("bootstrap.servers", "")
         self._offsets = OffsetStores(settings, make_client)
         self._statuses = StatusStore(settings.status_topic, make_client)
         self._prepared = False
@@ -262,6 +263,7 @@ class DistributedHerder:
                     is_sink=self._hosting.is_sink(whole),
                     group_id=self.settings.group_id,
                     exactly_once=self.settings.exactly_once_sources,
+                    bootstrap=self._bootstrap,
                 )
             )
         except ConnectError:

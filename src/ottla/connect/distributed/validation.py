@@ -12,18 +12,27 @@ from ottla.connect.storage import sink_group
 __all__ = ["further_errors", "with_errors"]
 
 Properties = Mapping[str, str | None]
-_GROUP = "consumer.override.group.id"
+_GROUP, _SERVERS = "consumer.override.group.id", "producer.override.bootstrap.servers"
 
 
 def further_errors(
-    config: Properties, plugins: Plugins, *, is_sink: bool, group_id: str, exactly_once: bool
+    config: Properties, plugins: Plugins, *, is_sink: bool, group_id: str, exactly_once: bool, bootstrap: str = ""
 ) -> dict[str, str]:
-    """Return what is wrong by key; `config` has its placeholders replaced. A connector's own code is asked."""
+    """Return what is wrong by key; `config` has its placeholders replaced. A connector's own code is asked.
+
+    `bootstrap` is where the worker's cluster is.
+    """
     if is_sink:
         return _group_errors(config, group_id)
     connector = plugins.connector((config.get("connector.class") or "").strip()).cls()
     given = {key: value for key, value in config.items() if value is not None}
     found = {}
+    servers = given.get(_SERVERS)
+    if exactly_once and servers is not None and _addresses(servers) != _addresses(bootstrap):
+        found[_SERVERS] = (
+            "Under exactly.once.source.support=enabled a source writes to its worker's cluster only, where the leader "
+            "fences older tasks and the offsets are. Remove the setting, or use a worker of the other cluster."
+        )
     if given.get("exactly.once.support", "").strip().lower() == "required":
         words = _support_error(connector, given, exactly_once=exactly_once)
         if words:
@@ -33,6 +42,10 @@ def further_errors(
         if words:
             found["transaction.boundary"] = words
     return found
+
+
+def _addresses(text: str) -> set[str]:
+    return {each.strip() for each in text.split(",")}
 
 
 def _group_errors(config: Properties, group_id: str) -> dict[str, str]:
