@@ -40,7 +40,7 @@ STREAM_ENVIRONMENT: Mapping[str, str] = {
     "SPARK_LOCAL_DIRS": "",
     "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
 }
-"""What Spark puts into a data source's environment when a stream of it starts: into one HashMap for all streams of a session.
+"""What Spark puts into a data source's environment when a stream starts: into one HashMap for all streams of a session.
 
 Two streams that start at once may both add a key, after which the map cannot be deserialized and every batch of every
 query fails (`java.io.OptionalDataException`, seen under kills). Keys that are there from the start are not added; Spark
