@@ -10,6 +10,7 @@ EXAMPLES ?= 1000
 ONLY ?=
 FILE ?=
 KEEP ?=
+STATE ?=
 
 .PHONY: help install demo demo-etl test check format generate bench bench-streams bench-connect compat sim fuzz mutations soak chaos chaos-streams peer constraints clean
 
@@ -77,8 +78,8 @@ soak: .venv/.installed  ## everything at once on one broker, every record accoun
 chaos: .venv/.installed  ## break a cluster of real processes under load, every record accounted for (ROUNDS=n, SEED=n)
 	@$(PY) -m tests.chaos --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)")
 
-chaos-streams: .venv/.installed  ## kill an application on Spark, its workers and its broker; each result once (ROUNDS=n, SEED=n)
-	@$(PY) -m tests.streams.kills --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)")
+chaos-streams: .venv/.installed  ## kill an application on Spark, its workers and its broker; each result once (ROUNDS=n, SEED=n, STATE=native)
+	@$(PY) -m tests.streams.kills --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)") $(if $(STATE),--state "$(STATE)")
 
 peer: .venv/.installed  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark that compare with it
 	@$(PY) -m tests.peer fetch

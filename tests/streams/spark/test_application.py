@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,17 +107,18 @@ class World:
 def world(
     request: pytest.FixtureRequest, client: BlockingClient, spark: SparkSession, tmp_path: Path
 ) -> Iterator[World]:
-    made = World(request.node.name.removeprefix("test_")[:40], client, spark, tmp_path)
+    made = World(re.sub(r"\W", "-", request.node.name.removeprefix("test_"))[-40:], client, spark, tmp_path)
     yield made
     for application in made.open:
         application.close()
 
 
-def test_it_runs_commits_is_asked_stops_and_goes_on(world: World) -> None:
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_it_runs_commits_is_asked_stops_and_goes_on(world: World, guarantee: str) -> None:
     world.feed("a b a", "c")
     world.feed("b", partition=1)
     states: list[State] = []
-    first = world.application(counting(world.name))
+    first = world.application(counting(world.name), processing_guarantee=guarantee)
     first.on_state_change(lambda new, old: states.append(new))
     with first:
         assert first.wait_running(WAIT_SECONDS_MAX)
@@ -129,7 +131,7 @@ def test_it_runs_commits_is_asked_stops_and_goes_on(world: World) -> None:
     with pytest.raises(KafkaError, match="either already started or already stopped"):
         first.start()
     world.feed("a c")
-    with world.application(counting(world.name)) as second:
+    with world.application(counting(world.name), processing_guarantee=guarantee) as second:
         world.until(second, "counts", {"a": 3, "b": 2, "c": 2})
     assert dict(world.outputs())["a"] == (3).to_bytes(8, "big")
 
