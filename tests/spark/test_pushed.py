@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.base import Offset, TopicPartition
-from ottla.spark.lower_partial import bucket_ms, counted
+from ottla.spark.lower_partial import MERGED_ROWS, bucket_ms, counted, merged
 from ottla.spark.positions import OffsetRange
 from ottla.spark.pushed import TASK_ROWS_MIN, shared_out
 from ottla.streams import TimeWindows
@@ -50,6 +50,24 @@ def test_counts_of_keys_and_windows_are_those_of_the_records_with_their_newest_t
     assert {(row["_base"], row["timestamp"] // 10_000): row["_argument"] for row in found} == wanted
     assert len(found) == len(wanted)
     assert max(row["timestamp"] for row in found) == int(times.max())
+
+
+def test_counts_of_several_batches_are_added_up_and_given_on_where_they_stay_many() -> None:
+    chance = Random(3)
+    for spread in (7, MERGED_ROWS):
+        rows = [(b"k%d" % chance.randrange(spread), chance.randrange(90_000)) for _ in range(3 * MERGED_ROWS)]
+        parts = [rows[at : at + 9_000] for at in range(0, len(rows), 9_000)]
+        batches = [
+            counted(pa.array([key for key, _ in part], pa.binary()), np.array([time for _, time in part]), 30_000)
+            for part in parts
+        ]
+        found = list(merged(batches, 30_000))
+        totals: Counter[tuple[bytes, int]] = Counter()
+        for row in (row for batch in found for row in batch.to_pylist()):
+            totals[row["_base"], row["timestamp"] // 30_000] += row["_argument"]
+        assert totals == Counter((key, time // 30_000) for key, time in rows)
+        assert (len(found) == 1) == (spread == 7)
+    assert list(merged([], 0)) == []
 
 
 def test_counts_without_windows_have_a_row_for_each_key() -> None:

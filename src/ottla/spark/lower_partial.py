@@ -1,4 +1,4 @@
-"""Counts taken where records are fetched: Spark's aggregate adds up a row per key, window and fetched batch.
+"""Counts taken where records are fetched: Spark's aggregate adds up a row per key, window and some ten thousand of these.
 
 A count of counts is a count, and a group's newest time stands for all its times: windows hold either all of a group or
 nothing, since groups are no wider than the distance between two window bounds.
@@ -20,9 +20,11 @@ from ottla.streams import TimeWindows
 if TYPE_CHECKING:
     from ottla.spark.lower_chain import Chain, ChainEnd, Rows
 
-__all__ = ["COUNTS", "Counting", "bucket_ms"]
+__all__ = ["COUNTS", "Counting", "bucket_ms", "counted", "merged"]
 
 COUNTS = "_base binary, _argument bigint, timestamp bigint"
+MERGED_ROWS = 65_536
+"""Counts of fetched batches are added up here, before Spark sees them, when there are so many of them."""
 SCHEMA = pa.schema([("_base", pa.binary()), ("_argument", pa.int64()), ("timestamp", pa.int64())])
 
 
@@ -40,6 +42,9 @@ class Counting:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run batches through the chain and count what arrives at its end."""
+        yield from merged(self._counts(batches), self.bucket)
+
+    def _counts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             poison = Poison(batch)
             for end, rows in self.chain.leave(batch, poison):
@@ -57,21 +62,49 @@ class Counting:
         return keys
 
 
-def counted(keys: pa.Array, times: Any, bucket: int) -> pa.RecordBatch:
-    """Return a row for each key and stretch of time: the key, how many there are, the newest time."""
+def merged(batches: Iterable[pa.RecordBatch], bucket: int) -> Iterator[pa.RecordBatch]:
+    """Add up counts of several batches, as long as that makes them fewer by half."""
+    parts: list[pa.RecordBatch] = []
+    for batch in batches:
+        parts.append(batch)
+        if sum(each.num_rows for each in parts) >= MERGED_ROWS:
+            whole = _sum(parts, bucket)
+            parts = [whole]
+            if whole.num_rows * 2 >= MERGED_ROWS:
+                yield whole
+                parts = []
+    if parts:
+        yield _sum(parts, bucket)
+
+
+def _sum(parts: list[pa.RecordBatch], bucket: int) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    whole = pa.Table.from_batches(parts).combine_chunks()
+    keys, counts, times = (column.chunk(0) for column in whole.columns)
+    return counted(keys, times.to_numpy(), bucket, counts)
+
+
+def counted(keys: pa.Array, times: Any, bucket: int, counts: pa.Array | None = None) -> pa.RecordBatch:
+    """Return a row for each key and stretch of time: the key, how many there are, the newest time.
+
+    `counts` says how many each key and time stand for; one if it is not given.
+    """
     coded = keys.dictionary_encode()
     codes = coded.indices.to_numpy().astype(np.int64)
     spread = 1
     if bucket:
         places = np.floor_divide(times, bucket)
-        places -= places.min()
+        places = places - places.min()
         spread = int(places.max()) + 1
         codes = codes * spread + places
-    grouped = pa.table({"code": codes, "time": times}).group_by("code", use_threads=False)
-    found = grouped.aggregate([("code", "count"), ("time", "max")]).combine_chunks()
+    columns = {"code": codes, "time": times} if counts is None else {"code": codes, "time": times, "count": counts}
+    how = ("code", "count") if counts is None else ("count", "sum")
+    grouped = pa.table(columns).group_by("code", use_threads=False)
+    found = grouped.aggregate([how, ("time", "max")]).combine_chunks()
     which = np.floor_divide(found.column("code").to_numpy(), spread)
     arrays = [
         coded.dictionary.take(pa.array(which)),
-        *(found.column(name).combine_chunks() for name in ("code_count", "time_max")),
+        *(found.column(name).combine_chunks() for name in ("_".join(how), "time_max")),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
