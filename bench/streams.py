@@ -102,7 +102,7 @@ CASES = (
         modes=MODES,
     ),
     StreamCase(_rate("word count", at_least=1.5), "words", LINES, 600_000, factor=WORD_FACTOR, modes=MODES),
-    StreamCase(_rate("windowed count", at_least=1.5), "windows", CLICKS, 2_000_000, modes=MODES),
+    StreamCase(_rate("windowed count", at_least=1.5), "windows", CLICKS, 4_000_000, modes=MODES),
     StreamCase(
         _rate("stateful Python aggregate, 100,000 keys", at_least=150_000, absolute=True),
         "stateful",
