@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +122,18 @@ def test_a_terminal_that_is_not_utf8_gets_a_question_mark() -> None:
     command = [sys.executable, "-m", "ottla.cli.main", "topics", "--help"]
     found = subprocess.run(command, capture_output=True, env={"PYTHONIOENCODING": "ascii"}, check=True)
     assert b"--bootstrap-server HOST:PORT,?" in found.stdout
+
+
+@pytest.mark.parametrize("arguments", ["--help", "--version", "topics --help", "storage random-uuid"])
+def test_a_reader_that_has_gone_is_no_error(arguments: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from ottla.cli.main import main; sys.exit(main())",
+        *arguments.split(),
+    ]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -69,8 +69,20 @@ USAGE = "usage: ottla NOUN [options]     (ottla NOUN --help says more)"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; returns its exit code."""
-    args = sys.argv[1:] if argv is None else argv
+    """Run one command; returns its exit code, 0 where the reader of its output has gone (`| head`)."""
+    try:
+        try:
+            return chosen(sys.argv[1:] if argv is None else argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # what is still buffered must not raise again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def chosen(args: list[str]) -> int:
+    """Find out what is asked for, and do it; returns the exit code."""
     match args:
         case [] | ["-h" | "--help" | "help", *_]:
             print(help_text())
@@ -101,7 +113,6 @@ def run(noun: str, args: list[str]) -> int:
     print_any_text()
     try:
         code: int = import_module(f"ottla.cli.{noun.replace('-', '_')}").main(args)
-        sys.stdout.flush()
         return code
     except UsageError as error:
         print(f"{error}\n`ottla {noun} --help` lists the options.", file=sys.stderr)
@@ -110,9 +121,7 @@ def run(noun: str, args: list[str]) -> int:
         print(f"ottla {noun}: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # The reader has gone (`| head`); what is still buffered must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        raise  # `main` knows what to do
     except OSError as error:
         print(f"ottla {noun}: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
         return 1
