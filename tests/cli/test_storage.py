@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from ottla.base import parse_uuid
+from ottla.base import parse_uuid, random_uuid, uuid_text
 from ottla.cli.feature_levels import METADATA_VERSIONS, feature_levels, metadata_version_of, name_of
 from tests.cli.conftest import Run
 
@@ -164,3 +165,16 @@ def test_contradictions_about_who_votes_are_refused_before_anything_is_written(
     assert (found.code, found.out) == (1, "")
     assert said in found.err
     assert not (tmp_path / "d").exists()
+
+
+def test_no_id_begins_with_a_dash_or_means_something_of_its_own() -> None:
+    given = iter(
+        [bytes(16), bytes(15) + bytes([99]), bytes([0xF8]) + bytes(15), bytes([0xFB]) * 16, bytes(14) + b"\x01\x00"]
+    )
+
+    class Scripted(Random):
+        def randbytes(self, n: int) -> bytes:
+            return next(given)
+
+    assert random_uuid(Scripted()) == bytes(14) + b"\x01\x00"
+    assert not any(uuid_text(random_uuid(Random(seed))).startswith("-") for seed in range(500))

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_server(tmp_path_factory.mktemp("ottla")) as server:
+    # records of any year, which must not be gone when the broker looks for old ones
+    with running_server(tmp_path_factory.mktemp("ottla"), overrides=["log.retention.ms=-1"]) as server:
         yield server.bootstrap
 
 

@@ -25,6 +25,7 @@ from ottla.base.ids import (
     TopicPartition,
     Uuid,
     parse_uuid,
+    random_uuid,
     uuid_text,
 )
 from ottla.base.seams import Clock, Offload, Rng
@@ -51,5 +52,6 @@ __all__ = [
     "Uuid",
     "WireError",
     "parse_uuid",
+    "random_uuid",
     "uuid_text",
 ]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import NamedTuple, NewType
+from typing import TYPE_CHECKING, NamedTuple, NewType
+
+if TYPE_CHECKING:
+    from ottla.base.seams import Rng
 
 __all__ = [
     "ZERO_UUID",
@@ -16,6 +19,7 @@ __all__ = [
     "TopicPartition",
     "Uuid",
     "parse_uuid",
+    "random_uuid",
     "uuid_text",
 ]
 
@@ -34,6 +38,10 @@ Millis = NewType("Millis", int)
 Uuid = NewType("Uuid", bytes)
 """Sixteen raw bytes, as on the wire; `uuid_text` gives Kafka's text form."""
 
+RESERVED_IDS = 100
+"""Ids below this number mean something of their own (KIP-858: directories that are lost, migrating, unassigned; a topic)."""
+DASH = 62
+"""The six bits that URL-safe base64 writes as a dash."""
 ZERO_UUID = Uuid(bytes(16))
 """The id that means "none" in every message."""
 
@@ -46,6 +54,17 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def random_uuid(rng: Rng) -> Uuid:
+    """Return a new id, none of the first hundred, which are reserved, and none whose text begins with a dash.
+
+    A command would take that for an option (as org.apache.kafka.common.Uuid.randomUuid has it).
+    """
+    while True:
+        found = rng.randbytes(16)
+        if int.from_bytes(found, "big") >= RESERVED_IDS and found[0] >> 2 != DASH:
+            return Uuid(found)
 
 
 def uuid_text(uuid: Uuid) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
-from ottla.base import Millis, Rng, Uuid
+from ottla.base import Millis, Rng, Uuid, random_uuid
 from ottla.broker.quorum_format import format_quorum
 from ottla.config import BrokerConfig
 from ottla.log import LogDir, MetaProperties
@@ -15,9 +15,6 @@ from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterSet
 __all__ = ["format_directory", "is_standalone", "standalone"]
 
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
-
-RESERVED_IDS = 100
-"""Directory ids whose value is below this are KIP-858's own (lost, migrating, unassigned)."""
 
 
 def format_directory(
@@ -36,9 +33,7 @@ def format_directory(
     read: the `voters` (`--initial-controllers`; an empty set for `--no-initial-controllers`), or without them this node
     alone where neither voters nor an existing quorum's servers are configured (`--standalone`).
     """
-    directory_id = Uuid(rng.randbytes(16))
-    while int.from_bytes(directory_id, "big") < RESERVED_IDS:
-        directory_id = Uuid(rng.randbytes(16))
+    directory_id = random_uuid(rng)
     if log_dir.path == config.metadata_log_dir:
         own = None if voters is None else voters.get(config.node_id)
         if own is not None:

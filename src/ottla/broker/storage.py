@@ -23,6 +23,7 @@ from ottla.base import (
     StorageError,
     TopicPartition,
     Uuid,
+    random_uuid,
     uuid_text,
 )
 from ottla.broker.formatting import format_directory
@@ -122,7 +123,7 @@ class Storage:
             path = self._config.metadata_log_dir
             reason = "no `meta.properties` there: format it first, with the id of the cluster (`ottla storage format`)"
             raise ConfigError("log.dirs", path, reason)
-        self.cluster_id = next(iter(owners), "") or uuid_text(Uuid(self._rng.randbytes(16)))
+        self.cluster_id = next(iter(owners), "") or uuid_text(random_uuid(self._rng))
         for each in self._dirs:
             if each.meta is None:
                 format_directory(

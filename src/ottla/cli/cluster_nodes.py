@@ -142,12 +142,12 @@ def prepare(
 
 
 def _new(folder: Path, *, brokers: int, port: int) -> LocalCluster:
-    from ottla.cli.storage import random_uuid
+    from ottla.cli.storage import new_id
 
     if not 1 <= brokers <= BROKERS_MAX:
         raise UsageError(f"--brokers is 1 to {BROKERS_MAX}, not {brokers}")
     controllers = free_ports(min(brokers, CONTROLLERS_MAX), port=port)
-    return LocalCluster(folder, random_uuid(), port, brokers, controllers)
+    return LocalCluster(folder, new_id(), port, brokers, controllers)
 
 
 def _format(cluster: LocalCluster, node: LocalNode) -> None:

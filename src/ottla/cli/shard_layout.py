@@ -121,10 +121,10 @@ def _agreed(config: BrokerConfig) -> dict[str, str]:
     try:
         found: dict[str, str] = json.loads(path.read_text())
     except FileNotFoundError:
-        from ottla.cli.storage import random_uuid
+        from ottla.cli.storage import new_id
 
         (port,) = free_ports(1, port=config.client_listeners[0].port or 9092)
-        found = {"cluster_id": random_uuid(), "controller_port": str(port)}
+        found = {"cluster_id": new_id(), "controller_port": str(port)}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(found) + "\n")
     return found

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.base import ConfigError, NodeId, OttlaError, StorageError, Uuid, parse_uuid, uuid_text
+from ottla.base import ConfigError, NodeId, OttlaError, StorageError, parse_uuid, random_uuid, uuid_text
 from ottla.cli.actions import parse_action
 from ottla.cli.feature_levels import (
     METADATA_VERSIONS,
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from ottla.log import MetaProperties
     from ottla.raft import VoterSet
 
-__all__ = ["format_storage", "main", "options", "parsers"]
+__all__ = ["format_storage", "main", "new_id", "options", "parsers"]
 
 QUORUM_FLAGS = ("standalone", "initial_controllers", "no_initial_controllers")
-RESERVED_IDS = 100
-"""Identifiers below this number mean something of their own in Kafka's protocol."""
 
 
 def main(argv: list[str]) -> int:
@@ -49,22 +47,18 @@ def main(argv: list[str]) -> int:
                     raise UsageError("argument --feature/-f is required")
                 print_dependencies(args.feature)
             case _:
-                print(random_uuid())
+                print(new_id())
     except OttlaError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def random_uuid() -> str:
-    """Return a new identifier for a cluster or a directory, none that begins with a dash."""
-    import secrets
+def new_id() -> str:
+    """Return a new identifier for a cluster or a directory."""
+    from random import SystemRandom
 
-    while True:
-        found = secrets.token_bytes(16)
-        text = uuid_text(Uuid(found))
-        if int.from_bytes(found, "big") >= RESERVED_IDS and not text.startswith("-"):
-            return text
+    return uuid_text(random_uuid(SystemRandom()))
 
 
 def parsers() -> list[Options]:
@@ -187,7 +181,7 @@ def voters_of(args: Namespace, config: BrokerConfig) -> VoterSet | None:
     from ottla.raft import VoterSet
 
     if args.standalone:
-        return standalone(config, parse_uuid(random_uuid()))
+        return standalone(config, parse_uuid(new_id()))
     if args.initial_controllers:
         (listener, *_) = (*config.controller_listener_names, "CONTROLLER")
         return parse_initial_controllers(args.initial_controllers, listener)

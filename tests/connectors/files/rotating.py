@@ -53,6 +53,8 @@ def main(how: str, path: str, count: int) -> None:
     log.addHandler(handler)
     signal.signal(signal.SIGHUP, lambda *_: None)
     for number in range(count):
+        if how == "timed" and number == count // 2:
+            handler.rolloverAt = 0  # whatever the clock says, once in the middle
         log.info(line(number))
         if number % PAUSE_EVERY == PAUSE_EVERY - 1:
             time.sleep(PAUSE_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ottla.base import ConfigError, ErrorCode, KafkaError, NodeId, Rng, Uuid
+from ottla.base import ConfigError, ErrorCode, KafkaError, NodeId, Rng, Uuid, random_uuid
 from ottla.config import BrokerConfig, TopicConfig, validate_topic_configs
 from ottla.metadata.apply import Record, apply
 from ottla.metadata.decide.assignments import PARTITIONS_PER_REQUEST_MAX, chosen, new_partition, validate_assignment
@@ -175,7 +175,7 @@ def _described(effective: TopicConfig) -> list[CreatableTopicConfigs]:
 
 def _new_topic_id(image: Image, rng: Rng) -> Uuid:
     while True:
-        topic_id = Uuid(rng.randbytes(16))
+        topic_id = random_uuid(rng)
         if topic_id[:8] != bytes(8) and topic_id not in image.topic_names:  # ids of that shape are reserved
             return topic_id
 
