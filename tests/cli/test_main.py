@@ -137,3 +137,24 @@ def test_a_reader_that_has_gone_is_no_error(arguments: str) -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", ["--version", "topics --help", "storage random-uuid"])
+def test_an_output_that_is_full_is_one_line_and_exit_code_1(arguments: str) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from ottla.cli.main import main; sys.exit(main())",
+        *arguments.split(),
+    ]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+            env={**os.environ, "PYTHONUNBUFFERED": ""},  # so that it is found at the end, as usual
+        )
+    assert (done.returncode, done.stderr) == (1, "ottla: standard output: No space left on device\n")

@@ -75,10 +75,13 @@ def main(argv: list[str] | None = None) -> int:
             return chosen(sys.argv[1:] if argv is None else argv)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         # what is still buffered must not raise again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if isinstance(error, BrokenPipeError):
+            return 0
+        print(f"ottla: standard output: {error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 def chosen(args: list[str]) -> int:
