@@ -87,7 +87,7 @@ def plan_query(
     `commits_topic` tasks with state note how far they have come (`state_positions`), unless it is empty; `direct` says that
     the caller can do with `Query.direct`. The session must not run adaptively (`sessions.SETTINGS`).
     """
-    lowering = _Lowering(in_arrow(stage, spark), spark, topics, settings)
+    lowering = in_tasks = _Lowering(in_arrow(stage, spark), spark, topics, settings)
     if direct and (found := lowering.direct()) is not None:
         return Query(found.rows, "append", found)
     if stage.kind == "stateless" or (stage.kind == "native" and not lowering.counts_early()):
@@ -95,7 +95,7 @@ def plan_query(
     if stage.kind == "stateful":
         rows, mode = lowering.stateful(initial, clock, commits_topic), "append"
     elif stage.kind == "native":
-        if direct and (finish := _Lowering(in_arrow(stage, spark), spark, topics, settings).finish()) is not None:
+        if direct and (finish := in_tasks.finish()) is not None:
             return Query(lowering.results(), "update", pushed=lowering.pushed, finish=finish)
         rows, mode = lowering.native(), "update"
     else:
