@@ -23,13 +23,14 @@ from tempfile import mkdtemp
 from typing import Any
 
 from bench.rows import Metric, Rounds, Row, print_table, write_rows
-from bench.streams_peer import compiled, kafka_latency, kafka_throughput, spark_cluster
+from bench.streams_peer import compiled, kafka_latency, kafka_throughput
 from bench.streams_topics import EVENTS, LINES, WORDS_PER_LINE, fill, make_topics
 from bench.systems import KAFKA, Ottla
 from ottla.client import BlockingClient
 from ottla.spark import java_missing
 from ottla.wire import build_mode
 from tests import peer
+from tests.spark.standalone import spark_cluster
 
 __all__ = ["CASES", "main"]
 
@@ -204,8 +205,10 @@ def _measure(run: Run, modes: list[str]) -> None:
     if CLUSTER in modes and run.wanted(CLUSTER):
         run.say("starting a master and two workers")
         try:
-            with spark_cluster(run.folder / "cluster") as master:
-                _spark(run, CLUSTER, master)
+            # as a cluster's machines have it where it is installed there: nothing is sent
+            path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+            with spark_cluster(run.folder / "cluster", environment={"PYTHONPATH": path}) as cluster:
+                _spark(run, CLUSTER, cluster.url)
         except RuntimeError as error:
             run.say(f"  failed: {error}")
 

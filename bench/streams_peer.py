@@ -1,9 +1,8 @@
-"""Kafka Streams in a JVM of its own, with our plans (`StreamsPeer.java`), and a standalone cluster of Spark's."""
+"""Kafka Streams in a JVM of its own, with our plans (`StreamsPeer.java`)."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,16 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from tests import peer
 
-__all__ = ["compiled", "kafka_latency", "kafka_throughput", "spark_cluster"]
+__all__ = ["compiled", "kafka_latency", "kafka_throughput"]
 
 SOURCE = Path(__file__).with_name("StreamsPeer.java")
 THREADS = 2
 JVM_SECONDS_MAX = 150.0
-CLUSTER_SECONDS_MAX = 60.0
 LOOK_SECONDS = 0.2
 WARM_SHARE = 0.2
 """The share of the records that warms up and is not counted, as the first batch of five does on the other side."""
@@ -108,71 +105,3 @@ def kafka_latency(classes: Path, bootstrap: str, job: dict[str, Any], settings: 
         raise RuntimeError(done.stderr.strip()[-300:])
     found: dict[str, float] = json.loads(done.stdout)
     return found
-
-
-@contextmanager
-def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """Run a standalone master and workers of one core each, from PySpark's wheel, on 127.0.0.1; yields the master's URL.
-
-    Raises RuntimeError where they do not come up.
-    """
-    import pyspark
-
-    from ottla.spark.java import find_java
-
-    java = find_java()
-    assert java is not None, "the caller has looked"
-    home = Path(pyspark.__file__).parent
-    source = str(Path(__file__).resolve().parents[1] / "src")
-    environment = {
-        **os.environ,
-        # as a cluster's machines have it where it is installed there: nothing is sent
-        "PYTHONPATH": os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])]),
-        "SPARK_HOME": str(home),
-        "JAVA_HOME": str(java.home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_NO_DAEMONIZE": "1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    program, package = str(home / "bin" / "spark-class"), "org.apache.spark.deploy"
-    folder.mkdir(parents=True, exist_ok=True)
-    processes: list[subprocess.Popen[bytes]] = []
-
-    def start(name: str, *words: str) -> Path:
-        output = folder / f"{name}.out"
-        with output.open("wb") as log:
-            processes.append(
-                subprocess.Popen([program, *words], stdout=log, stderr=log, env=environment, start_new_session=True)
-            )
-        return output
-
-    try:
-        host = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        master = start("master", f"{package}.master.Master", *host)
-        url = _said(master, "Starting Spark master at ")
-        assert urlsplit(url).scheme == "spark", url
-        size = ("--cores", "1", "--memory", "1g")
-        for number in range(workers):
-            worker = (f"{package}.worker.Worker", *host, *size, "--work-dir", str(folder / f"work-{number}"), url)
-            _said(start(f"worker-{number}", *worker), "Successfully registered with master ")
-        yield url
-    finally:
-        for process in reversed(processes):
-            process.terminate()
-        for process in processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _said(output: Path, mark: str) -> str:
-    """Return the word behind a mark in a daemon's log; raises RuntimeError where it does not come."""
-    deadline = time.monotonic() + CLUSTER_SECONDS_MAX
-    while time.monotonic() < deadline:
-        text = output.read_text(errors="replace")
-        if mark in text and (rest := text.split(mark, 1)[1]).strip() and "\n" in rest:
-            return rest.split()[0]
-        time.sleep(LOOK_SECONDS)
-    raise RuntimeError(f"Spark's cluster did not come up: {output.read_text(errors='replace')[-500:]}")

@@ -17,6 +17,7 @@ import psutil
 from ottla.wire import ApiKey, read_response
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from tests import peer
+from tests.processes import end
 
 __all__ = ["KAFKA", "Kafka", "Ottla", "System", "free_port"]
 
@@ -116,17 +117,8 @@ class Ottla(System):
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
         self.pid = process.pid
         self._stack.callback(output.close)
-        self._stack.callback(_end, process)
+        self._stack.callback(end, process, 30)
         await_answer(process, self.port)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(30)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def await_answer(process: subprocess.Popen[bytes], port: int) -> None:

@@ -16,6 +16,8 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.processes import end
+
 __all__ = ["Line", "Member", "live_through_it", "python_member"]
 
 PARTITIONS = 4
@@ -82,12 +84,7 @@ def started(command: Sequence[str], read: Line, *, folder: Path | None = None) -
     try:
         yield member
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, 10)
         thread.join(5)
 
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.processes import end
+
 __all__ = [
     "CONTROLLER_PORT_AFTER",
     "TOOLS",
@@ -213,12 +215,7 @@ def running_broker(
         _await_answer(process, port, timeout)
         yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, 30)
         log.close()
 
 

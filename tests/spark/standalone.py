@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ottla.spark.java import find_java
+from tests.processes import end
 
 __all__ = ["SparkCluster", "spark_cluster"]
 
@@ -63,11 +64,7 @@ class SparkCluster:
         for process in processes:
             process.send_signal(signal.SIGTERM)
         for process in processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process, 20)
 
 
 @contextmanager
@@ -76,7 +73,7 @@ def spark_cluster(
 ) -> Iterator[SparkCluster]:
     """Run a master and workers until the block ends; `environment` is theirs besides this process's.
 
-    Raises AssertionError where they do not come up.
+    Raises RuntimeError where they do not come up.
     """
     import pyspark
 
@@ -103,11 +100,11 @@ def spark_cluster(
 
 
 def _said(output: Path, mark: str) -> str:
-    """Return the word behind a mark in a daemon's log; raises AssertionError where it does not come."""
+    """Return the word behind a mark in a daemon's log; raises RuntimeError where it does not come."""
     deadline = time.monotonic() + SECONDS_MAX
     while time.monotonic() < deadline:
         text = output.read_text(errors="replace")
         if mark in text and (rest := text.split(mark, 1)[1]).strip() and "\n" in rest:
             return rest.split()[0]
         time.sleep(LOOK_SECONDS)
-    raise AssertionError(f"Spark's cluster did not come up: {output.read_text(errors='replace')[-500:]}")
+    raise RuntimeError(f"Spark's cluster did not come up: {output.read_text(errors='replace')[-500:]}")

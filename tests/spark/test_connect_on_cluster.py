@@ -21,6 +21,7 @@ import pytest
 from tests.connect.rest.asked import ask_once
 from tests.connect.rest.calls import Call
 from tests.ports import free_port
+from tests.processes import end
 from tests.server import running_server
 from tests.spark.standalone import SparkCluster, spark_cluster
 
@@ -147,12 +148,7 @@ def connect_worker(world: World, kind: str, name: str, more: str) -> Iterator[Wo
         try:
             yield Worker(process, port, output)
         finally:
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process, 60)
 
 
 def lines_of(path: Path) -> list[str]:

@@ -17,6 +17,7 @@ import pytest
 from tests.connect.rest.asked import ask_once
 from tests.connect.rest.calls import Call
 from tests.ports import free_port
+from tests.processes import end
 from tests.server import running_server
 
 PROPERTIES = """
@@ -50,12 +51,7 @@ def running_process(folder: Path, bootstrap: str, port: int) -> Iterator[subproc
         try:
             yield process
         finally:
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process, 60)
 
 
 def until(what: str, condition: Callable[[], Any], seconds: float = 240) -> None:

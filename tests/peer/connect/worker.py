@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests import peer
+from tests.processes import end
 
 __all__ = ["MODES", "running_worker"]
 
@@ -59,12 +60,7 @@ def running_worker(
         _await_answer(process, port)
         yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, 20)
         log.close()
 
 
