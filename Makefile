@@ -10,9 +10,12 @@ EXAMPLES ?= 1000
 ONLY ?=
 FILE ?=
 KEEP ?=
+STORY ?=
+CASE ?=
 STATE ?=
+MODEL ?=
 
-.PHONY: help install demo demo-etl test check format generate bench bench-streams bench-connect compat sim fuzz mutations soak chaos chaos-streams peer constraints clean
+.PHONY: help install demo demo-etl test check format generate bench bench-streams bench-connect compat sim faults fuzz mutations soak chaos chaos-streams peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -24,7 +27,7 @@ install:  ## prepare .venv with every extra, Java for Spark, and the compiled ho
 	@tools/install.sh
 
 demo: .venv/.installed  ## count the words of real text on Spark, topic to topic (FILE=path, KEEP=1)
-	@FILE="$(FILE)" KEEP="$(KEEP)" $(PY) -m ottla.cli.demo
+	@FILE="$(FILE)" KEEP="$(KEEP)" $(PY) -m ottla.cli.commands.demo
 
 demo-etl: .venv/.installed  ## database to database and S3 through topics and a Streams join, parts killed on the way
 	@$(PY) tools/postgres.py run -- $(PY) -m ottla.cli.demo_etl
@@ -63,14 +66,17 @@ compat: .venv/.installed  ## clients and tools that nobody here wrote, and the s
 	@$(PY) -m pytest tests/compat tests/streams/test_java_live.py tests/spark/test_query_kills.py tests/connect/distributed/test_kill.py $(if $(ONLY),-k "$(ONLY)")
 	@$(PY) -m pytest -m "peer and slow" --ignore tests/compat --ignore tests/streams/test_java_live.py $(if $(ONLY),-k "$(ONLY)")
 
-sim: .venv/.installed  ## deterministic simulation of brokers, quorums and clusters (SEED=cluster:17, SECONDS=n)
+sim: .venv/.installed  ## deterministic simulation of brokers, quorums and clusters on every processor (SEED=cluster:17, SECONDS=n)
 	@$(PY) -m tests.sim $(if $(SEED),--seed "$(SEED)") --seconds "$(SECONDS)"
+
+faults: .venv/.installed  ## every system call of a log, a directory and a broker fails once, in every way, half an hour (STORY=name, CASE=name:14:ENOSPC)
+	@$(PY) -m tests.faults $(if $(STORY),--story "$(STORY)") $(if $(CASE),--only "$(CASE)")
 
 fuzz: .venv/.installed  ## property tests with examples that no run had before (EXAMPLES=n for each, ONLY=name)
 	@EXAMPLES="$(EXAMPLES)" $(PY) -m pytest tests -m hypothesis --timeout 3600 $(if $(ONLY),-k "$(ONLY)")
 
-mutations: .venv/.installed  ## the code broken on purpose: in how many worlds the simulation finds it (takes long)
-	@$(PY) -m tests.sim.mutations
+mutations: .venv/.installed  ## the code broken on purpose: which worlds, and which failing calls, find it (takes long)
+	@code=0; for each in tests.faults.mutations tests.sim.named_mutations tests.sim.mutations; do $(PY) -m $$each || code=1; done; exit $$code
 
 soak: .venv/.installed  ## everything at once on one broker, every record accounted for (SECONDS=n)
 	@$(PY) -m tests.soak --seconds "$(SECONDS)" $(if $(SEED),--seed "$(SEED)")
@@ -78,8 +84,8 @@ soak: .venv/.installed  ## everything at once on one broker, every record accoun
 chaos: .venv/.installed  ## break a cluster of real processes under load, every record accounted for (ROUNDS=n, SEED=n)
 	@$(PY) -m tests.chaos --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)")
 
-chaos-streams: .venv/.installed  ## kill an application on Spark, its workers and its broker; each result once (ROUNDS=n, SEED=n, STATE=native)
-	@$(PY) -m tests.streams.kills --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)") $(if $(STATE),--state "$(STATE)")
+chaos-streams: .venv/.installed  ## kill an application on Spark, its workers and its broker (ROUNDS=n, SEED=n, STATE=native), or MODEL=1: each failure in a model
+	@$(if $(MODEL),$(PY) -m tests.streams.machine,$(PY) -m tests.streams.kills --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)") $(if $(STATE),--state "$(STATE)"))
 
 peer: .venv/.installed  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark that compare with it
 	@$(PY) -m tests.peer fetch

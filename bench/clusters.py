@@ -19,9 +19,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.base import OttlaError
-from ottla.cli.cluster_nodes import prepare, stop_all
-from ottla.cli.local_cluster import LocalCluster
-from ottla.cli.node_process import begin
+from ottla.cli.local.cluster import LocalCluster
+from ottla.cli.local.node_process import begin
+from ottla.cli.local.nodes import prepare, stop_all
 from ottla.client import BlockingClient, Limits
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
 from tests.peer import nodes as kafka_nodes

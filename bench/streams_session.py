@@ -18,7 +18,7 @@ from pyspark import cloudpickle
 
 from bench import streams_plans
 from ottla.spark import StreamsApplication
-from ottla.spark.launch import application_session
+from ottla.spark.streams.launch import application_session
 from ottla.streams import StreamsSettings
 
 if TYPE_CHECKING:

@@ -1,13 +1,33 @@
-"""What every test shares: the skips that say why, and the closing line."""
+"""What every test shares: the skips that say why, the seed of property tests, and the closing line."""
 
 from __future__ import annotations
 
 import os
+from random import SystemRandom
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests import peer
+
+SPARK_SECONDS_MAX = 600
+"""How long a test on Spark may take: the first one starts a JVM, and each may wait for Python workers on a busy machine."""
+SEED = "HYPOTHESIS_SEED"
+"""The environment's variable with the seed of property tests; `--hypothesis-seed` goes before it."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the seed from which property tests draw, before hypothesis reads it and workers are started with it."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = os.environ.get(SEED) or str(SystemRandom().getrandbits(32))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the seed, with which a run draws the same examples again."""
+    terminalreporter.write_line(
+        f"property tests drew their examples with --hypothesis-seed={config.option.hypothesis_seed}"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -24,6 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 continue
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SPARK_SECONDS_MAX))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -35,7 +57,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     print(f"{count['passed']} passed, {count['failed'] + count['error']} failed, {count['skipped']} skipped")
 
 
-settings.register_profile("steady", derandomize=True, deadline=None)
-settings.register_profile("chance", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "1000")))
-settings.load_profile("chance" if "EXAMPLES" in os.environ else "steady")
-"""The same examples in every `make test`, so that a change is judged by what it changes; new ones in `make fuzz`."""
+EXAMPLES = "EXAMPLES"
+"""How many examples `make fuzz` asks for; a test that says how many it takes keeps to that."""
+settings.register_profile(
+    "fresh",
+    derandomize=False,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    max_examples=int(os.environ.get(EXAMPLES, "100")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("fresh")
+"""New examples in every run, in CI too, from the seed that the run's last lines name; everything is said explicitly,
+because hypothesis has other defaults where it sees that it runs in CI. A failure prints the example, and a blob for
+`@reproduce_failure`. How long an example takes on a busy machine is nobody's fault (`too_slow`). A test that is to see
+the same examples always says `derandomize=True` itself."""

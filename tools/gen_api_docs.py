@@ -14,8 +14,10 @@ DOCS = ROOT / "docs"
 HEAD = """# The APIs that Ottla serves
 
 Written from the handlers by `tools/gen_api_docs.py`; ApiVersions answers from the same declarations, so nothing is
-advertised that is not there. "Kafka 4.3" are the stable versions of that release. The access is what a handler declares;
-until there are ACLs the authorizer allows everything.
+advertised that is not there, but for versions 0 to 2 of Produce, which Kafka advertises and refuses as well: librdkafka
+up to 2.10 compresses only where it sees them. "Kafka 4.3" are the stable versions of that release. The access is what a
+handler declares; until there are ACLs the authorizer allows everything, and the three APIs of ACLs answer
+SECURITY_DISABLED, as Kafka does without an authorizer.
 
 | key | API | versions | Kafka 4.3 | listeners | access |
 |---:|---|---|---|---|---|
@@ -24,7 +26,7 @@ until there are ACLs the authorizer allows everything.
 
 def rows() -> list[dict[str, Any]]:
     """Return one row per API that Kafka 4.3 serves to clients or that Ottla serves, by key."""
-    from ottla.broker.handlers import all_handlers
+    from ottla.broker.requests.handlers import all_handlers
     from ottla.wire import APIS
 
     served = {handler.api_key: handler for handler in all_handlers()}
@@ -40,6 +42,7 @@ def rows() -> list[dict[str, Any]]:
                 "key": key,
                 "name": spec.name,
                 "versions": list(handler.versions) if handler else None,
+                "advertised": [handler.advertised_from, handler.versions[1]] if handler else None,
                 "kafka": [spec.min_version, spec.max_version],
                 "listeners": list(spec.listeners),
                 "access": access,
@@ -53,13 +56,19 @@ def versions(pair: list[int]) -> str:
     return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]}–{pair[1]}"
 
 
+def offered(row: dict[str, Any]) -> str:
+    """Return the versions that are served, and those that are advertised where these are others."""
+    served = versions(row["versions"])
+    return served if row["advertised"] == row["versions"] else f"{served} ({versions(row['advertised'])} advertised)"
+
+
 def render() -> dict[Path, str]:
     """Return the text of each file."""
     found = rows()
     served = [row for row in found if row["versions"]]
     missing = [row for row in found if not row["versions"]]
     page = HEAD + "".join(
-        f"| {row['key']} | {row['name']} | {versions(row['versions'])} | {versions(row['kafka'])} "
+        f"| {row['key']} | {row['name']} | {offered(row)} | {versions(row['kafka'])} "
         f"| {', '.join(row['listeners'])} | {row['access'] or 'everyone'} |\n"
         for row in served
     )

@@ -1,4 +1,4 @@
-"""Write `docs/metrics.md`: how metrics are had, and the table of `ottla.broker.metric_families`."""
+"""Write `docs/metrics.md`: how metrics are had, and the table of `ottla.broker.monitoring.families`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "metrics.md"
 
 HEAD = """# Metrics and health
 
-Written from the table in `src/ottla/broker/metric_families.py` by `tools/gen_metrics_docs.py`.
+Written from the table in `src/ottla/broker/monitoring/families.py` by `tools/gen_metrics_docs.py`.
 
 A broker serves HTTP where `ottla.http.listeners` says, and nowhere without it:
 
@@ -63,7 +63,7 @@ What to know when you read them:
 
 def render() -> str:
     """Return the page."""
-    from ottla.broker.metric_families import FAMILIES, METER_ALIASES
+    from ottla.broker.monitoring.families import FAMILIES, METER_ALIASES
 
     aliases = set(METER_ALIASES.values())
     rows = []

@@ -11,13 +11,13 @@ from typing import Any
 from ottla.base import NodeId, Uuid
 from ottla.broker import Node, SystemClock, ThreadsAndProcess
 from ottla.broker.configuration import Configuration
-from ottla.broker.hosted_partition import HostedPartition
-from ottla.broker.partitions import Partitions
-from ottla.broker.replication import Replication
-from ottla.broker.replication_throttles import ReplicationThrottles
-from ottla.broker.storage import Storage
-from ottla.broker.tenure import Tenure
-from ottla.broker.waits import Waits
+from ottla.broker.replicas.leader_lease import LeaderLease
+from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.replicas.purgatory import Purgatory
+from ottla.broker.replicas.replication import Replication
+from ottla.broker.replicas.storage import Storage
+from ottla.broker.replicas.throttles import ReplicationThrottles
 from ottla.config import BrokerConfig
 from ottla.log import Log, OsDisk
 from ottla.metadata import Endpoint, Image, ResourceType, decide
@@ -66,10 +66,9 @@ class Follower:
             FOLLOWER,
             storage=self.storage,
             configuration=self.configuration,
-            waits=Waits(loop),
+            waits=Purgatory(loop),
             offload=offload,
-            walk_records=False,
-            tenure=Tenure(loop, lambda: 9.0, lambda: 9.0),
+            tenure=LeaderLease(loop, lambda: 9.0, lambda: 9.0),
         )
         self.throttle = ReplicationThrottles(loop, self.configuration).follower
         quorum = self.node._quorum
@@ -113,7 +112,7 @@ class Follower:
         await self.replication.close()
         self.storage.release()
 
-    def held(self, topic: str, index: int = 0) -> HostedPartition:
+    def held(self, topic: str, index: int = 0) -> LocalPartition:
         """Return a partition, which must be here."""
         found = self.partitions.get(topic, index)
         assert found is not None

@@ -31,20 +31,20 @@ def run(test: Callable[[], Coroutine[Any, Any, None]], seconds: float = 30) -> N
     asyncio.run(asyncio.wait_for(test(), seconds))
 
 
-async def start_node(folder: Path, *settings: str) -> Node:
-    """Start a node with its data in `folder`, on a free port."""
+async def start_node(folder: Path, *settings: str, disk: Any = None) -> Node:
+    """Start a node with its data in `folder`, on a free port; on the machine's file systems unless a disk is given."""
     config = BrokerConfig.load(
         overrides=["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={folder}", *settings], environment={}
     )
-    node = Node(config, OsDisk(), TcpNetwork(), SystemClock(), SystemRandom(), ThreadsAndProcess())
+    node = Node(config, disk or OsDisk(), TcpNetwork(), SystemClock(), SystemRandom(), ThreadsAndProcess())
     await node.start()
     return node
 
 
 @asynccontextmanager
-async def running_node(folder: Path, *settings: str) -> AsyncIterator[NodeClient]:
+async def running_node(folder: Path, *settings: str, disk: Any = None) -> AsyncIterator[NodeClient]:
     """Start a node, connect to it, and stop it cleanly at the end."""
-    node = await start_node(folder, *settings)
+    node = await start_node(folder, *settings, disk=disk)
     try:
         client = await NodeClient.connect(node)
         yield client

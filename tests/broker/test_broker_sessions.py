@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.base import NodeId
-from ottla.broker.broker_sessions import BrokerSessions
+from ottla.broker.controller.broker_sessions import BrokerSessions
 
 A, B = NodeId(1), NodeId(2)
 
@@ -31,6 +31,16 @@ def test_whose_connection_is_closed_is_not_lively_until_heard_again() -> None:
     assert not sessions.is_lively(A, 10, 3.0)
     sessions.heard(A, 10, 3.0, channel="third")
     assert sessions.is_lively(A, 10, 3.0)
+
+
+def test_who_asks_for_metadata_lives_though_its_heartbeats_connection_is_closed() -> None:
+    sessions = BrokerSessions(9.0)
+    sessions.heard(A, 10, 0.0, channel="beats")
+    sessions.fetches(A, "old")
+    sessions.fetches(A, "fetches")
+    assert sessions.disconnected("old") is None
+    assert sessions.disconnected("beats") == A and sessions.is_fetching(A)
+    assert sessions.disconnected("fetches") == A and not sessions.is_fetching(A), "each is a reason to look"
 
 
 def test_a_new_epoch_begins_anew() -> None:

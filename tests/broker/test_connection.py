@@ -13,13 +13,14 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from ottla.broker.authorizer import AllowAll
-from ottla.broker.connection import WAITING_REQUESTS_MAX, Connection
-from ottla.broker.connection_limits import ConnectionLimits
-from ottla.broker.handler import NOTHING, Deferred, Encoded, Handler, RequestContext
 from ottla.broker.metrics import Metrics
 from ottla.broker.offload import ThreadsAndProcess
-from ottla.broker.router import Router
+from ottla.broker.requests.answer_memory import AnswerMemory
+from ottla.broker.requests.authorizer import AllowAll
+from ottla.broker.requests.connection import WAITING_REQUESTS_MAX, Connection
+from ottla.broker.requests.connection_limits import ConnectionLimits
+from ottla.broker.requests.handler import NOTHING, Deferred, Encoded, Handler, RequestContext
+from ottla.broker.requests.router import Router
 from ottla.broker.services import Services
 from ottla.config import BrokerConfig
 from ottla.net import FrameProtocol, ReceiveBuffer, TcpNetwork
@@ -49,18 +50,29 @@ def handler(api_key: int, handle: Callable[[RequestContext, Asked], Any]) -> Han
 class World:
     """A listener with these handlers, and a client that speaks raw bytes."""
 
-    def __init__(self, handlers: list[Handler[Any]], config: str = "") -> None:
+    def __init__(self, handlers: list[Handler[Any]], config: str = "", *, memory_bytes_max: int = 1 << 30) -> None:
         self.loop = asyncio.get_running_loop()
+        self.memory = AnswerMemory(self.loop, memory_bytes_max)
         self.connections: list[Connection] = []
         self.offload = ThreadsAndProcess()
-        services = cast(Services, SimpleNamespace(metrics=Metrics(), quotas=None, authorizer=AllowAll(), rng=Random(1)))
+        services = cast(
+            Services,
+            SimpleNamespace(
+                metrics=Metrics(),
+                quotas=None,
+                authorizer=AllowAll(),
+                rng=Random(1),
+                tenure=SimpleNamespace(is_sure=True),
+                answer_memory=self.memory,
+            ),
+        )
         self.settings = BrokerConfig.load(config).settings
         self.limits = ConnectionLimits(self.loop, lambda: self.settings)
         self.router = Router(services, handlers, self.limits)
         self.buffer = ReceiveBuffer()
 
     def accept(self) -> FrameProtocol:
-        connection = Connection(self.router, "PLAINTEXT", loop=self.loop, offload=self.offload)
+        connection = Connection(self.router, "PLAINTEXT", loop=self.loop, offload=self.offload, memory=self.memory)
         self.connections.append(connection)
         return FrameProtocol(connection, buffer=self.buffer)
 
@@ -397,5 +409,38 @@ def test_idle_connections_are_closed() -> None:
             client.ask(METADATA, 1, b"in")
             assert await client.answer() == (1, b"in")
             assert await client.ended() == b""
+
+    run(test)
+
+
+def test_a_connection_whose_client_reads_nothing_ends_when_its_idle_time_is_over() -> None:
+    async def test() -> None:
+        handlers = [handler(METADATA, lambda context, asked: encoded(context, b"x" * 50_000_000))]
+        async with World(handlers, "connections.max.idle.ms=50").listening() as world:
+            client = await world.open()
+            cast(asyncio.ReadTransport, client.writer.transport).pause_reading()
+            client.ask(METADATA, 1)
+            await until(lambda: world.memory.held > 0)
+            await until(lambda: not len(world.limits))
+            assert world.memory.held == 0
+
+    run(test)
+
+
+def test_a_connection_whose_client_reads_slowly_is_not_idle() -> None:
+    async def test() -> None:
+        body = b"x" * 50_000_000
+        handlers = [handler(METADATA, lambda context, asked: encoded(context, body))]
+        async with World(handlers, "connections.max.idle.ms=3600000").listening() as world:
+            client = await world.open()
+            cast(asyncio.ReadTransport, client.writer.transport).pause_reading()
+            client.ask(METADATA, 1)
+            await until(lambda: world.memory.held > 0)
+            (connection,) = world.connections
+            connection.last_active_s = connection.outbound.moved_s = -1.0
+            cast(asyncio.ReadTransport, client.writer.transport).resume_reading()
+            answered = asyncio.ensure_future(client.answer())
+            await until(lambda: connection.active_s() >= 0)
+            assert await answered == (1, body)
 
     run(test)

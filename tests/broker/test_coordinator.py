@@ -9,7 +9,9 @@ import pytest
 
 from ottla.base import ErrorCode, NodeId, Offset
 from ottla.metadata import Delta
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
+from tests.broker.follower import until
 from tests.broker.group_script import (
     Teller,
     commit_request,
@@ -47,6 +49,10 @@ class Copied:
     def shrink(self) -> None:
         """Let the other copy fall behind."""
         self._become(self.held.replica.leader_epoch, self.node.config.node_id, in_sync=1)
+
+    def grow(self) -> None:
+        """Let the other copy come back into sync."""
+        self._become(self.held.replica.leader_epoch, self.node.config.node_id)
 
     def fetch(self, end: int | None = None) -> None:
         """Let the other copy have everything, or everything before an offset."""
@@ -245,5 +251,40 @@ def test_a_session_that_ends_while_nothing_can_be_appended_ends_when_it_can(
             partition.held.min_insync_replicas = 1
             while shard.groups["g"].members:
                 await read(client)
+
+    run(test)
+
+
+async def delete(client: NodeClient, topic: str) -> None:
+    answer = await client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=9_000))
+    assert answer.responses[0].error_code == 0
+
+
+@pytest.mark.parametrize("then", ["writes again", "is loaded again"])
+def test_what_was_committed_for_a_deleted_topic_goes_when_that_can_be_written_down(tmp_path: Path, then: str) -> None:
+    """Who reads a topic of the same name later must not begin where the first one was left."""
+
+    async def test() -> None:
+        async with running_node(tmp_path, *SETTINGS, "min.insync.replicas=2") as client:
+            partition = await copied(client)
+            request = commit_request(5, group_id="g")
+            client.send(request, 9)
+            while not partition.held.log.log_end_offset:
+                await read(client)
+            partition.fetch()
+            assert code(await client.receive(request, 9)) is ErrorCode.NONE
+            partition.shrink()
+            partition.held.replica.min_insync_replicas = 2
+            await delete(client, "t")
+            assert await read(client) == 5
+            end = partition.held.log.log_end_offset
+            if then == "writes again":
+                partition.grow()
+            else:
+                partition.lead()
+            await client.create("t")
+            await until(lambda: partition.held.log.log_end_offset > end)
+            partition.fetch()
+            assert await read(client) == -1
 
     run(test)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.principals import address_bytes, address_text, principal_bytes, read_principal
+from ottla.broker.requests.principals import address_bytes, address_text, principal_bytes, read_principal
 from ottla.wire import APIS, Message, encode_request, read_response
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.envelope import EnvelopeRequest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.base import ErrorCode
-from ottla.broker.coordinator import partition_of
+from ottla.broker.coordinators.coordinator import partition_of
 from ottla.wire import Record, build_batch, encode_coordinator_key, encode_coordinator_value, end_transaction_marker
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -236,6 +236,7 @@ def test_transactions_in_the_log_count_by_their_markers(tmp_path: Path, ends: st
     async def test() -> None:
         node = await start_node(tmp_path, "offsets.topic.num.partitions=1")
         client = await NodeClient.connect(node)
+        await client.create("t")  # offsets of a topic that is not there are removed
         await ready(client, "g")
         partition = node._partitions.get("__consumer_offsets", 0)
         assert partition is not None

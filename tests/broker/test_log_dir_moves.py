@@ -10,7 +10,7 @@ import pytest
 
 from ottla.base import ErrorCode, TopicPartition
 from ottla.broker import Node
-from ottla.broker.hosted_partition import HostedPartition
+from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.metadata import ResourceType
 from ottla.wire import Codec, iter_records
 from ottla.wire.messages.alter_replica_log_dirs import (
@@ -31,7 +31,7 @@ async def started(tmp_path: Path, *settings: str) -> Node:
     return await start_node(tmp_path / "a", dirs(tmp_path), *settings)
 
 
-def held(node: Node, topic: str = "t") -> HostedPartition:
+def held(node: Node, topic: str = "t") -> LocalPartition:
     found = node._partitions.get(topic, 0)
     assert found is not None
     return found

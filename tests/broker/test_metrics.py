@@ -19,9 +19,9 @@ import pytest
 import yaml
 
 from ottla.broker.meters import LATENCY_BUCKETS, Latency, bucket_limit_us
-from ottla.broker.metric_families import FAMILIES, METER_ALIASES
-from ottla.broker.metrics_page import Page, quantile_us, tags
-from ottla.broker.metrics_report import ITEMS_PER_LOOK
+from ottla.broker.monitoring.families import FAMILIES, METER_ALIASES
+from ottla.broker.monitoring.prometheus import Page, quantile_us, tags
+from ottla.broker.monitoring.report import ITEMS_PER_LOOK
 from ottla.wire.messages import alter_client_quotas as aq
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -193,7 +193,7 @@ def test_what_is_used_of_a_quota_is_shown(samples: Samples) -> None:
 def test_every_sample_belongs_to_a_family_that_is_described(page: str) -> None:
     shown = {line.split("{")[0].split()[0] for line in page.splitlines() if not line.startswith("#")}
     unknown = {name for name in shown if re.sub(r"_(sum|count|bucket)$", "", name) not in FAMILIES} - FAMILIES.keys()
-    assert not unknown, f"add these to ottla.broker.metric_families: {sorted(unknown)}"
+    assert not unknown, f"add these to ottla.broker.monitoring.families: {sorted(unknown)}"
 
 
 def test_every_family_has_samples_where_there_is_something_to_show(page: str) -> None:
@@ -279,7 +279,7 @@ def test_a_failed_folder_makes_a_node_unwell_and_leaves_it_ready(tmp_path: Path)
 def test_a_node_that_stops_is_not_ready(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path, HTTP) as client:
-            from ottla.broker.health import Stage
+            from ottla.broker.monitoring.health import Stage
 
             client.node.stage = Stage.STOPPING
             status, text = await get(client, "/readyz")
@@ -293,7 +293,7 @@ def test_a_page_of_many_partitions_lets_requests_have_their_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ottla.broker.metrics_report.SLICE_S", 0.0
+        "ottla.broker.monitoring.report.SLICE_S", 0.0
     )  # so that it does not depend on this machine's speed
 
     async def test() -> None:

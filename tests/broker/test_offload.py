@@ -110,3 +110,38 @@ def _runs(process_id: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_machine_without_more_threads_costs_an_answer_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    from ottla.base import NoSpaceError
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def test() -> None:
+        offload = ThreadsAndProcess()
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", refuse)
+                with pytest.raises(NoSpaceError, match="thread"):
+                    await offload.thread(os.getpid)
+            blocked, running = threading.Event(), threading.Event()
+
+            def hold() -> bool:
+                running.set()
+                return blocked.wait(20)
+
+            first = asyncio.ensure_future(offload.thread(hold))
+            await asyncio.to_thread(running.wait, 20)
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", refuse)
+                second = asyncio.ensure_future(offload.thread(os.getpid))
+                await asyncio.sleep(0)
+            blocked.set()
+            assert await first and await second == os.getpid()
+        finally:
+            offload.close()
+
+    asyncio.run(test())

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import weakref
 from pathlib import Path
 
 import pytest
 
 from ottla.base import ErrorCode
-from ottla.wire import Codec, iter_batches, iter_records, stamp_batch
+from ottla.wire import Codec, build_mode, iter_batches, iter_records, stamp_batch
+from tests.broker.hooked_disk import HookedDisk, full
 from tests.broker.node_client import NOW_MS, NodeClient, batch, run, running_node
+from tests.broker.test_connection import until
 
 WEEK_MS = 7 * 86_400_000
 
@@ -260,3 +264,64 @@ def test_flush_messages_is_durable_before_the_answer(tmp_path: Path) -> None:
             assert await values(client, "t") == [b"0", b"1", b"2", b"3", b"4"]
 
     run(test)
+
+
+@pytest.mark.skipif(build_mode() == "compiled", reason="a compiled buffer cannot be given another method")
+def test_a_produce_that_waits_keeps_nothing_of_its_records_in_memory(tmp_path: Path) -> None:
+    """They are in the log: eight mebibytes for each connection were kept until followers, or the device, had them."""
+
+    async def test() -> None:
+        disk, may_end = HookedDisk(), threading.Event()
+        async with running_node(tmp_path, disk=disk) as client:
+            await client.create("t", flush_messages="1")
+            frames: list[weakref.ref[bytearray]] = []
+
+            def take_large(size: int, *, wanted: int) -> bytearray:
+                memory = _Memory(500_000)
+                frames.append(weakref.ref(memory))
+                return memory
+
+            client.node._listeners._buffer.take_large = take_large  # type: ignore[method-assign]
+            client.node._listeners._buffer.give_back = client.node._listeners._buffer.drop  # type: ignore[method-assign]
+            disk.hook = lambda call, path: None if call != "fsync" else _wait(may_end)
+            try:
+                client.send(client.produce_request("t", batch(b"x" * 400_000)), 12)
+                await until(lambda: len(frames) == 1 and frames[0]() is None)
+            finally:
+                may_end.set()
+            answer = await client.receive(client.produce_request("t", b""), 12)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+
+    run(test)
+
+
+def test_a_refusal_says_what_is_wrong_and_nothing_of_the_brokers_folders(tmp_path: Path) -> None:
+    async def test() -> None:
+        disk = HookedDisk()
+        async with running_node(tmp_path, disk=disk) as client:
+            await client.create("t", max_message_bytes="1000")
+            large = await client.produce("t", batch(b"x" * 2000))
+            assert large.error_code == ErrorCode.MESSAGE_TOO_LARGE
+            assert "t-0" in large.error_message and "1000" in large.error_message
+            client.topic_ids["unknown"] = bytes(range(16))
+            unknown = await client.produce("unknown", batch(b"x"))
+            assert (unknown.error_code, unknown.error_message) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
+
+            def hook(call: str, path: str) -> None:
+                if call == "pwrite" and "/t-0/" in path:
+                    raise full(path)
+
+            disk.hook = hook
+            refused = await client.produce("t", batch(b"x"))
+            assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert refused.error_message == "Partition t-0: No space left on device"
+
+    run(test)
+
+
+class _Memory(bytearray):
+    """Of which one can tell whether somebody keeps it."""
+
+
+def _wait(event: threading.Event) -> None:
+    assert event.wait(20)

@@ -11,10 +11,10 @@ from random import Random
 import pytest
 
 from ottla.base import ErrorCode, KafkaError, Millis, NodeId, StorageError, Uuid
-from ottla.broker.quorum import Quorum, QuorumSettings
-from ottla.broker.quorum_format import format_quorum
-from ottla.broker.quorum_log import METADATA_PARTITION
-from ottla.broker.quorum_snapshot import list_snapshots
+from ottla.broker.quorum.driver import Quorum, QuorumSettings
+from ottla.broker.quorum.formatting import format_quorum
+from ottla.broker.quorum.log import METADATA_PARTITION
+from ottla.broker.quorum.snapshot import list_snapshots
 from ottla.config import BrokerConfig
 from ottla.metadata import EMPTY_IMAGE, Delta, Endpoint, Image, decide
 from ottla.raft import ReplicaKey

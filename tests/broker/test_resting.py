@@ -112,7 +112,7 @@ def test_while_it_rests_a_follower_counts_as_fetching(tmp_path: Path) -> None:
             assert after > before
             held = client.node._partitions.get("t", 0)
             held.stir()
-            assert replica.confirmed_s() == after and replica.copies_in_sync()[0].caught_up_s == after
+            assert replica.confirmed_s() == after and replica.copies_in_sync()[0].caught_up_s >= after
             await client.produce("t", batch(b"b"), acks=1)
             assert replica.high_watermark == 1 and replica.lagging(after + 1) == ()
             assert replica.lagging(after + 31) == (2,)

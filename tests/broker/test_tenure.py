@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ottla.base import ErrorCode
-from ottla.broker.tenure import Tenure
+from ottla.base import ErrorCode, NodeId
+from ottla.broker.replicas.leader_lease import LeaderLease
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.broker.followers import FakeFollower, create_replicated
+from ottla.wire.messages.metadata import MetadataRequest
+from tests.broker.followers import FakeFollower, create_replicated, image_of
 from tests.broker.node_client import NodeClient, batch, run, running_node
+from tests.broker.test_resting import SessionFollower, resting, session_of
 
 
 def unheard(node: Any) -> None:
@@ -37,16 +43,128 @@ def test_a_leader_that_may_have_been_replaced_answers_nobody_but_its_followers(t
             assert (await latest(client, "t")).offset == 1
             node: Any = client.node
             unheard(node)
-            for held in node._partitions:
-                for copy in held.replica._copies.values():
-                    copy.fetched_s -= 3600
             assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert (await client.fetch("t", 0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert (await client.fetch("t", 0, version=10)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert (await client.produce("t", batch(b"y"), acks=1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert (await latest(client, "alone")).error_code == 0
-            assert (await follower.fetch("t", 1)).error_code == 0  # who follows here has heard of no other leader
-            assert (await latest(client, "t")).offset == 1
+            assert (await follower.fetch("t", 1)).error_code == 0
+            assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "it was sent before"
+            follower.client.close()
+
+    run(test)
+
+
+@asynccontextmanager
+async def following(client: NodeClient) -> AsyncIterator[SessionFollower]:
+    """Create the topic t with one record, and let its follower fetch on and on."""
+    follower = await resting(client, "t")
+
+    async def fetch_on() -> None:
+        while True:
+            await follower.fetch(max_wait_ms=500)
+
+    fetching = asyncio.create_task(fetch_on())
+    try:
+        yield follower
+    finally:
+        fetching.cancel()
+        follower.client.close()
+
+
+def test_while_no_controller_is_heard_the_copies_are_asked_before_each_answer(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client, following(client):
+            node: Any = client.node
+            unheard(node)
+            confirmation = node._services.confirmation
+            for rounds in (1, 2):
+                assert (await latest(client, "t")).offset == 1
+                assert confirmation.rounds == rounds
+            assert (await client.fetch("t", 0)).error_code == 0
+            waited = await client.fetch("t", 1, max_wait_ms=50)
+            assert waited.error_code == 0, "a fetch that waited asks again before it answers"
+            replica = node._partitions.get("t", 0).replica
+            assert not node._tenure.covers(replica), "what was confirmed holds for that request alone"
+
+    run(test)
+
+
+def test_a_fetch_that_was_on_its_way_confirms_nothing(tmp_path: Path) -> None:
+    """A leader that was paused finds its followers' old fetches in its sockets, though they follow another by now."""
+
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            follower = await resting(client, "t")
+            node: Any = client.node
+            unheard(node)
+            await follower.send({}, max_wait_ms=20_000)
+            while session_of(client, follower).parked is None:
+                await client.ask(MetadataRequest(topics=[]), 12)
+            assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            follower.client.close()
+
+    run(test)
+
+
+def test_requests_that_come_while_the_copies_are_asked_share_the_next_question(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client, following(client):
+            node: Any = client.node
+            unheard(node)
+            clients = [await NodeClient.connect(node) for _ in range(20)]
+            answers = await asyncio.gather(*(latest(each, "t") for each in clients))
+            assert [each.offset for each in answers] == [1] * 20
+            assert node._services.confirmation.rounds <= 3
+            for each in clients:
+                each.close()
+
+    run(test)
+
+
+def test_a_broker_that_asks_to_leave_trusts_no_lease(tmp_path: Path) -> None:
+    """Others may lead as soon as the controller has read that heartbeat."""
+
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            follower = await FakeFollower.register(client.node, 2)
+            await create_replicated(client, "t", 1, 2)
+            node: Any = client.node
+            assert (await latest(client, "t")).error_code == 0
+            node._tenure.end()
+            node._tenure.renew(node._loop.time())
+            assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            follower.client.close()
+
+    run(test)
+
+
+def test_a_leader_whose_copy_is_being_moved_away_asks_the_others(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            follower = await FakeFollower.register(client.node, 2)
+            await create_replicated(client, "t", 1, 2)
+            await create_replicated(client, "u", 1, 2)
+            node: Any = client.node
+            topic = image_of(node).topics["t"]
+            node._partitions._follow(topic, 0, replace(topic.partitions[0], removing_replicas=(NodeId(1),)))
+            assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert (await latest(client, "u")).error_code == 0
+            node._partitions._follow(topic, 0, topic.partitions[0])
+            assert (await latest(client, "t")).error_code == 0 and node._tenure.is_sure
+            follower.client.close()
+
+    run(test)
+
+
+def test_reads_may_be_as_kafkas(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, "ottla.strict.reads=false") as client:
+            follower = await FakeFollower.register(client.node, 2)
+            await create_replicated(client, "t", 1, 2)
+            unheard(client.node)
+            assert (await latest(client, "t")).error_code == 0
+            assert (await client.produce("t", batch(b"y"), acks=1)).error_code == 0
             follower.client.close()
 
     run(test)
@@ -77,7 +195,7 @@ def test_after_a_pause_a_heartbeat_is_not_enough_where_the_metadata_may_be_old()
             return self.now
 
     loop, informed = Loop(), [100.0]
-    tenure = Tenure(loop, lambda: 9.0, lambda: informed[0])  # type: ignore[arg-type]
+    tenure = LeaderLease(loop, lambda: 9.0, lambda: informed[0])  # type: ignore[arg-type]
     tenure.renew(100.0)
     assert tenure.lasts
     loop.now = 120.0

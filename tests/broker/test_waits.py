@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from ottla.base import TopicPartition
-from ottla.broker.waits import Waits
-from ottla.cli.server import loop_factory
+from ottla.broker.replicas.purgatory import Purgatory
+from ottla.cli.commands.server import loop_factory
 from ottla.replica import Wait
 
 PARTITION = TopicPartition("t", 0)
@@ -27,7 +27,7 @@ def test_a_wait_can_be_added_behind_one_that_is_due_at_once() -> None:
             ended.append("later")
             done.set()
 
-        waits = Waits(loop)
+        waits = Purgatory(loop)
         waits.add_produce(Wait(loop.time(), lambda satisfied: ended.append("due")), (PARTITION,))
         waits.add_produce(Wait(loop.time() + 0.01, later), (PARTITION,))
         await done.wait()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.cli.cluster_nodes import prepare, stop_all
-from ottla.cli.cluster_standing import Watchers
-from ottla.cli.local_cluster import LocalCluster
-from ottla.cli.node_process import POLL_SECONDS, begin, last_line, pid_of, send, state_of
+from ottla.cli.local.cluster import LocalCluster
+from ottla.cli.local.node_process import POLL_SECONDS, begin, last_line, pid_of, send, state_of
+from ottla.cli.local.nodes import prepare, stop_all
+from ottla.cli.local.standing import Watchers
 from tests.chaos.loads import PARTITIONS
 from tests.chaos.network import Network
 

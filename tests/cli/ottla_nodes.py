@@ -12,6 +12,9 @@ from tests.peer.nodes import Nodes, PeerNode, end_nodes, new_id, node_properties
 
 __all__ = ["running_ottla_nodes"]
 
+AS_KAFKA = ("--feature", "share.version=1", "--feature", "streams.version=1")
+"""What Kafka's new folders finalize and ours do not, since nothing serves it; the story is told of one cluster."""
+
 
 @contextmanager
 def running_ottla_nodes(
@@ -25,7 +28,7 @@ def running_ottla_nodes(
         settings = home / "server.properties"
         dirs = ",".join(str(home / f"data{number}") for number in range(1, log_dirs + 1))
         settings.write_text(node_properties(node_id, ports, [f"log.dirs={dirs}", *overrides], dynamic=False))
-        assert main(["storage", "format", "-t", cluster.cluster_id, "-c", str(settings)]) == 0
+        assert main(["storage", "format", "-t", cluster.cluster_id, "-c", str(settings), *AS_KAFKA]) == 0
         command = [sys.executable, "-m", "ottla.cli.main", "server", "start", str(settings)]
         cluster.nodes[node_id] = PeerNode(node_id, port, home, command)
     try:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from ottla.base import OttlaError
-from ottla.cli.cluster_nodes import prepare
-from ottla.cli.local_cluster import LocalCluster
-from ottla.cli.node_process import state_of
+from ottla.cli.local.cluster import LocalCluster
+from ottla.cli.local.node_process import state_of
+from ottla.cli.local.nodes import prepare
 from ottla.config import BrokerConfig
 from tests.cli.conftest import Run
 from tests.ports import free_port

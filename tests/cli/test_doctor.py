@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.cli.doctor_cluster import _clock, _disk, _judged, _partitions, _unanswered
-from ottla.cli.doctor_replication import leaders
-from ottla.cli.findings import Status
+from ottla.cli.doctor.cluster import _clock, _damage, _disk, _judged, _partitions, _unanswered
+from ottla.cli.doctor.findings import Status
+from ottla.cli.doctor.host import stray_folders
+from ottla.cli.doctor.replication import leaders
 from ottla.client import Cluster
 from ottla.client.addresses import Address
 from ottla.client.cluster import Node, Partition, Topic
-from ottla.wire.messages.describe_log_dirs import DescribeLogDirsResult
+from ottla.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
 from tests.cli.conftest import Run
 from tests.server import running_server
 
@@ -117,6 +122,29 @@ def test_a_clock_that_is_seconds_off_is_named(theirs: int, status: Status) -> No
 @pytest.mark.parametrize(("usable", "status"), [(50, Status.OK), (5, Status.WARN), (1, Status.FAIL)])
 def test_a_disk_that_fills_up_is_named(usable: int, status: Status) -> None:
     assert _disk("b", DescribeLogDirsResult(total_bytes=100, usable_bytes=usable)).status is status
+
+
+def test_partitions_whose_files_are_damaged_are_named_and_copies_on_their_way_are_not() -> None:
+    def topic(name: str, lag: int, *, future: bool = False) -> DescribeLogDirsTopic:
+        partition = DescribeLogDirsPartition(partition_index=0, offset_lag=lag, is_future_key=future)
+        return DescribeLogDirsTopic(name=name, partitions=[partition])
+
+    sound = [topic("sound", 0), topic("behind", 7), topic("moving", -1, future=True)]
+    assert not _damage("broker 1, /a", DescribeLogDirsResult(topics=sound))
+    many = [topic(f"bad{at:02d}", -1) for at in range(12)]
+    (finding,) = _damage("broker 1, /a", DescribeLogDirsResult(topics=[*sound, *many]))
+    assert finding.status is Status.FAIL and finding.remedy
+    assert "/a" in finding.said and "bad00-0" in finding.said and "2 more" in finding.said
+    assert "sound" not in finding.said and "moving" not in finding.said
+
+
+def test_folders_that_were_set_aside_for_good_are_named(tmp_path: Path) -> None:
+    for name in ("t-0", "t-1.0123456789abcdef-stray", "t-2.0123456789abcdef-delete"):
+        (tmp_path / "a" / name).mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    (finding,) = stray_folders([str(tmp_path / each) for each in ("a", "b", "gone")])
+    assert finding.status is Status.WARN and finding.remedy
+    assert "t-1.0123456789abcdef-stray" in finding.said and "delete" not in finding.said
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from ottla.base import KafkaError
-from ottla.cli.formatters import deserializer, formatter, json_formatter
-from ottla.cli.record_reader import ConsumedRecord
+from ottla.cli.records.formatters import deserializer, formatter, json_formatter
+from ottla.cli.records.record_reader import ConsumedRecord
 
 RECORD = ConsumedRecord(
     topic="t",

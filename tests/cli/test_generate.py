@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from ottla.cli.generate import main
+from ottla.cli.commands.generate import main
 from ottla.cli.options import UsageError
 
 

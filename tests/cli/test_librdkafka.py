@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.base import ConfigError
-from ottla.cli.librdkafka import consumer_settings, producer_settings
+from ottla.cli.records.librdkafka import consumer_settings, producer_settings
 from tests.cli.conftest import Run
 from tests.server import running_server
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base import KafkaError
-from ottla.cli.line_reader import Line, LineReader, LineRules
+from ottla.cli.records.line_reader import Line, LineReader, LineRules
 
 BOTH = {"parse.key": "true", "parse.headers": "true"}
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.client_properties import BETWEEN_PAIRS
-from ottla.cli.java_dates import format_java_date
 from ottla.cli.main import NOUNS
 from ottla.cli.options import UsageError
-from ottla.cli.throughput import Latencies
+from ottla.cli.records.java_dates import format_java_date
+from ottla.cli.records.throughput import Latencies
 from tests import peer
 from tests.cli.conftest import Run
 from tests.server import running_server

@@ -14,6 +14,7 @@ from ottla import __version__
 from ottla.base import KafkaError
 from ottla.cli.group_reset import from_file
 from ottla.cli.main import NOUNS, build_kind
+from ottla.spark import requirements
 from ottla.wire import build_mode
 from tests.cli.conftest import Run
 
@@ -29,6 +30,28 @@ def test_help_lists_every_noun(run: Run) -> None:
 
 def test_a_word_that_is_nearly_a_noun_is_recognised(run: Run) -> None:
     assert run("topic --list").err == "ottla: topic is not a noun; did you mean topics? `ottla --help` lists them\n"
+
+
+@pytest.mark.parametrize("word", ["version", "-v", "-V"])
+def test_the_version_is_told_however_it_is_asked_for(run: Run, word: str) -> None:
+    assert run(word).out == run("--version").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--bootstrap-server h:1 topics --list", "`ottla topics --bootstrap-server …`"),
+        ("kafka-topics.sh --list", "Kafka's script is `ottla topics` here"),
+        ("kafka-share-groups --list", "this version has nothing like it"),
+        ("topics --lst", "Did you mean --list?"),
+        ("topics --zookeeper localhost:2181 --list", "--bootstrap-server HOST:PORT names its brokers"),
+        ("consume t --form earliest", "Did you mean --format?"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_right_one(run: Run, arguments: str, sentence: str) -> None:
+    found = run(arguments)
+    assert found.code == 1
+    assert sentence in found.err
 
 
 def test_version_says_compiled_or_pure(run: Run) -> None:
@@ -158,3 +181,15 @@ def test_an_output_that_is_full_is_one_line_and_exit_code_1(arguments: str) -> N
             env={**os.environ, "PYTHONUNBUFFERED": ""},  # so that it is found at the end, as usual
         )
     assert (done.returncode, done.stderr) == (1, "ottla: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["demo", "word-count", "streams run app.py", "connect-standalone w.properties", "connect-distributed w"],
+)
+def test_a_missing_extra_is_one_line_before_any_work(run: Run, monkeypatch: pytest.MonkeyPatch, arguments: str) -> None:
+    monkeypatch.setattr(requirements, "PACKAGES", ("pyspark_that_is_not_here",))
+    found = run(arguments)
+    assert found.code != 0
+    assert len((found.out + found.err).splitlines()) == 1
+    assert "pip install 'ottla[spark]'" in found.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base import Millis
-from ottla.cli.positions import Kind, Position, parse_moment, parse_position
+from ottla.cli.records.positions import Kind, Position, parse_moment, parse_position
 
 NOW = Millis(1_800_000_000_000)
 

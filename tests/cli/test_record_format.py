@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.base import KafkaError
-from ottla.cli.formatters import json_formatter
-from ottla.cli.json_lines import read_json_lines
-from ottla.cli.line_reader import Line
-from ottla.cli.record_format import FormatReader, compile_format, format_renderer
-from ottla.cli.record_reader import ConsumedRecord
+from ottla.cli.records.formatters import json_formatter
+from ottla.cli.records.json_lines import read_json_lines
+from ottla.cli.records.line_reader import Line
+from ottla.cli.records.record_format import FormatReader, compile_format, format_renderer
+from ottla.cli.records.record_reader import ConsumedRecord
 
 
 def record(key: bytes | None = b"k", value: bytes | None = b"v", **other: object) -> ConsumedRecord:

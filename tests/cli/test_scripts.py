@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.home import HOME
+from ottla.cli.commands.home import HOME
+from ottla.cli.commands.run_class import CLASSES
+from ottla.cli.kafka_names import NO_ZOOKEEPER, SCRIPTS
+from ottla.cli.local.server_process import server_arguments
 from ottla.cli.main import NOUNS
-from ottla.cli.run_class import CLASSES
-from ottla.cli.scripts import NO_ZOOKEEPER, SCRIPTS, run_script
-from ottla.cli.server_process import server_arguments
+from ottla.cli.scripts import run_script
 from ottla.config import BrokerConfig, parse_properties
 from tests.cli.conftest import Run
 from tests.cli.guide_lines import LINES, Line

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.log_format import JsonFormatter, TextFormatter
+from ottla.cli.local.log_format import JsonFormatter, TextFormatter
 from tests.server import running_server
 
 
@@ -54,5 +54,5 @@ def test_a_server_says_where_its_metrics_and_health_are(tmp_path: Path) -> None:
 
 
 def test_without_the_key_nothing_of_http_is_even_imported() -> None:
-    code = "import ottla.broker, ottla.cli.server, sys; sys.exit('aiohttp' in sys.modules)"
+    code = "import ottla.broker, ottla.cli.commands.server, sys; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from ottla.base import ConfigError
-from ottla.cli.node_process import state_of
-from ottla.cli.shard_layout import shards_of
+from ottla.cli.local.node_process import state_of
+from ottla.cli.local.shard_layout import shards_of
 from ottla.client import BlockingClient
 from ottla.config import BrokerConfig
 from tests.ports import free_port

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base import TopicPartition
-from ottla.cli.streams import one_line
+from ottla.cli.commands.streams import one_line
 from ottla.client import BlockingClient
 from ottla.wire import Record, build_batch
 from tests.cli.conftest import Run

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.base import Offset, TopicPartition
 from ottla.client import BlockingClient
-from ottla.spark.progress import commit_offsets, committed_offsets
+from ottla.spark.streams.progress import commit_offsets, committed_offsets
 from ottla.wire import Record, build_batch
 from tests import peer
 from tests.cli.conftest import Run

@@ -14,7 +14,7 @@ import pytest
 
 from ottla.base import TopicPartition
 from ottla.client import BlockingClient
-from ottla.spark.progress import committed_offsets
+from ottla.spark.streams.progress import committed_offsets
 from ottla.wire import Record, build_batch
 from tests.server import running_server
 from tests.spark.conftest import create_topic

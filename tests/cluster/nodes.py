@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ottla.base import NodeId, Rng, Uuid, uuid_text
 from ottla.broker import Node, SystemClock, ThreadsAndProcess
 from ottla.broker.formatting import format_directory
-from ottla.broker.quorum import Quorum
+from ottla.broker.quorum.driver import Quorum
 from ottla.config import BrokerConfig
 from ottla.log import Disk, LogDir, OsDisk
 from ottla.net import TcpNetwork
@@ -257,6 +257,11 @@ class SimCluster(Cluster):
             return node
 
         await process.run(live())
+
+    def disk(self, node_id: int) -> SimDisk:
+        """Return a host's disk, for a test to change what lies there while no node runs."""
+        rng = Random(f"{self.seed} disk {node_id}")
+        return SimDisk(self.storages[node_id], Process(self.loop, f"test of n{node_id}"), rng, self.trace)
 
     async def stop_node(self, host: Host) -> None:
         assert host.node is not None

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from ottla.base import ErrorCode, NodeId, StorageError, Uuid
-from ottla.broker.health import Health, Stage
-from ottla.broker.storage import Storage
+from ottla.broker.monitoring.health import Health, Stage
+from ottla.broker.replicas.storage import Storage
 from ottla.log import LogDir
-from ottla.metadata import Partition
+from ottla.metadata import Partition, decide
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.broker.node_client import NodeClient
 from tests.cluster.nodes import Cluster, LoopbackCluster, SimCluster
+from tests.metadata.clusters import registration
 
 
 def active(cluster: Cluster, by: int) -> set[int]:
@@ -284,6 +285,59 @@ def test_a_broker_whose_registration_is_gone_registers_anew() -> None:
         )
 
     SimCluster(10).run(test)
+
+
+def test_a_broker_that_lost_its_connections_and_whose_port_refuses_is_not_fenced_while_it_asks_for_metadata() -> None:
+    """So it looks behind a firewall that answers for it, or an address translation that has forgotten it."""
+
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        controller = await cluster.led()
+        hidden, third = followers(cluster, controller)
+        await create(cluster, third, "t", [hidden, third])
+        leader: Any = cluster.node(controller)
+
+        async def refuses(broker: Any) -> bool:
+            return bool(broker.id == hidden)
+
+        leader._duties._refuses = refuses
+        sessions, epoch = leader._duties.sessions, cluster.quorum(controller).image.brokers[hidden].epoch
+        for _ in range(5):
+            await cluster.until(lambda: sessions.get(hidden, epoch).channel is not None)
+            leader._duties.disconnected(sessions.get(hidden, epoch).channel)
+            await asyncio.sleep(2.5)
+            assert active(cluster, third) == {1, 2, 3}
+        assert partition(cluster, third).leader == hidden
+
+    SimCluster(31).run(test)
+
+
+def test_two_processes_of_one_id_do_not_take_it_from_each_other_in_turns() -> None:
+    async def test(cluster: SimCluster) -> None:
+        cluster.static(3)
+        await cluster.start()
+        controller = await cluster.led()
+        first, third = followers(cluster, controller)
+        node: Any = cluster.node(first)
+        ours = cluster.quorum(third).image.brokers[first]
+        second = registration(first, incarnation=99)
+        await cluster.on(
+            controller,
+            cluster.quorum(controller).submit(lambda image: decide.register_broker(image, second, supersede=True)),
+        )
+        await cluster.until(lambda: cluster.quorum(first).image.brokers[first].incarnation_id != ours.incarnation_id)
+        node._life._wake.set()
+        await cluster.until(lambda: node._life._usurped_s is not None)
+        assert not node._tenure.lasts
+        await asyncio.sleep(8.0)
+        assert cluster.quorum(third).image.brokers[first].incarnation_id == second.incarnation_id
+        await cluster.until(  # nothing is heard of the second, and it is fenced
+            lambda: cluster.quorum(third).image.brokers[first].incarnation_id == ours.incarnation_id
+        )
+        await cluster.until(lambda: active(cluster, third) == {1, 2, 3})
+
+    SimCluster(32).run(test)
 
 
 def test_a_change_of_the_controller_fences_nobody_who_lives() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.base import KafkaError, TopicPartition
-from ottla.broker.hosted_partition import HostedPartition
+from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.client import LATEST, Client, FetchPosition, Limits
 from ottla.wire import Codec, iter_records
 from tests.broker.follower import everything
@@ -26,7 +26,7 @@ CODECS = (Codec.NONE, Codec.LZ4, Codec.ZSTD)
 SETTINGS = ("min.insync.replicas=2", "replica.lag.time.max.ms=5000", "log.segment.bytes=1048576")
 
 
-def held(cluster: SimCluster, node_id: int, topic: str = "t", index: int = 0) -> HostedPartition:
+def held(cluster: SimCluster, node_id: int, topic: str = "t", index: int = 0) -> LocalPartition:
     found = cluster.node(node_id)._partitions.get(topic, index)
     assert found is not None
     return found

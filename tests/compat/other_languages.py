@@ -1,4 +1,7 @@
-"""Clients in other languages, built once into a cache outside the checkout: `$OTTLA_COMPAT`, or `~/.cache/ottla-compat`."""
+"""Clients in other languages and of other times, built once into a cache outside the checkout.
+
+The cache is `$OTTLA_COMPAT`, or `~/.cache/ottla-compat`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +18,22 @@ import pytest
 
 from tests import peer
 
-__all__ = ["build_franz_go", "build_kafkajs", "java_command", "kcat", "kcat_command", "read_java", "read_kcat"]
+__all__ = [
+    "OLD_LIBRDKAFKA",
+    "build_franz_go",
+    "build_kafkajs",
+    "build_old_librdkafka",
+    "java_command",
+    "kcat",
+    "kcat_command",
+    "read_java",
+    "read_kcat",
+]
 
 HERE = Path(__file__).resolve().parent
 BUILD_SECONDS_MAX = 300
+OLD_LIBRDKAFKA = "2.8.2"
+"""A release of confluent-kafka whose librdkafka still asks for Produce 0 before it compresses."""
 KCAT_REBALANCED = re.compile(r"rebalanced \(.*\): (assigned|revoked): ?(.*)")
 
 
@@ -66,6 +82,26 @@ def build_kafkajs() -> Path:
         if installed.returncode:
             pytest.skip("kafkajs cannot be installed here: npm failed")
     return folder
+
+
+def build_old_librdkafka() -> Path:
+    """Return a Python with confluent-kafka of OLD_LIBRDKAFKA and nothing else; skips where pip cannot install it."""
+    folder = cache() / f"confluent-kafka-{OLD_LIBRDKAFKA}-python{sys.version_info[0]}.{sys.version_info[1]}"
+    python = folder / "bin" / "python"
+    asks = [str(python), "-c", "import confluent_kafka; print(confluent_kafka.__version__)"]
+    if python.exists() and subprocess.run(asks, capture_output=True, check=False).returncode == 0:
+        return python
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1"]
+    pip += ["--only-binary", ":all:"]
+    for command in (
+        [sys.executable, "-m", "venv", "--clear", str(folder)],
+        [*pip, f"confluent-kafka=={OLD_LIBRDKAFKA}"],
+    ):
+        built = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS_MAX, check=False)
+        if built.returncode:
+            said = (built.stderr.strip() or built.stdout.strip() or "no reason given").splitlines()[-1]
+            pytest.skip(f"confluent-kafka {OLD_LIBRDKAFKA} cannot be installed here: {said}")
+    return python
 
 
 # -- kcat (Debian's package)

@@ -17,6 +17,8 @@ OTTLA_DEFAULTS = {"listeners", "log.dir", "node.id", "process.roles", "controlle
 """Keys whose defaults are Ottla's own: it starts without configuration, and on loopback."""
 SPECIAL_ROWS = {"min.insync.replicas", "broker.id"}
 """Kafka writes a first cluster-wide `min.insync.replicas` itself, and derives `broker.id`."""
+OTTLA_ROWS = {"ottla.strict.reads"}
+"""Ottla's own settings that can be changed live: whoever changes one has to find it described."""
 
 Comparable = tuple[str | None, int, bool, bool]
 
@@ -44,7 +46,7 @@ def comparable(entries: list[ConfigEntry]) -> dict[str, Comparable]:
 
 
 def different(theirs: dict[str, Comparable], ours: dict[str, Comparable]) -> dict[str, object]:
-    skipped = OTTLA_DEFAULTS | SPECIAL_ROWS
+    skipped = OTTLA_DEFAULTS | SPECIAL_ROWS | OTTLA_ROWS
     return {
         name: (theirs.get(name), ours.get(name))
         for name in sorted(theirs.keys() | ours.keys())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.connect import ConnectError
-from ottla.spark.tasks import worker as worker_module
+from ottla.spark.connect import worker as worker_module
 from tests.connect.whole import running_connect, until
 from tests.ports import free_port
 from tests.server import Server, running_server, start_server

@@ -15,8 +15,8 @@ from ottla.base import ConfigError
 from ottla.connect import WorkerConfig, WorkerMode, client_overrides, discover, task_clients
 from ottla.connect.distributed.validation import further_errors
 from ottla.connect.storage import State, TaskId
+from ottla.connect.tasks.settings import admin_settings, consumer_settings, producer_settings
 from ottla.connectors import CONNECTORS
-from ottla.spark.tasks.settings import admin_settings, consumer_settings, producer_settings
 from tests.connect.tasks.world import bench, task_start
 from tests.connect.whole import WholeWorker, running_connect, until
 from tests.server import running_server

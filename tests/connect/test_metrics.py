@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from ottla.base import TopicPartition
 from ottla.connect import WorkerConfig, WorkerMode
-from ottla.spark.tasks.metrics import Average, Lags, SampleWindow, Total
+from ottla.connect.tasks.metrics import Average, Lags, SampleWindow, Total
 from tests.connect.__main__ import FACTS
 from tests.connect.whole import WholeWorker, running_connect, until
 from tests.server import running_server

@@ -20,8 +20,8 @@ from typing import Any
 
 from ottla.connect import WorkerConfig, WorkerMode
 from ottla.spark import ConnectWorker, ThreadJobs, distributed_herder
-from ottla.spark.tasks.jobs import Jobs
-from ottla.spark.tasks.worker import standalone
+from ottla.spark.connect.jobs import Jobs
+from ottla.spark.connect.worker import standalone
 
 __all__ = ["WholeWorker", "running_connect"]
 

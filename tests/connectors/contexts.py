@@ -29,7 +29,8 @@ class Store:
 
     def take(self, records: Sequence[SourceRecord]) -> None:
         for each in records:
-            self.put(each.source_partition, each.source_offset)
+            if each.source_offset is not None:  # of a column's rows only the last has one
+                self.put(each.source_partition, each.source_offset)
 
 
 class SourceContext:

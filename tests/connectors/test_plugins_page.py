@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla.connect import ConnectError, PluginKind, discover
+from ottla.connect import ConnectError, PluginKind, SourceConnector, SourceRecord, SourceTask, discover
 from tests.connectors.contexts import Store, polled, started, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "connect-plugins.md"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.S)
-SOURCE, SINK, TRIAL = (text for kind, text in BLOCKS if kind == "python")
+SOURCE, SINK, TRIAL, CONTRACT = (text for kind, text in BLOCKS if kind == "python")
 PROPERTIES = [text for kind, text in BLOCKS if kind == "properties"]
 PACKAGE = next(text for kind, text in BLOCKS if kind == "toml")
 
@@ -88,9 +89,57 @@ def test_the_package_is_found_by_its_entry_point(tmp_path: Path) -> None:
     assert ran.stdout.strip() == "entry point weather = weather:WeatherConnector ()", ran.stderr
 
 
+def test_the_contract_is_a_test_that_python_can_read() -> None:
+    names = {node.id for node in ast.walk(ast.parse(CONTRACT)) if isinstance(node, ast.Name)}
+    assert names >= {"SourceContract", "run_on_model"}
+
+
 def test_a_task_can_be_tried_without_a_worker(folder: Path, tmp_path: Path) -> None:
     sensor = tmp_path / "sensor.txt"
     sensor.write_text("18.5\n")
     (folder / "trial.py").write_text(TRIAL.replace("/tmp/sensor.txt", str(sensor)))
     ran = subprocess.run([sys.executable, str(folder / "trial.py")], capture_output=True, text=True, timeout=60)
     assert ran.stdout == "[18.5]\n", ran.stderr
+
+
+class MySourceTask(SourceTask):
+    """Reads the lines of a file, one a poll, as the page's last block wants a source to."""
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.props = dict(props)
+        self.line = int(self.context.offset({}).get("line", 0))
+
+    def poll(self) -> list[SourceRecord] | None:
+        lines = Path(self.props["path"]).read_text().splitlines()
+        if self.line >= len(lines):
+            return None
+        self.line += 1
+        return [
+            SourceRecord(
+                source_partition={},
+                source_offset={"line": self.line},
+                topic=self.props["topic"],
+                value=lines[self.line - 1],
+            )
+        ]
+
+
+class MySourceConnector(SourceConnector):
+    task_class = MySourceTask
+
+    def task_configs(self, tasks_max: int) -> list[Mapping[str, str]]:
+        return [self.props]
+
+
+def test_the_contract_of_the_page_is_one_that_a_source_can_be_held_to(tmp_path: Path) -> None:
+    def my_rows_in(folder: Path) -> str:
+        (folder / "rows").write_text("".join(f"row {number}\n" for number in range(5)))
+        return str(folder / "rows")
+
+    given: dict[str, Any] = {"MySourceConnector": MySourceConnector, "my_rows_in": my_rows_in}
+    exec(compile(CONTRACT, "connect-plugins.md", "exec"), given)
+    contract = given["CONTRACT"]
+    for scenario in list(contract.scenarios())[::20]:
+        folder = tmp_path / str(scenario).replace(" ", "-").replace("/", "-")
+        folder.mkdir()
+        given["test_nothing_is_lost"](scenario, folder)

@@ -177,6 +177,37 @@ def test_large_objects_go_in_parts_and_appear_as_a_whole(s3: S3Server) -> None:
     assert s3.client.head_object(Bucket=bucket, Key=key)["ETag"].endswith('-3"'), "sent in three parts"
 
 
+def test_an_object_that_was_put_together_though_the_answer_was_lost_is_stored(s3: S3Server) -> None:
+    bucket = s3.bucket("answer-lost")
+    props = properties(s3, bucket, format_class="ByteArrayFormat", s3_part_size=str(5 << 20), s3_part_retries="0")
+    rows = [each.replace(value=b"x" * (2 << 20), value_schema=data.BYTES) for each in texts(6)]
+    worker = Worker(S3SinkTask, props, {PLACE: rows})
+    client, lost = worker.task._bucket.client, []
+    from botocore.exceptions import ClientError
+
+    complete = client.complete_multipart_upload
+
+    def ended(**arguments: Any) -> Any:
+        if lost and arguments["UploadId"] == lost[0]:  # Amazon's answers once more, others know the upload no longer
+            answer = {"Error": {"Code": "NoSuchUpload"}, "ResponseMetadata": {"HTTPStatusCode": 404}}
+            raise ClientError(answer, "CompleteMultipartUpload")
+        found = complete(**arguments)
+        if not lost:
+            lost.append(arguments["UploadId"])
+            raise ConnectionResetError("the answer is lost")
+        return found
+
+    client.complete_multipart_upload = ended
+    worker.deliver()
+    for _ in range(200):
+        worker.put([])
+        worker.commit()
+        if worker.committed[PLACE] == 6:
+            break
+    assert lost and [len(body) for body in s3.objects(bucket).values()] == [3 * (2 << 20) + 3] * 2
+    worker.stop()
+
+
 def test_parts_of_an_object_that_is_not_ended_are_deleted_when_the_partition_goes(s3: S3Server) -> None:
     bucket = s3.bucket("aborted")
     records = [each.replace(value="x" * (1 << 20)) for each in texts(7)]
@@ -336,8 +367,24 @@ def test_objects_follow_a_record_that_a_transformation_moved(s3: S3Server) -> No
     records = [each.replace(topic="elsewhere") for each in texts(3)]
     worker = Worker(S3SinkTask, properties(s3, bucket), {PLACE: records})
     worker.run()
-    assert list(s3.objects(bucket)) == ["topics/elsewhere/partition=0/elsewhere+0+0000000000.json"]
+    assert list(s3.objects(bucket)) == ["topics/elsewhere/partition=0/elsewhere+connect-test+0+0000000000.json"]
     assert worker.committed == {PLACE: 3}
+
+
+def test_topics_that_a_transformation_makes_one_keep_all_their_records(s3: S3Server) -> None:
+    bucket = s3.bucket("merged")
+    places = [PLACE, TopicPartition("connect-other", 0)]
+    records = {place: [each.replace(topic="all") for each in texts(4, place=place)] for place in places}
+    worker = Worker(S3SinkTask, properties(s3, bucket, flush_size="2"), records)
+    worker.run()
+    objects = s3.objects(bucket)
+    assert sorted(objects) == [
+        f"topics/all/partition=0/all+{place.topic}+0+{first:010d}.json"
+        for place in reversed(places)
+        for first in (0, 2)
+    ]
+    assert sum(len(body.splitlines()) for body in objects.values()) == 8
+    assert worker.committed == dict.fromkeys(places, 4)
 
 
 def test_a_store_that_fails_for_a_while_loses_and_repeats_nothing(s3: S3Server) -> None:
@@ -367,6 +414,85 @@ def test_a_store_that_fails_for_a_while_loses_and_repeats_nothing(s3: S3Server) 
     assert refused and worker.context.timeouts == [1] * refused
     assert len(s3.objects(bucket)) == 10
     assert len(sent) == 22
+
+
+def again(first: int, end: int) -> list[SinkRecord]:
+    """Return records that a partition has where it had others before, as after an unclean election."""
+    return [each.replace(value=f"new {each.offset}") for each in texts(end - first, first=first)]
+
+
+def columns_of(records: list[SinkRecord]) -> SinkColumns:
+    import pyarrow as pa
+
+    return SinkColumns(
+        topic=PLACE.topic,
+        partition=0,
+        values=pa.array([each.value for each in records], pa.string()),
+        schema=data.OPTIONAL_STRING,
+        offsets=pa.array([each.offset for each in records], pa.int64()),
+        timestamps=pa.array([each.timestamp for each in records], pa.int64()),
+    )
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_records_that_come_below_earlier_ones_are_written_as_a_stretch_of_their_own(
+    s3: S3Server, by_columns: bool
+) -> None:
+    bucket = s3.bucket(f"below-{by_columns}".lower())
+    worker = Worker(S3SinkTask, properties(s3, bucket, format_class="StringFormat", flush_size="5"), {PLACE: []})
+
+    def put(records: list[SinkRecord]) -> None:
+        worker.task.put_columns(columns_of(records)) if by_columns else worker.task.put(records)
+
+    def stored() -> dict[int, list[str]]:
+        return {int(key[-14:-4]): body.decode().split() for key, body in s3.objects(bucket).items()}
+
+    def old(first: int, end: int) -> list[str]:
+        return " ".join(f'line "{number}"' for number in range(first, end)).split()
+
+    def new(first: int, end: int) -> list[str]:
+        return " ".join(f"new {number}" for number in range(first, end)).split()
+
+    put(texts(9))
+    assert worker.task.pre_commit({PLACE: 9}) == {PLACE: 5}
+    put(again(7, 9))
+    assert worker.task.pre_commit({PLACE: 9}) == {PLACE: 7}, "of the new records no object has one yet"
+    assert stored() == {0: old(0, 5), 5: old(5, 9)}, "what begins before is kept: its first records do not come again"
+    put(again(6, 16))
+    assert worker.task.pre_commit({PLACE: 16}) == {PLACE: 16}
+    assert stored() == {0: old(0, 5), 5: old(5, 9), 6: new(6, 11), 11: new(11, 16)}
+    put(again(2, 4))
+    assert worker.task.pre_commit({PLACE: 4}) == {PLACE: 2}, "not what was stored of the stretch before"
+    worker.stop()
+
+
+def test_a_batch_that_is_put_again_is_taken_from_where_it_was_broken_off(s3: S3Server) -> None:
+    from ottla.connect import RetriableError
+
+    bucket = s3.bucket("broken-off")
+    props = properties(s3, bucket, format_class="StringFormat", flush_size="1", s3_part_retries="0")
+    worker = Worker(S3SinkTask, props, {PLACE: []})
+    keys, failing = [], [True]
+
+    def refuse(params: dict[str, Any], **_: Any) -> None:
+        keys.append(params["Key"])
+        if failing[0] and params["Key"].endswith("0003.txt"):
+            raise ConnectionRefusedError("nobody is there")
+
+    worker.task._bucket.client.meta.events.register("before-parameter-build.s3.PutObject", refuse)
+    records, refused = texts(90), 0
+    for number in range(20):
+        failing[0] = number < 4
+        try:
+            worker.task.put(records)
+            break
+        except RetriableError:
+            refused += 1
+    assert refused
+    assert worker.task.pre_commit({PLACE: 90}) == {PLACE: 90}
+    assert len(s3.objects(bucket)) == 90
+    assert len([key for key in keys if not key.endswith("0003.txt")]) == 89, "each was sent once"
+    worker.stop()
 
 
 def test_a_bucket_that_is_not_there_is_named(s3: S3Server) -> None:

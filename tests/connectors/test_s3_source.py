@@ -70,6 +70,18 @@ def test_what_the_sink_wrote_comes_back_in_order_into_its_partition(s3: S3Server
         assert found[0].value_schema == orders(1)[0].value_schema
 
 
+@pytest.mark.parametrize("form", ["StringFormat", "JsonFormat"])
+def test_an_object_that_is_deleted_behind_its_listing_ends_nothing(s3: S3Server, form: str) -> None:
+    bucket = s3.bucket("deleted-" + form.lower())
+    Worker(S3SinkTask, properties(s3, bucket, format_class=form, flush_size="2"), {PLACE: texts(6)}).run()
+    stored: Stored = {}
+    task = started(source_properties(s3, bucket, form), stored)
+    first = polled(task, stored, polls=1)
+    names = sorted(s3.objects(bucket))
+    task._client.delete_object(Bucket=bucket, Key=names[1])
+    assert [each.value for each in (*first, *polled(task, stored))] == [f'line "{number}"' for number in (0, 1, 4, 5)]
+
+
 def test_keys_headers_and_records_without_a_value_come_back(s3: S3Server) -> None:
     bucket = s3.bucket("whole")
     records = [each.replace(headers=(Header("trace", "t", data.STRING),)) for each in orders(4)]

@@ -25,7 +25,7 @@ PROGRAM = """
 import json, sys
 from ottla.connect import discover
 from ottla.connectors.s3 import S3SinkConnector
-from ottla.spark.tasks.run import run_task
+from ottla.connect.tasks.run import run_task
 from tests.spark.running import Port, spec_of
 bootstrap, config, worker = json.loads(sys.argv[1])
 consumer = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}

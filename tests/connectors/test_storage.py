@@ -59,6 +59,9 @@ def test_a_name_says_what_it_was_made_of() -> None:
             found = names.parse(key)
             assert found is not None and (found.topic, found.partition, found.offset) == (topic, 3, 42)
             assert (found.path, found.part, part + found.extension) == ("year=2026/month=01", part, ending)
+            moved = names.parse(names.key("all", 3, 42, path="", ending=ending, origin=topic))
+            assert moved is not None and (moved.topic, moved.origin, moved.partition) == ("all", topic, 3)
+            assert (moved.offset, moved.part, part + moved.extension) == (42, part, ending)
     for other in ("a/b", "a/b/orders", "a/b/orders/x.json", "a/b/orders/orders+x+1.json", "b/orders/orders+1+1.json"):
         assert names.parse(other) is None
 

@@ -35,6 +35,9 @@ def test_a_folder_goes_from_kafka_to_ottla_and_back(tmp_path: Path) -> None:
         assert ottla(server.bootstrap, "topics", "--describe", "--topic", "t") == before
         assert ottla(server.bootstrap, *consume, "1") == "2\n"
         ottla(server.bootstrap, "produce", "t", stdin="3\n")
+        ottla(server.bootstrap, "topics", "--create", "--topic", "ours", "--partitions", "1")
+        ottla(server.bootstrap, "produce", "ours", stdin="4\n")
     with peer.running_broker(tmp_path, PORT):
         assert ottla(kafka, "consume", "t", "--exit") == "0\n1\n2\n3\n"
         assert ottla(kafka, *consume, "1") == "3\n"
+        assert ottla(kafka, "consume", "ours", "--exit") == "4\n"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.cli import demo, word_count
+from ottla.cli.commands import demo, word_count
 from ottla.cli.streams_app import load
 from ottla.spark import TopologyTestDriver, ship_module
 from ottla.streams import StreamsSettings

@@ -9,7 +9,7 @@ from typing import Any
 from ottla import groups
 from ottla.base import Millis
 from ottla.config import BrokerConfig, BrokerSettings
-from ottla.groups import Asker, Decision, Moment, Record, Shard, TopicFacts, encode_records
+from ottla.groups import Decision, DecisionContext, Record, RequestOrigin, Shard, TopicFacts, encode_records
 from ottla.wire import Record as LogRecord
 from ottla.wire import encode
 from ottla.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -70,8 +70,8 @@ class World:
         self.rng = Random(seed)
         self._token = 0
 
-    def moment(self) -> Moment:
-        return Moment(Millis(self.now_ms), self.rng, self.settings, NoTopics())
+    def moment(self) -> DecisionContext:
+        return DecisionContext(Millis(self.now_ms), self.rng, self.settings, NoTopics(), Millis(self.now_ms))
 
     def perform(self, decision: Decision, token: int = -1) -> Any:
         base = len(self.log)
@@ -141,7 +141,7 @@ class World:
             protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in named.items()],
         )
-        asker = Asker(client, "/127.0.0.1", version, token)
+        asker = RequestOrigin(client, "/127.0.0.1", version, token)
         self.perform(groups.join(self.group(group_id), request, asker, self.moment()), token)
         return token
 
@@ -168,7 +168,9 @@ class World:
                 for each, data in (assignments or {}).items()
             ],
         )
-        self.perform(groups.sync(self.group(), request, Asker("c", "/127.0.0.1", 5, token), self.moment()), token)
+        self.perform(
+            groups.sync(self.group(), request, RequestOrigin("c", "/127.0.0.1", 5, token), self.moment()), token
+        )
         return token
 
     def heartbeat(self, member_id: str, generation: int, *, instance: str | None = None) -> int:
@@ -214,7 +216,7 @@ class World:
             retention_time_ms=retention_ms,
             topics=[OffsetCommitRequestTopic(name=topic, partitions=[place])],
         )
-        asker = Asker("c", "/127.0.0.1", version)
+        asker = RequestOrigin("c", "/127.0.0.1", version)
         answer = self.perform(groups.commit(self.group(group_id), request, asker, self.moment()), self.token())
         code: int = answer.topics[0].partitions[0].error_code
         return code

@@ -11,7 +11,7 @@ from immutables import Map
 
 from ottla.base import Millis, Uuid
 from ottla.config import BrokerConfig
-from ottla.groups import Asker, Decision, Group, Moment, Record, TopicFacts, consumer, encode_records
+from ottla.groups import Decision, DecisionContext, Group, Record, RequestOrigin, TopicFacts, consumer, encode_records
 from ottla.groups.consumer import ConsumerGroup
 from ottla.groups.consumer.member import Member
 from ottla.groups.timers import Timers
@@ -71,8 +71,8 @@ class World:
         self.may_describe = lambda name: True
 
     @property
-    def moment(self) -> Moment:
-        return Moment(Millis(self.now_ms), self.rng, self.settings, self.topics)
+    def moment(self) -> DecisionContext:
+        return DecisionContext(Millis(self.now_ms), self.rng, self.settings, self.topics, Millis(self.now_ms))
 
     @property
     def group(self) -> ConsumerGroup:
@@ -80,8 +80,8 @@ class World:
         assert isinstance(found, ConsumerGroup)
         return found
 
-    def asker(self, api_version: int = 1) -> Asker:
-        return Asker("client", "/127.0.0.1", api_version, may_describe=lambda name: self.may_describe(name))
+    def asker(self, api_version: int = 1) -> RequestOrigin:
+        return RequestOrigin("client", "/127.0.0.1", api_version, may_describe=lambda name: self.may_describe(name))
 
     def apply(self, decision: Decision) -> Decision:
         for record in decision.records:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.base import KafkaError
-from ottla.groups import Asker, Group, consumer, routing
+from ottla.groups import Group, RequestOrigin, consumer, routing
 from ottla.groups.consumer import ConsumerGroup
 from ottla.wire import encode
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -126,7 +126,7 @@ class Vandal:
 
     def ask(self, call: Any, request: Any, *, with_asker: bool) -> None:
         group: Group | None = self.world.groups.get(GROUP)
-        asker = Asker("vandal", "/127.0.0.1", self.maybe(0, 3, 9), self.rng.randrange(1000))
+        asker = RequestOrigin("vandal", "/127.0.0.1", self.maybe(0, 3, 9), self.rng.randrange(1000))
         arguments = (request, asker, self.world.moment) if with_asker else (request, self.world.moment)
         self.world.apply(call(group, *arguments))
 

@@ -8,7 +8,7 @@ import pytest
 from immutables import Map
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.groups import Asker, Decision, Group, routing
+from ottla.groups import Decision, Group, RequestOrigin, routing
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.consumer import ConsumerGroup
 from ottla.groups.consumer.classic_protocol import read_assignment
@@ -56,7 +56,7 @@ class Mixed(World):
     def ask(self, call: Any, request: Any, *, with_asker: bool = True) -> int:
         """Send a request of the classic protocol; return the token under which its answer is or will be."""
         self.tokens += 1
-        asker = Asker("client", "/127.0.0.1", 9, self.tokens)
+        asker = RequestOrigin("client", "/127.0.0.1", 9, self.tokens)
         arguments = (request, asker, self.moment) if with_asker else (request, self.moment)
         decision = self.apply(call(self.groups.get(GROUP), *arguments))
         if decision.response is not None:

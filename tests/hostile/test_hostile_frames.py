@@ -132,6 +132,7 @@ def seeds_of_every_api(port: int) -> list[bytes]:
         answer = client.ask(request(API_VERSIONS, 0, 7))
     for index in range(struct.unpack_from(">i", answer, 2)[0]):
         key, low, high = struct.unpack_from(">hhh", answer, 6 + 6 * index)
+        low = max(low, APIS[key].min_version)  # Produce is advertised from 0 and refused below 3, as in Kafka
         frames += [encode_request(APIS[key].request(), version, 1, "fuzz") for version in sorted({low, high})]
     return frames
 

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log import OsDisk
+from ottla.base import MissingFileError
+from ottla.log import Log, LogConfig, OsDisk
 from ottla.log.index import OFFSET_ENTRY, PENDING_MAX, TIME_ENTRY, Index
+from tests.log.records import NOW, batch, values
 
 
 @pytest.mark.parametrize("count", [0, 1, PENDING_MAX - 1, PENDING_MAX, 700, 2000])
 def test_the_entry_at_or_below_a_key_is_found_written_or_not(tmp_path: Path, count: int) -> None:
     index = Index(OsDisk(), f"{tmp_path}/i", OFFSET_ENTRY, 0)
+    index.create()
     entries = [(3 * at + 1, 100 * at) for at in range(count)]
     for entry in entries:
         index.append(*entry)
@@ -29,16 +32,64 @@ def test_the_entry_at_or_below_a_key_is_found_written_or_not(tmp_path: Path, cou
 
 def test_cutting_keeps_what_lies_below(tmp_path: Path) -> None:
     index = Index(OsDisk(), f"{tmp_path}/i", TIME_ENTRY, 0)
+    index.create()
     for at in range(1000):
         index.append(10_000 + at, 2 * at)
-    index.cut(1001, field=1)
+    index.cut(index.count_below(1001, field=1))
     assert len(index) == 501 and index.last() == (10_500, 1000)
-    index.cut(10_000, field=0)
+    index.write()
+    assert (tmp_path / "i").stat().st_size == 501 * TIME_ENTRY.size
+    index.cut(index.count_below(10_000, field=0))
     assert len(index) == 0 and index.last() is None and index.floor(1 << 40) is None
 
 
 def test_the_bytes_are_big_endian_pairs(tmp_path: Path) -> None:
     index = Index(OsDisk(), f"{tmp_path}/i", TIME_ENTRY, 0)
+    index.create()
     index.append(0x0102030405060708, 0x0A0B0C0D)
     index.write()
     assert (tmp_path / "i").read_bytes() == bytes([1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13])
+
+
+def long_log(tmp_path: Path) -> Log:
+    """Return a log of two segments whose first has an index of many entries, on the disk."""
+    log = Log.open(OsDisk(), f"{tmp_path}/t-0", LogConfig(index_interval_bytes=1), now_ms=NOW, clean=True)
+    for at in range(100):
+        log.append(batch([b"%d" % at], timestamp=NOW + at), leader_epoch=0, now_ms=NOW)
+    log.roll(NOW)
+    log.append(batch([b"100"], timestamp=NOW + 100), leader_epoch=0, now_ms=NOW)
+    return log
+
+
+@pytest.mark.parametrize(
+    "position", [7300, 1 << 20, 80, 90], ids=["at the end", "beyond", "too early", "inside a batch"]
+)
+def test_a_wrong_index_entry_leads_past_no_record(tmp_path: Path, position: int) -> None:
+    log = long_log(tmp_path)
+    segment = log.segments[0]
+    if position == 7300:
+        position = segment.size
+    elif position == 80:  # the place of a later batch
+        position = segment.locate(90).position  # type: ignore[union-attr]
+    path = tmp_path / "t-0" / "00000000000000000000.index"
+    data = bytearray(path.read_bytes())
+    for at in range(20, 80):
+        data[8 * at + 4 : 8 * at + 8] = position.to_bytes(4, "big")
+    path.write_bytes(data)
+    for offset in range(100):
+        assert values(log.read(offset, max_bytes=75, min_one_batch=True)) == [b"%d" % offset]
+        found = log.offset_for_timestamp(NOW + offset)
+        assert found is not None and found.offset == offset
+
+
+def test_readers_make_no_files(tmp_path: Path) -> None:
+    log = long_log(tmp_path)
+    for segment in log.segments:
+        segment.close()
+    paths = [each for each in (tmp_path / "t-0").iterdir() if each.suffix in (".index", ".timeindex")]
+    for path in paths:
+        path.unlink()
+    for look in (lambda: log.read(3, max_bytes=75), lambda: log.offset_for_timestamp(NOW + 50)):
+        with pytest.raises(MissingFileError):
+            look()
+    assert not any(path.exists() for path in paths)

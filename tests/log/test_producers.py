@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from ottla.base import CorruptionError, ErrorCode, KafkaError, StorageError
-from ottla.log import AppendOrigin, Log, LogConfig, OsDisk
+from ottla.log import AbortedTransaction, AppendOrigin, Log, LogConfig, OsDisk
 from ottla.log.producer_snapshot import decode_snapshot, encode_snapshot
 from ottla.log.producers import Producers
-from tests.log.records import NOW, batch, marker
+from tests.log.records import NOW, batch, marker, records_of
 
 COORDINATOR = AppendOrigin.COORDINATOR
 
@@ -138,6 +139,75 @@ def test_the_last_stable_offset_waits_for_the_oldest_open_transaction(log: Log) 
     assert log.last_stable_offset == log.stable_until(5) == 5
     assert [tuple(each) for each in log.aborted_transactions(0, 5)] == [(3, 2, 4, 5)]
     assert log.aborted_transactions(5, 5) == [] and log.aborted_transactions(0, 2) == []
+
+
+def test_the_last_stable_offset_is_never_below_the_logs_start(tmp_path: Path) -> None:
+    log = reopened(tmp_path)
+    log.append(batch([b"t"] * 3, producer=(2, 0, 0), transactional=True), now_ms=NOW)
+    for at in range(60):
+        send(log, at)
+    assert log.last_stable_offset == log.stable_until(60) == 0
+    log.delete_records_before(2)
+    assert log.last_stable_offset == log.stable_until(60) == 2
+    log.delete_records_before(30)
+    assert log.last_stable_offset == log.stable_until(60) == 30, (
+        "as in Kafka: nobody may read beyond, nobody is sent away"
+    )
+    log.append(marker(2, 0, commit=False), origin=COORDINATOR, now_ms=NOW)
+    assert log.last_stable_offset == log.stable_until(64) == 64
+    assert [tuple(each) for each in log.aborted_transactions(30, 64)] == [(2, 0, 63, 64)]
+
+
+def brute_force(log: Log, offset: int, upper_bound: int) -> list[AbortedTransaction]:
+    entries = [each for segment in log.segments for each in segment.transactions.aborted]
+    return [each for each in entries if each.last_offset >= offset and each.first_offset < upper_bound]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["growing", "opened again"])
+def test_a_slice_comes_with_the_aborted_transactions_in_it(tmp_path: Path, again: bool) -> None:
+    rng = Random(5)
+    log = reopened(tmp_path)
+    running: dict[int, int] = {}
+    sequences = dict.fromkeys(range(6), 0)
+    for _ in range(1200):
+        producer = rng.randrange(6)
+        if running.get(producer, 0) and rng.random() < 0.3 / (1 + 6 * (producer == 0)):  # one's are long
+            log.append(marker(producer, 0, commit=rng.random() < 0.3), origin=COORDINATOR, now_ms=NOW)
+            running[producer] = 0
+        else:
+            count = rng.randrange(1, 4)
+            data = batch([b"v"] * count, producer=(producer, 0, sequences[producer]), transactional=True)
+            log.append(data, leader_epoch=0, now_ms=NOW)
+            sequences[producer] += count
+            running[producer] = 1
+    if again:
+        log.close()
+        log = reopened(tmp_path)
+    end = log.last_stable_offset
+    assert end > 1000 and log.segment_count > 20
+    for offset in range(0, end, 7):
+        for max_bytes in (1, 300, 2000, 100_000):
+            found = log.read(offset, max_bytes=max_bytes, upper_bound=end, min_one_batch=True)
+            records = records_of(found)
+            given = log.aborted_transactions(offset, end, found)
+            needed = brute_force(log, offset, records[-1].offset + 1)
+            # an index knows the slice's end to an entry (4 KiB); never less, and little more
+            assert set(needed) <= set(given) <= set(brute_force(log, offset, min(end, records[-1].offset + 200)))
+            assert len(given) == len(set(given)) and log.aborted_transactions(offset, end) == brute_force(
+                log, offset, end
+            )
+
+
+def test_a_small_slice_of_a_long_log_comes_with_few_aborted_transactions(tmp_path: Path) -> None:
+    log = Log.open(OsDisk(), str(tmp_path / "t-0"), LogConfig(index_interval_bytes=500), now_ms=NOW, clean=True)
+    for at in range(3000):
+        log.append(batch([b"v"], producer=(2, 0, at), transactional=True), now_ms=NOW)
+        log.append(marker(2, 0, commit=False), origin=COORDINATOR, now_ms=NOW)
+    for offset in (0, 1001, 2999, 5990):
+        found = log.read(offset, max_bytes=1000)
+        assert 1 <= len(log.aborted_transactions(offset, 6000, found)) <= 10
+    nothing = log.read(6000, max_bytes=1000)
+    assert log.aborted_transactions(6000, 6000, nothing) == []
 
 
 def test_an_older_coordinators_marker_is_fenced(log: Log) -> None:

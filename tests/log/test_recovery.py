@@ -193,3 +193,20 @@ def test_a_torn_entry_of_the_transaction_index_costs_nothing(tmp_path: Path) -> 
         again = opened(tmp_path / "t-0")
         assert again.aborted_transactions(0, 2) == aborted and len(aborted) == 1
         again.abandon()
+
+
+@pytest.mark.parametrize(("recovery_point", "end"), [(10, 12), (1, 2)])
+def test_gaps_of_a_compaction_are_no_tear_when_the_topic_is_compacted_no_more(
+    tmp_path: Path, recovery_point: int, end: int
+) -> None:
+    for name, base in (("t-0", 0), ("u-0", 10)):
+        log = Log.open(OsDisk(), str(tmp_path / name), CONFIG, now_ms=NOW, clean=True)
+        log.truncate_fully_and_start_at(base)
+        for at in (base, base + 1):
+            log.append(batch([b"v%d" % at]), leader_epoch=1, now_ms=NOW)
+        log.abandon()
+    for each in (tmp_path / "u-0").glob("*10.*"):
+        shutil.copy(each, tmp_path / "t-0")
+    again = opened(tmp_path / "t-0", recovery_point=recovery_point)
+    assert again.log_end_offset == end
+    assert everything(again) == [b"v0", b"v1", b"v10", b"v11"][: 2 + 2 * (end == 12)]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base import ErrorCode, KafkaError
+from ottla.base import ErrorCode, KafkaError, StorageError
 from ottla.log import AppendOrigin, Log, LogConfig, OsDisk
+from tests.log.failing_disk import FailingDisk
 from tests.log.records import NOW, batch, marker, values
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=150, file_delete_delay_ms=0, retention_ms=-1)
@@ -180,3 +181,21 @@ def test_whatever_their_histories_two_logs_end_in_agreement(tmp_path: Path, seed
     assert len(known) == 1, f"seed {seed}"
     for each in logs:
         each.abandon()
+
+
+def test_a_leaders_first_batch_is_written_to_no_file_that_a_start_would_not_find(tmp_path: Path) -> None:
+    data = batch([b"a", b"b", b"c", b"d"], base_offset=48, leader_epoch=1)
+    for number in range(1, 20):
+        folder = f"{tmp_path}/t-{number}"
+        disk = FailingDisk(OsDisk())
+        log = Log.open(disk, folder, LogConfig(), now_ms=NOW, log_start_offset=50, clean=True)  # type: ignore[arg-type]
+        disk.watch(number, "EIO")
+        try:
+            log.append_replicated(bytearray(data), leader_epoch=1, now_ms=NOW)
+        except StorageError:
+            assert log.log_end_offset in (48, 50)
+            disk.mend()
+            log.append_replicated(bytearray(data), leader_epoch=1, now_ms=NOW)
+        again = Log.open(OsDisk(), folder, LogConfig(), now_ms=NOW, log_start_offset=50)
+        assert again.log_end_offset == 52
+        assert disk.has_failed == (number <= len(disk.calls))

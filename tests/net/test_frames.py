@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.base import WireError
 from ottla.net import FrameProtocol, ReceiveBuffer
+from ottla.net.frames import ROOM_BYTES_MAX
 
 
 class Wire:
@@ -202,6 +203,40 @@ def test_room_for_a_second_large_frame_is_there_at_once() -> None:
     feed(protocol, large)
     feed(protocol, large[:100_000])
     assert len(protocol.get_buffer(-1)) > 1_500_000
+
+
+def test_a_beginning_costs_what_has_come_of_it_even_for_who_has_sent_large_frames() -> None:
+    """Ten thousand connections that send a large frame, and then five bytes of another, once cost 40 GiB."""
+    buffer = ReceiveBuffer()
+    large = frame(b"x" * 2_000_000)
+    protocols = []
+    for _ in range(100):
+        receiver = Receiver()
+        protocol, _ = connect(receiver, buffer=buffer)
+        feed(protocol, large)
+        receiver.frames.clear()
+        feed(protocol, large[:5])
+        protocols.append(protocol)
+    assert buffer.room == 0
+    for protocol in protocols:
+        feed(protocol, large[5:17_000])
+    assert buffer.room < ROOM_BYTES_MAX + 100 * 4 * 17_000
+    for protocol in protocols:
+        protocol.connection_lost(None)
+    assert buffer.room == 0
+
+
+def test_little_that_a_paused_receiver_has_yet_to_take_keeps_no_memory_of_a_read() -> None:
+    buffer = ReceiveBuffer()
+    receiver = Receiver(pause_after=1)
+    protocol, _ = connect(receiver, buffer=buffer)
+    memory = buffer.take()
+    feed(protocol, frame(b"first") + frame(b"second"))
+    receiver.frames[0] = protocol.hold(receiver.frames[0])
+    assert buffer.take() is memory
+    receiver.frames[0][:1] = b"F"  # what is held may be stamped like any other
+    protocol.resume_reading()
+    assert [bytes(each) for each in receiver.frames] == [b"First", b"second"]
 
 
 def test_a_paused_receiver_gets_nothing_more_until_it_resumes() -> None:

@@ -7,9 +7,10 @@ import heapq
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from ottla.base import NodeId, Uuid
+from ottla.base import NodeId, Offset, Uuid
 from ottla.raft import (
     NO_ELECTION,
+    BeginEpoch,
     ElectionState,
     Envelope,
     FetchReply,
@@ -101,6 +102,7 @@ class Cluster:
         self.leaders: dict[int, int] = {}
         self.committed: list[tuple[int, bytes]] = []
         self.proposed = 0
+        self.full: set[int] = set()
         for each in ids:
             self.start(each)
 
@@ -171,14 +173,20 @@ class Cluster:
                 disk.election = ready.election
             if ready.truncate_to is not None:
                 disk.truncate(ready.truncate_to)
-            for each in ready.appends:
+            for at, each in enumerate(ready.appends):
                 assert each.base_offset == disk.end
+                if node in self.full and self.rng.random() < 0.8:
+                    if raft.is_leader and at:
+                        disk.truncate(ready.appends[0].base_offset)
+                    raft.refused(Offset(disk.end), self.now)
+                    break
                 disk.batches.append(Batch(each.base_offset, each.count, each.epoch, each.batches))
             if ready.appends:
                 self.at(self.rng.randrange(1, 10), node, ("flushed", raft, disk.end))
             self.load_snapshot(node, ready)
             for envelope in ready.messages:
-                self.send(envelope)
+                if raft.is_leader or not isinstance(envelope.message, BeginEpoch):
+                    self.send(envelope)
             self.check(node)
 
     def load_snapshot(self, node: int, ready: Ready) -> None:

@@ -20,6 +20,7 @@ def become(
     isr: tuple[int, ...],
     epoch: int,
     partition_epoch: int = 0,
+    eligible: tuple[int, ...] = (),
 ) -> bool:
     return replica.become(
         leader=NodeId(leader),
@@ -27,6 +28,7 @@ def become(
         partition_epoch=partition_epoch,
         replicas=tuple(map(NodeId, replicas)),
         isr=tuple(map(NodeId, isr)),
+        eligible=tuple(map(NodeId, eligible)),
     )
 
 
@@ -250,10 +252,22 @@ def test_what_rests_counts_as_fetched_until_it_is_stirred() -> None:
     assert not replica.rest(NodeId(2), pulse), "it has not everything"
     at(replica, 2, 10, 2.0)
     assert replica.rest(NodeId(2), pulse)
-    pulse.fetched_s = 50.0
-    assert replica.confirmed_s() == 50.0
+    pulse.fetched_s, pulse.confirmed_s = 50.0, 49.0
+    assert replica.confirmed_s() == 49.0
     replica.stir()
-    pulse.fetched_s = 99.0
+    pulse.fetched_s = pulse.confirmed_s = 99.0
     replica.appended(Offset(20))
-    assert replica.confirmed_s() == 50.0
+    assert replica.confirmed_s() == 49.0
     assert replica.lagging(79.0) == () and replica.lagging(81.0) == (2,)
+
+
+def test_where_nobody_else_could_lead_nobody_is_asked() -> None:
+    replica = led(replicas=(1, 2, 3), isr=(1,))
+    assert replica.confirmed_s() == float("inf")
+    become(replica, leader=1, replicas=(1, 2, 3), isr=(1,), epoch=5, partition_epoch=1, eligible=(2,))
+    assert replica.confirmed_s() == float("-inf"), "who is eligible may lead where this broker is gone"
+    become(replica, leader=1, replicas=(1, 2, 3), isr=(1,), epoch=5, partition_epoch=2)
+    replica.propose_isr(ids(1, 3))
+    assert replica.confirmed_s() == float("-inf"), "it may be in sync already, as the controller knows it"
+    replica.isr_decided(leader_epoch=5, partition_epoch=3, isr=ids(1))
+    assert replica.confirmed_s() == float("-inf"), "who has left may be eligible: the metadata will say it"

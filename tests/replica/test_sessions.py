@@ -8,6 +8,7 @@ import pytest
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.replica import FetchedPartition, FetchSessionCache, SessionKey, next_session_epoch
+from ottla.replica.sessions import EVICTION_S
 
 
 def cache(slots: int = 2) -> FetchSessionCache:
@@ -112,3 +113,30 @@ def test_a_follower_evicts_a_consumer_and_never_the_other_way() -> None:
 def test_the_epoch_wraps_to_one() -> None:
     assert next_session_epoch(2**31 - 1) == 1
     assert next_session_epoch(-1) == -1
+
+
+def test_sessions_remember_so_many_partitions_together_whoever_asks() -> None:
+    sessions = FetchSessionCache(1000, Random(7), partitions_max=10)
+    first = make(sessions, *range(6))
+    assert make(sessions, *range(5)) == 0
+    assert make(sessions, *range(4))
+    assert sessions.partitions == 10
+    assert make(sessions, *range(100), privileged=True)  # a follower's are the broker's own
+    sessions.close(first)
+    assert sessions.partitions == 104
+    assert make(sessions, 1, now_s=1.0) == 0
+    stale = EVICTION_S + 1
+    assert make(sessions, *range(5), now_s=stale)
+    assert (sessions.evictions, sessions.partitions) == (2, 5)  # the follower's too, which has not asked for long
+
+
+def test_a_session_that_would_grow_too_large_has_to_begin_anew() -> None:
+    sessions = FetchSessionCache(1000, Random(7), partitions_max=10)
+    session = sessions.create(wants(*range(6)), privileged=False, uses_topic_ids=False, now_s=0)
+    assert session is not None
+    sessions.update(session, wants(*range(2, 9)), [SessionKey("t", 0)], now_s=0)
+    assert sessions.partitions == 8
+    with pytest.raises(KafkaError) as caught:
+        sessions.update(session, wants(*range(20)), [], now_s=0)
+    assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.partitions) == (0, 0)

@@ -41,6 +41,18 @@ def test_finished_waits_do_not_pile_up() -> None:
     assert len(queue._heap) < 200
 
 
+def test_finished_waits_of_an_idle_partition_do_not_pile_up_behind_one_that_goes_on() -> None:
+    waits: KeyedWaits[str] = KeyedWaits()
+    longest = noting([], "longest", 1e9, missing_bytes=1)
+    waits.add("p", longest)
+    for _ in range(10_000):
+        wait = noting([], "", 1.0, missing_bytes=1)
+        waits.add("p", wait)
+        wait.done = True
+    assert len(waits._by_key["p"]) <= 64
+    assert waits.take("p") == [longest]
+
+
 def test_a_produce_wait_ends_when_every_partition_has_reached_its_offset() -> None:
     waits: KeyedWaits[str] = KeyedWaits()
     wait = Wait(1.0, lambda reached: None, required={"a": 10, "b": 5})

@@ -58,8 +58,13 @@ class Holdings:
     holders: dict[tuple[bytes, int], _Holder] = field(default_factory=dict)
 
     def took(self, name: str, partitions: Partitions, *, losses: int, now_s: float, until_s: float) -> None:
-        """Note everything that a member holds from now on."""
+        """Note everything that a member holds from now on; nothing where its session may have ended before it was told.
+
+        An answer waits until its decision is committed, which may take longer than the session that begins with it.
+        """
         self.drop(name)
+        if now_s >= until_s:
+            return
         for topic_id, indexes in partitions.items():
             for index in indexes:
                 holder = self.holders.get((topic_id, index))

@@ -5,36 +5,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.sim.cluster.quorum_world import QuorumWorld, VotersWorld
+from tests.sim.busy_broker import BusyBrokerWorld
+from tests.sim.cluster.busy_world import BusyLonelyWorld, BusyWorld
+from tests.sim.cluster.quorum_world import BusyQuorumWorld, BusyVotersWorld, QuorumWorld, VotersWorld
 from tests.sim.cluster.world import ClusterWorld, LonelyWorld, run_cluster
-from tests.sim.world import Outcome, run_seed
+from tests.sim.course import Outcome
+from tests.sim.world import World, run_seed
 
 __all__ = ["KEPT", "KINDS", "kept_seeds", "names_from", "run_world"]
 
-KINDS = ("cluster", "lonely", "quorum", "voters", "broker")
-TURNS = ("cluster", "cluster", "quorum", "cluster", "lonely", "voters", "broker")
+KINDS = ("cluster2", "lonely2", "quorum2", "voters2", "broker2", "cluster", "lonely", "quorum", "voters", "broker")
+"""A number in a kind is its generation: what a seed draws is the same as long as its generation's code is."""
+TURNS = (
+    "cluster2",
+    "broker2",
+    "quorum2",
+    "cluster2",
+    "lonely2",
+    "voters2",
+    "broker2",
+    "cluster2",
+    "quorum2",
+    "cluster",
+)
 """Which kinds new seeds are of, in turn."""
 KEPT = Path(__file__).with_name("seeds.txt")
 """Every world that ever failed, with what it found."""
 
 
+CLUSTERS: dict[str, type[ClusterWorld]] = {
+    "cluster2": BusyWorld,
+    "lonely2": BusyLonelyWorld,
+    "quorum2": BusyQuorumWorld,
+    "voters2": BusyVotersWorld,
+    "cluster": ClusterWorld,
+    "lonely": LonelyWorld,
+    "quorum": QuorumWorld,
+    "voters": VotersWorld,
+}
+BROKERS = {"broker2": BusyBrokerWorld, "broker": World, "": World}
+
+
 def run_world(name: str) -> Outcome:
     """Run the world of this name to its end; raises ValueError for what is no name."""
     kind, _, number = name.rpartition(":")
-    seed = int(number)
-    match kind:
-        case "" | "broker":
-            return run_seed(seed)
-        case "quorum":
-            return run_cluster(seed, kind=QuorumWorld)
-        case "lonely":
-            return run_cluster(seed, kind=LonelyWorld)
-        case "voters":
-            return run_cluster(seed, kind=VotersWorld)
-        case "cluster":
-            return run_cluster(seed, kind=ClusterWorld)
-        case _:
-            raise ValueError(f"{name}: the kinds of world are {', '.join(KINDS)}")
+    if kind in CLUSTERS:
+        return run_cluster(int(number), kind=CLUSTERS[kind])
+    if kind in BROKERS:
+        return run_seed(int(number), kind=BROKERS[kind])
+    raise ValueError(f"{name}: the kinds of world are {', '.join(KINDS)}")
 
 
 def names_from(first: int, kind: str | None = None) -> Iterator[str]:

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Ledger", "PartitionFacts", "Row", "TopicFacts", "Violation"]
+__all__ = [
+    "Ledger",
+    "PartitionFacts",
+    "Row",
+    "Tally",
+    "TopicFacts",
+    "Violation",
+    "check_exactly_once",
+    "remember_acknowledged",
+    "remember_seen",
+]
 
 Row = tuple[int, bytes, int]
 """(offset, value, timestamp) as a reader sees a record."""
@@ -21,11 +31,58 @@ class Violation(AssertionError):
 
 
 @dataclass
+class Tally:
+    """How much a world has promised, for its figures."""
+
+    records: int = 0
+
+
+def remember_acknowledged(
+    name: str, known: dict[int, tuple[bytes, int]], base_offset: int, values: list[bytes], log_append_time: int
+) -> int:
+    """Enter what a producer was told into what is known by offset; return the offset after it."""
+    for offset, value in enumerate(values, base_offset):
+        before = known.setdefault(offset, (value, log_append_time))
+        if before[0] != value:
+            raise Violation(f"{name}: offset {offset} was acknowledged for {value!r} but holds {before[0]!r}")
+    return base_offset + len(values)
+
+
+def remember_seen(name: str, known: dict[int, tuple[bytes, int]], rows: list[Row]) -> int:
+    """Enter what a reader was shown, which may not differ from what is known; return the offset after it."""
+    for offset, value, timestamp in rows:
+        before = known.get(offset)
+        if before is None or (before[1] == -1 and before[0] == value):
+            known[offset] = (value, timestamp)
+        elif before != (value, timestamp):
+            raise Violation(f"{name}: offset {offset} was {before} and is now {(value, timestamp)}")
+    return rows[-1][0] + 1 if rows else 0
+
+
+def check_exactly_once(name: str, rows: list[Row]) -> None:
+    """No value is there twice, but for a vandal's, and an idempotent producer's are in the order they were sent."""
+    seen: dict[bytes, int] = {}
+    last: dict[bytes, tuple[int, int]] = {}
+    for offset, value, _ in rows:
+        before = seen.setdefault(value, offset)
+        if before != offset and not value.startswith(b"vandal"):
+            raise Violation(f"{name}: {value!r} is there twice, at {before} and {offset}")
+        producer, _, number = value.split()[0].partition(b":")
+        if producer.startswith(b"idempotent"):
+            major, _, minor = number.partition(b".")
+            place = (int(major), int(minor))
+            if place <= last.get(producer, (-1, -1)):
+                raise Violation(f"{name}: {value!r} at {offset} came after number {last[producer]}")
+            last[producer] = place
+
+
+@dataclass
 class PartitionFacts:
     """One partition's promises."""
 
     name: str
     flushes: bool
+    tally: Tally = field(default_factory=Tally)
     values: dict[int, tuple[bytes, int]] = field(default_factory=dict)
     os_end: int = 0
     durable_end: int = 0
@@ -33,27 +90,15 @@ class PartitionFacts:
 
     def acknowledge(self, base_offset: int, values: list[bytes], log_append_time: int) -> None:
         """A producer was told that its records are at these offsets."""
-        for index, value in enumerate(values):
-            offset = base_offset + index
-            known = self.values.get(offset)
-            if known is not None and known[0] != value:
-                raise Violation(f"{self.name}: offset {offset} was acknowledged for {value!r} but holds {known[0]!r}")
-            if known is None:
-                self.values[offset] = (value, log_append_time)
-        end = base_offset + len(values)
+        self.tally.records += len(values)
+        end = remember_acknowledged(self.name, self.values, base_offset, values, log_append_time)
         self.os_end = max(self.os_end, end)
         if self.flushes:
             self.durable_end = max(self.durable_end, end)
 
     def observe(self, rows: list[Row]) -> None:
         """A reader saw these records."""
-        for offset, value, timestamp in rows:
-            known = self.values.get(offset)
-            if known is None or (known[1] == -1 and known[0] == value):
-                self.values[offset] = (value, timestamp)
-            elif known != (value, timestamp):
-                raise Violation(f"{self.name}: offset {offset} was {known} and is now {(value, timestamp)}")
-            self.os_end = max(self.os_end, offset + 1)
+        self.os_end = max(self.os_end, remember_seen(self.name, self.values, rows))
 
     def watermarks(self, seen: dict[str, int], log_start: int, high_watermark: int) -> None:
         """A reader saw these bounds: in order, and on one connection (`seen`) the high watermark never goes back."""
@@ -76,23 +121,7 @@ class PartitionFacts:
             self.values = {offset: value for offset, value in self.values.items() if offset < end}
             self.os_end = end
         self.observe(rows)
-        self.exactly_once(rows)
-
-    def exactly_once(self, rows: list[Row]) -> None:
-        """No value is there twice, and an idempotent producer's are in the order they were sent."""
-        seen: set[bytes] = set()
-        last: dict[bytes, tuple[int, int]] = {}
-        for offset, value, _ in rows:
-            if value in seen and not value.startswith(b"vandal"):
-                raise Violation(f"{self.name}: {value!r} is there twice, again at {offset}")
-            seen.add(value)
-            name, _, number = value.split()[0].partition(b":")
-            if name.startswith(b"idempotent"):
-                major, _, minor = number.partition(b".")
-                place = (int(major), int(minor))
-                if place <= last.get(name, (-1, -1)):
-                    raise Violation(f"{self.name}: {value!r} at {offset} came after number {last[name]}")
-                last[name] = place
+        check_exactly_once(self.name, rows)
 
     def stopped_cleanly(self) -> None:
         """A clean stop makes everything durable."""
@@ -116,6 +145,7 @@ class Ledger:
     """All promises of a world."""
 
     def __init__(self) -> None:
+        self.tally = Tally()
         self.topics: dict[str, TopicFacts] = {}
         self.gone: dict[str, bytes] = {}
         self.partitions: dict[tuple[str, int], PartitionFacts] = {}
@@ -132,7 +162,7 @@ class Ledger:
         facts.partitions = partitions
         flushes = facts.configs.get("flush.messages") == "1"
         for index in range(partitions):
-            self.partitions.setdefault((name, index), PartitionFacts(f"{name}-{index}", flushes))
+            self.partitions.setdefault((name, index), PartitionFacts(f"{name}-{index}", flushes, self.tally))
 
     def deleted(self, name: str) -> None:
         """A topic is gone for good."""

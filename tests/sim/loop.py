@@ -8,7 +8,9 @@ context they run in (`process.py`); those of a dead process are never run.
 from __future__ import annotations
 
 import asyncio
+import gc
 import heapq
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, NoReturn
@@ -24,6 +26,11 @@ STEPS_PER_INSTANT_MAX = 20_000
 VIRTUAL_SECONDS_MAX = 30 * 86_400.0
 """Virtual time of one world."""
 CLOCK_RESOLUTION_S = 1e-9
+COLLECT_STEPS = 20_000
+"""Garbage is collected after so many iterations and not when Python thinks so: what a collection finds (an exception that
+nobody asked for) must not depend on what ran before in this process."""
+CANCELLED_LOOKED_AT_FROM, CANCELLED_SHARE_MAX = 100, 0.5
+"""Cancelled timers are thrown out together where there are so many timers, and so many of them cancelled."""
 
 
 class Deadlock(AssertionError):
@@ -34,30 +41,73 @@ class RunawayLoop(AssertionError):
     """The world ran past its bound of steps or of virtual time."""
 
 
-class _Jump:
-    """Stands where the selector is: instead of waiting for sockets it moves the clock."""
-
-    def __init__(self, loop: SimLoop) -> None:
-        self._loop = loop
-
-    def select(self, timeout: float | None) -> list[Any]:
-        """Advance virtual time to the next timer; raise Deadlock where there is none."""
-        self._loop.step(timeout)
-        return []
+class _NoSelector:
+    """Stands where the selector would: this loop waits for nothing outside."""
 
     def close(self) -> None:
         """Nothing is open."""
 
 
+class _Callback(asyncio.Handle):
+    """A handle as asyncio's, made without its questions about debugging: a world makes hundreds of thousands."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: SimLoop, context: Context | None
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class _Timer(asyncio.TimerHandle):
+    """The same with a time."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: SimLoop,
+        context: Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = False
+
+
+class _Due(float):
+    """A timer's place in the heap: a float, which compares without a call of Python code, and the timer itself."""
+
+    __slots__ = ("timer",)
+    timer: asyncio.TimerHandle
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """The virtual-time loop; `errors` collects what any callback or task raised and nobody handled."""
 
-    _scheduled: list[asyncio.TimerHandle]
+    _scheduled: list[_Due]
+    _ready: deque[asyncio.Handle]
+    _timer_cancelled_count: int
+    _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
         self._now_s = 0.0
-        self._selector = _Jump(self)
+        self._selector = _NoSelector()
         self._clock_resolution = CLOCK_RESOLUTION_S
         self._steps_here = 0
         self.steps = 0
@@ -71,19 +121,67 @@ class SimLoop(asyncio.BaseEventLoop):
         """Return virtual seconds since the world began."""
         return self._now_s
 
-    def step(self, timeout: float | None) -> None:
-        """Count one iteration and move the clock; called once per iteration."""
+    def _run_once(self) -> None:
+        """One iteration: time moves where nothing is ready, and everything that is ready runs once."""
+        scheduled, ready = self._scheduled, self._ready
+        self._drop_cancelled()
         self.steps += 1
         self._steps_here += 1
-        if timeout:
-            for look in self.at_step:
-                look()
-            self._now_s = max(self._now_s, self._scheduled[0].when())
-            self._steps_here = 0
-        elif timeout is None:
-            raise Deadlock("nothing is scheduled, and these wait:\n" + "\n".join(self._waiting()))
+        if not ready and not self._stopping:
+            if not scheduled:
+                raise Deadlock("nothing is scheduled, and these wait:\n" + "\n".join(self._waiting()))
+            if scheduled[0] > self._now_s:
+                for look in self.at_step:
+                    look()
+                self._now_s = max(self._now_s, float(scheduled[0]))
+                self._steps_here = 0
+        if self.steps % COLLECT_STEPS == 0 and not gc.isenabled():
+            gc.collect(0)
+        self._check_bounds()
+        end_time = self._now_s + CLOCK_RESOLUTION_S
+        while scheduled and scheduled[0] < end_time:
+            timer = heapq.heappop(scheduled).timer
+            timer._scheduled = False  # type: ignore[attr-defined]
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            context = handle._context  # type: ignore[attr-defined]
+            try:
+                context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self.call_exception_handler(
+                    {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
+                )
+            process = context.get(PROCESS)
+            if process is not None:
+                process.has_run = True
+
+    def _drop_cancelled(self) -> None:
+        """Forget timers that were cancelled, as asyncio does: those in front, and all where they are many."""
+        scheduled = self._scheduled
+        count = len(scheduled)
+        if count > CANCELLED_LOOKED_AT_FROM and self._timer_cancelled_count / count > CANCELLED_SHARE_MAX:
+            kept = []
+            for due in scheduled:
+                if due.timer._cancelled:
+                    due.timer._scheduled = False  # type: ignore[attr-defined]
+                else:
+                    kept.append(due)
+            heapq.heapify(kept)
+            scheduled[:] = kept
+            self._timer_cancelled_count = 0
+            return
+        while scheduled and scheduled[0].timer._cancelled:
+            self._timer_cancelled_count -= 1
+            heapq.heappop(scheduled).timer._scheduled = False  # type: ignore[attr-defined]
+
+    def _check_bounds(self) -> None:
         if self.steps > STEPS_MAX or self._now_s > VIRTUAL_SECONDS_MAX or self._steps_here > STEPS_PER_INSTANT_MAX:
-            busy = [repr(handle) for handle in list(self._ready)[:20]]  # type: ignore[attr-defined]
+            busy = [repr(handle) for handle in list(self._ready)[:20]]
             raise RunawayLoop(f"{self.steps} steps, {self._now_s:.3f} s: still ready are\n" + "\n".join(busy))
 
     def _waiting(self) -> list[str]:
@@ -96,52 +194,79 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def forget(self, process: Process) -> None:
         """Cancel every callback and timer of a process that has died."""
-        for handle in [*self._ready, *self._scheduled, *process.parked]:  # type: ignore[attr-defined]
-            if _owner(handle._context) is process:
+        timers = [due.timer for due in self._scheduled]
+        for handle in [*self._ready, *timers, *process.parked]:
+            if _owner(handle._context) is process:  # type: ignore[attr-defined]
                 handle.cancel()
         process.parked.clear()
 
     def park(self, process: Process) -> None:
-        """Set aside every callback and timer of a process that is paused."""
-        for handles in (self._ready, self._scheduled):  # type: ignore[attr-defined]
-            mine = [each for each in handles if _owner(each._context) is process]
-            process.parked += mine
-            others = [each for each in handles if _owner(each._context) is not process]
-            handles.clear()
-            handles.extend(others)
+        """Set aside every callback and timer of a process that is paused.
+
+        The loop may be walking what is ready, by a count that it took before: what is set aside leaves a blank behind.
+        """
+        ready, timers = self._ready, []
+        for at, handle in enumerate(ready):
+            if _owner(handle._context) is process:  # type: ignore[attr-defined]
+                process.parked.append(handle)
+                ready[at] = self._blank()
+        for due in self._scheduled:
+            if _owner(due.timer._context) is process:  # type: ignore[attr-defined]
+                process.parked.append(due.timer)
+            else:
+                timers.append(due)
+        self._scheduled[:] = timers
         heapq.heapify(self._scheduled)
+
+    def _blank(self) -> asyncio.Handle:
+        """Return a callback that the loop passes over."""
+        blank = asyncio.Handle(_nothing, (), self)
+        blank.cancel()
+        return blank
 
     def unpark(self, process: Process) -> None:
         """Let a process that was paused go on."""
         parked, process.parked = process.parked, []
         for handle in parked:
             if isinstance(handle, asyncio.TimerHandle):
-                heapq.heappush(self._scheduled, handle)
+                self._schedule(handle)
             else:
-                self._ready.append(handle)  # type: ignore[attr-defined]
+                self._ready.append(handle)
 
-    def _call_soon(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
-    ) -> asyncio.Handle:
-        handle: asyncio.Handle = super()._call_soon(callback, args, context)  # type: ignore[misc]
-        process = _owner(handle._context)  # type: ignore[attr-defined]
-        if process is not None:
-            if not process.alive:
-                handle.cancel()
-            elif process.is_paused:
-                process.parked.append(self._ready.pop())  # type: ignore[attr-defined]
+    def _schedule(self, timer: asyncio.TimerHandle) -> None:
+        due = _Due(timer._when)  # type: ignore[attr-defined]
+        due.timer = timer
+        heapq.heappush(self._scheduled, due)
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:
+        """As asyncio's; a callback of a dead process is born cancelled, and one of a paused process waits."""
+        handle = _Callback(callback, args, self, context)
+        process = handle._context.get(PROCESS)
+        if process is None or (process.alive and not process.is_paused):
+            self._ready.append(handle)
+        elif process.alive:
+            process.parked.append(handle)
+        else:
+            handle.cancel()
         return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As asyncio's."""
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """As asyncio's; a timer of a dead process is born cancelled."""
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        if _is_dead(timer._context):  # type: ignore[attr-defined]
+        timer = _Timer(when, callback, args, self, context)
+        process = timer._context.get(PROCESS)
+        if process is not None and not process.alive:
             timer.cancel()
             return timer
-        heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True  # type: ignore[attr-defined]
+        self._schedule(timer)
+        timer._scheduled = True
         return timer
 
     def _make_task(
@@ -162,9 +287,6 @@ class SimLoop(asyncio.BaseEventLoop):
         text = "".join(format_exception(error)) if error is not None else ""
         self.errors.append(f"{context.get('message', '')} {context.get('handle', '')}\n{text}")
 
-    def _process_events(self, events: list[Any]) -> None:
-        assert not events
-
     def _write_to_self(self) -> None:
         """No thread ever has to wake this loop."""
 
@@ -181,10 +303,9 @@ class SimLoop(asyncio.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
 
+def _nothing() -> None:
+    """Stands for a callback that was set aside."""
+
+
 def _owner(context: Context) -> Process | None:
     return context.get(PROCESS)
-
-
-def _is_dead(context: Context) -> bool:
-    process = context.get(PROCESS)
-    return process is not None and not process.alive

@@ -16,23 +16,25 @@ from typing import Any
 
 import ottla.metadata.decide.alter_partition  # noqa: F401
 from ottla.base import ErrorCode, Offset
-from ottla.broker import fetching
 from ottla.broker.api import produce
-from ottla.broker.hosted_partition import HostedPartition
-from ottla.broker.isr import IsrKeeper
-from ottla.broker.quorum import Quorum
-from ottla.broker.quorum_log import MetadataLog
-from ottla.broker.tenure import Tenure
+from ottla.broker.quorum.driver import Quorum
+from ottla.broker.quorum.log import MetadataLog
+from ottla.broker.replicas import fetching
+from ottla.broker.replicas.isr import IsrKeeper
+from ottla.broker.replicas.leader_lease import LeaderLease
+from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.log import Log
 from ottla.log.producer_state import ProducerState
 from ottla.log.producers import ProducerAppend, ProducerEntry, Producers
+from ottla.log.segments import Segments
 from ottla.metadata.decide import partition_change, producer_ids
 from ottla.raft import elections, following
 from ottla.raft.core import Core
 from ottla.raft.messages import Vote
 from ottla.raft.roles import Follower, Leader
 from ottla.replica import Replica
-from tests.sim.kinds import run_world
+from ottla.wire import record_reader
+from tests.sim.pool import processors, run_worlds
 
 __all__ = ["MUTATIONS", "Mutation", "Surgeon", "found_in", "main"]
 
@@ -231,7 +233,7 @@ def _forget_fencing(surgeon: Surgeon) -> None:
 
     surgeon.put(alter_partition, "_refusal", refusal)
     surgeon.put(Replica, "check_epoch", lambda self, current_leader_epoch: ErrorCode.NONE)
-    surgeon.put(HostedPartition, "_check_follows", lambda self, leader_epoch: None)
+    surgeon.put(LocalPartition, "_check_follows", lambda self, leader_epoch: None)
 
 
 @mutation("shrink the ISR alone", "A leader drops a follower that lags without asking the controller.", "lonely")
@@ -263,7 +265,7 @@ def _follow_beyond(surgeon: Surgeon) -> None:
 
 @mutation("answer from a deposed leader", "A leader that no controller hears goes on answering.", "lonely")
 def _answer_deposed(surgeon: Surgeon) -> None:
-    surgeon.put(Tenure, "covers", lambda self, replica: True)
+    surgeon.put(LeaderLease, "covers", lambda self, replica: True)
 
 
 # -- producers and transactions
@@ -281,26 +283,26 @@ def _reuse_producer_id(surgeon: Surgeon) -> None:
 
 @mutation("forget the LSO", "Readers of committed records are shown transactions that are open.", "cluster")
 def _forget_lso(surgeon: Surgeon) -> None:
-    surgeon.put(HostedPartition, "last_stable_offset", lambda self: self.replica.high_watermark)
+    surgeon.put(LocalPartition, "last_stable_offset", lambda self: self.replica.high_watermark)
 
 
-@mutation("forget who wrote", "After a truncation producers' sequences are those from before it.", "cluster")
+@mutation("forget who wrote", "After a truncation producers' sequences are those from before it.", "lonely2")
 def _forget_who_wrote(surgeon: Surgeon) -> None:
-    load, truncate_to = ProducerState.load, Log.truncate_to
+    adopt, truncate_to = ProducerState.adopt, Log.truncate_to
     truncating: list[bool] = []
 
-    def loads(self: Any, *given: Any, **named: Any) -> None:
+    def adopts(self: Any, producers: Any, start: int, end: int) -> None:
         if not truncating:
-            load(self, *given, **named)
+            adopt(self, producers, start, end)
 
     def truncates(self: Any, offset: int) -> None:
         truncating.append(True)
         try:
             truncate_to(self, offset)
         finally:
-            truncating.clear()
+            truncating.pop()
 
-    surgeon.put(ProducerState, "load", loads)
+    surgeon.put(ProducerState, "adopt", adopts)
     surgeon.put(Log, "truncate_to", truncates)
 
 
@@ -309,16 +311,38 @@ def _append_twice(surgeon: Surgeon) -> None:
     surgeon.put(Producers, "prepare", lambda self, producer_id: ProducerAppend(self.name, producer_id, ProducerEntry()))
 
 
+# -- faults that the code had, put back; others are in tests/faults/mutations.py and named_mutations.py
+
+
+@mutation(
+    "headers must be text",
+    "Reading a record whose header's name is no UTF-8 raises, as a look-up's once did.",
+    "cluster2",
+)
+def _strict_headers(surgeon: Surgeon) -> None:
+    surgeon.put(record_reader, "text_of", lambda data: data.decode())
+
+
+@mutation(
+    "tell of all that was aborted",
+    "A fetch of committed records lists the aborted transactions up to the stable offset, not those of its slice.",
+    "broker2",
+)
+def _tell_of_all(surgeon: Surgeon) -> None:
+    original = Segments.aborted
+    surgeon.put(Segments, "aborted", lambda self, offset, upper_bound, found: original(self, offset, upper_bound, None))
+
+
 # -- looking for them
 
 
-def found_in(mutation: Mutation, seeds: range, *, enough: int | None = None) -> tuple[int, int, str]:
+def found_in(mutation: Mutation, seeds: range, *, enough: int | None = None, workers: int = 1) -> tuple[int, int, str]:
     """Return in how many of how many worlds a mutation was found, and the first finding."""
     found, tried, first = 0, 0, ""
+    names = [f"{mutation.kind}:{seed}" for seed in seeds]
     with mutation.applied():
-        for seed in seeds:
+        for _, outcome in run_worlds(names, workers):
             tried += 1
-            outcome = run_world(f"{mutation.kind}:{seed}")
             if outcome.error:
                 last = outcome.error.strip().splitlines()[-1]
                 if any(each in outcome.error for each in OUTDATED):
@@ -344,7 +368,9 @@ def main() -> int:
         if given.names and name not in given.names:
             continue
         began = time.monotonic()
-        found, tried, first = found_in(each, range(given.first, given.first + given.seeds), enough=given.enough)
+        found, tried, first = found_in(
+            each, range(given.first, given.first + given.seeds), enough=given.enough, workers=processors()
+        )
         print(f"{name}: found in {found} of {tried} worlds, {time.monotonic() - began:.0f} s. {each.sentence}")
         print(f"    {first}", flush=True)
         if not found:

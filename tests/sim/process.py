@@ -31,6 +31,8 @@ class Process:
         self.name = name
         self.alive = True
         self.is_paused = False
+        self.has_run = True
+        """Set by the loop whenever something of the process has run; taken back by whoever has looked at it since."""
         self.parked: list[asyncio.Handle] = []
         """Callbacks that wait for a paused process to go on, oldest first."""
         self.at_death: list[Callable[[], None]] = []

@@ -18,11 +18,15 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from random import Random
+from typing import NamedTuple
 
 __all__ = ["Directory", "Inode", "Storage"]
 
 SECTOR_BYTES = 512
+Copies = dict[int, "Inode | Directory"]
+"""By the identity of what was copied."""
 
 
 class Inode:
@@ -31,9 +35,21 @@ class Inode:
     def __init__(self) -> None:
         self.data = bytearray()
         self.modified_ms = 0
+        self.cuts: list[int] = []
+        """The sizes to which it was shortened."""
         self._durable = bytearray()
         self._dirty: list[tuple[int, int]] = []
         self._shrunk_to: int | None = None
+
+    def copy(self, copies: Copies) -> Inode:
+        """Return a file that holds the same, durable and not; the same one where it has been copied."""
+        found = copies.get(id(self))
+        if isinstance(found, Inode):
+            return found
+        copies[id(self)] = other = Inode()
+        other.data, other.modified_ms, other._durable = bytearray(self.data), self.modified_ms, bytearray(self._durable)
+        other._dirty, other._shrunk_to = list(self._dirty), self._shrunk_to
+        return other
 
     def write(self, position: int, piece: bytes | memoryview) -> None:
         """Put bytes into the page cache."""
@@ -49,6 +65,7 @@ class Inode:
     def truncate(self, size: int) -> None:
         """Cut or extend with zeros."""
         if size < len(self.data):
+            self.cuts.append(size)
             del self.data[size:]
             self._shrunk_to = size if self._shrunk_to is None else min(size, self._shrunk_to)
         elif size > len(self.data):
@@ -121,29 +138,34 @@ class Directory:
     def __init__(self) -> None:
         self.entries: dict[str, Inode | Directory] = {}
         self._durable: dict[str, Inode | Directory] = {}
-        self._pending: list[Callable[[dict[str, Inode | Directory]], None]] = []
+        self._pending: list[_Change] = []
+
+    def copy(self, copies: Copies) -> Directory:
+        """Return a directory that holds the same, durable and not; the same one where it has been copied."""
+        found = copies.get(id(self))
+        if isinstance(found, Directory):
+            return found
+        copies[id(self)] = other = Directory()
+        other.entries = {name: each.copy(copies) for name, each in self.entries.items()}
+        other._durable = {name: each.copy(copies) for name, each in self._durable.items()}
+        other._pending = [each._replace(entry=each.entry and each.entry.copy(copies)) for each in self._pending]
+        return other
 
     def add(self, name: str, entry: Inode | Directory) -> None:
         """Give an entry a name."""
-        self._change(lambda names: names.__setitem__(name, entry))
+        self._change(_Change(name, entry))
 
     def remove(self, name: str) -> None:
         """Take a name away."""
-        self._change(lambda names: names.pop(name, None))
+        self._change(_Change(name, None))
 
     def rename(self, old: str, new: str) -> None:
         """Change a name in one step, replacing what had the new one."""
-        entry = self.entries[old]
+        self._change(_Change(new, self.entries[old], before=old))
 
-        def apply(names: dict[str, Inode | Directory]) -> None:
-            names.pop(old, None)
-            names[new] = entry
-
-        self._change(apply)
-
-    def _change(self, change: Callable[[dict[str, Inode | Directory]], object]) -> None:
-        change(self.entries)
-        self._pending.append(change)  # type: ignore[arg-type]
+    def _change(self, change: _Change) -> None:
+        change.make(self.entries)
+        self._pending.append(change)
 
     def sync(self) -> None:
         """Make the names durable."""
@@ -154,11 +176,28 @@ class Directory:
         """Keep a prefix of the pending changes, here and in everything below."""
         survivors = dict(self._durable)
         for change in self._pending[: rng.randrange(len(self._pending) + 1)]:
-            change(survivors)
+            change.make(survivors)
         self.entries = survivors
         self.sync()
         for name in sorted(self.entries):
             self.entries[name].lose_power(rng)
+
+
+class _Change(NamedTuple):
+    """One change of a directory's names; `entry` is None where a name is taken away."""
+
+    name: str
+    entry: Inode | Directory | None
+    before: str = ""
+
+    def make(self, names: dict[str, Inode | Directory]) -> None:
+        """Change these names."""
+        if self.before:
+            names.pop(self.before, None)
+        if self.entry is None:
+            names.pop(self.name, None)
+        else:
+            names[self.name] = self.entry
 
 
 class Storage:
@@ -176,6 +215,13 @@ class Storage:
         """Keep only what a power loss may leave."""
         self.root.lose_power(self._rng)
         self.locks.clear()
+
+    def copy(self, rng: Random) -> Storage:
+        """Return another host's storage that holds the same, durable and not, and whose locks nobody holds."""
+        other = Storage(rng, room_bytes=self.room_bytes)
+        other.fsync_lies = self.fsync_lies
+        other.root = self.root.copy({})
+        return other
 
     def find(self, path: str) -> Inode | Directory:
         """Return what a path names; raises FileNotFoundError."""
@@ -230,6 +276,7 @@ class Storage:
         return {name: bytes(inode.data) for name, inode in self.walk(path)}
 
 
-def parts_of(path: str) -> list[str]:
+@lru_cache(10_000)
+def parts_of(path: str) -> tuple[str, ...]:
     """Split a path into its names."""
-    return [part for part in path.split("/") if part and part != "."]
+    return tuple(part for part in path.split("/") if part and part != ".")

@@ -134,3 +134,25 @@ def test_a_crash_from_inside_a_write_ends_the_process_where_it_stands() -> None:
 
     run(loop, main())
     assert seen == [] and not loop.errors
+
+
+def test_a_callback_may_pause_a_process_that_is_ready_to_run() -> None:
+    loop = SimLoop()
+    seen: list[str] = []
+
+    async def program(name: str) -> None:
+        for number in range(3):
+            await asyncio.sleep(1)
+            seen.append(f"{name}{number}")
+
+    async def main() -> None:
+        process = Process(loop, "p")
+        loop.call_at(1.0, process.pause)  # at the moment when all others are ready, and before them
+        tasks = [process.spawn(program(name)) for name in "ab"]
+        await asyncio.sleep(5)
+        assert seen == []
+        process.resume()
+        await asyncio.wait(tasks)
+
+    run(loop, main())
+    assert seen == ["a0", "b0", "a1", "b1", "a2", "b2"] and not loop.errors

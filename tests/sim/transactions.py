@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from ottla.base import ErrorCode, Millis
-from ottla.wire import Record, build_batch, iter_batch_records, iter_batches
+from ottla.wire import Record, build_batch
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -18,6 +18,7 @@ from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoo
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.sim.client import Connection, NoAnswer
+from tests.sim.committed import Again, CommittedReader, judge
 from tests.sim.ledger import Violation
 from tests.sim.workload import PASSING, Clients
 
@@ -36,18 +37,6 @@ GONE = {
     ErrorCode.NOT_ENOUGH_REPLICAS,
 } - {ErrorCode.NONE}
 """What a healthy producer hears while brokers come and go, or while a transaction before is being ended."""
-FENCED = {
-    ErrorCode.PRODUCER_FENCED,
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-    ErrorCode.INVALID_TXN_STATE,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-}
-"""What it hears when another has taken its transactional id."""
-
-
-class Again(Exception):
-    """Not now; the next initialisation aborts what is open."""
 
 
 @dataclass
@@ -92,7 +81,7 @@ async def transact(clients: Clients, name: str, transactional_id: str, book: Boo
                 tag = f"{name}:{number}"
                 identity = await _one(clients, connection, f"{transactional_id}-{losses}", identity, era, tag)
                 if clients.rng.random() < 0.2:
-                    await _look(connection, era, is_over=False)
+                    await _look(clients, connection, era, is_over=False)
             connection.close()
         except (NoAnswer, Again):
             await asyncio.sleep(RETRY_S * (1 + clients.rng.random()))
@@ -105,7 +94,7 @@ async def transact(clients: Clients, name: str, transactional_id: str, book: Boo
                 await _create(connection, book.eras[losses].topic)
                 await _initialise(connection, f"{transactional_id}-{losses}")
                 if losses == losses_of(clients):
-                    await _look(connection, book.eras[losses], is_over=True)
+                    await _look(clients, connection, book.eras[losses], is_over=True)
             connection.close()
             return
         except (NoAnswer, Again):
@@ -120,13 +109,7 @@ async def _create(connection: Connection, topic: str) -> None:
 
 
 def _judge(code: int, what: str) -> ErrorCode:
-    """Return NONE or a code of the fenced; raises Again for what passes, Violation for what must not be."""
-    found = ErrorCode(code)
-    if found in GONE:
-        raise Again
-    if found is not ErrorCode.NONE and found not in FENCED:
-        raise Violation(f"{what}: {found.name}")
-    return found
+    return judge(code, what, GONE)
 
 
 async def _initialise(connection: Connection, transactional_id: str) -> tuple[int, int]:
@@ -177,14 +160,15 @@ async def _one(
     if commit:
         era.unknown.discard(tag)
         era.committed.add(tag)
+        clients.ledger.tally.records += len(PARTITIONS)
     clients.trace.note(f"{'committed' if commit else 'aborted'} {tag}")
     return ended.producer_id, ended.producer_epoch
 
 
-async def _look(connection: Connection, era: Era, *, is_over: bool) -> None:
+async def _look(clients: Clients, connection: Connection, era: Era, *, is_over: bool) -> None:
     """Read what is committed: nothing that was aborted, nothing twice; in the end everything that was promised, whole."""
     committed = set(era.committed)
-    seen = [await _read(connection, era.topic, index) for index in PARTITIONS]
+    seen = [await _read(clients, connection, era.topic, index) for index in PARTITIONS]
     for index, tags in zip(PARTITIONS, seen, strict=True):
         place = f"{era.topic}-{index}"
         if len(set(tags)) < len(tags):
@@ -197,12 +181,12 @@ async def _look(connection: Connection, era: Era, *, is_over: bool) -> None:
         raise Violation(f"{era.topic}: torn transactions: {set(seen[0]) ^ set(seen[1])}")
 
 
-async def _read(connection: Connection, topic: str, index: int) -> list[str]:
+async def _read(clients: Clients, connection: Connection, topic: str, index: int) -> list[str]:
     """Return the values that a reader of committed records sees."""
-    tags: list[str] = []
-    offset = 0
+    reader = CommittedReader(f"{topic}-{index}")
+    size = clients.style.draw_slice(clients.rng)
     while True:
-        wanted = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+        wanted = FetchPartition(partition=index, fetch_offset=reader.offset, partition_max_bytes=size)
         request = FetchRequest(
             isolation_level=1, session_epoch=-1, topics=[FetchTopic(topic=topic, partitions=[wanted])]
         )
@@ -211,18 +195,6 @@ async def _read(connection: Connection, topic: str, index: int) -> list[str]:
         if ErrorCode(found.error_code) in GONE:
             raise Again
         if found.error_code:
-            raise Violation(f"reading {topic}-{index} at {offset}: {ErrorCode(found.error_code).name}")
-        aborted = sorted((each.first_offset, each.producer_id) for each in found.aborted_transactions or ())
-        inside: set[int] = set()
-        before = offset
-        data = bytes(found.records or b"")
-        for header, at in iter_batches(data):
-            while aborted and aborted[0][0] <= header.last_offset:
-                inside.add(aborted.pop(0)[1])
-            if header.is_control:
-                inside.discard(header.producer_id)
-            elif header.producer_id not in inside:
-                tags += [bytes(each.value or b"").decode() for each in iter_batch_records(data, at, header)]
-            offset = header.last_offset + 1
-        if offset == before:
-            return tags
+            raise Violation(f"reading {topic}-{index} at {reader.offset}: {ErrorCode(found.error_code).name}")
+        if not reader.take(found):
+            return reader.values

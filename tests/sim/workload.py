@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ottla.base import ErrorCode, Millis
-from ottla.wire import Codec, Record, build_batch, iter_records
+from ottla.base import ErrorCode
+from ottla.wire import iter_records
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -56,7 +56,9 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from tests.sim.batches import Style, batch_of, values_of
 from tests.sim.client import Connection, NoAnswer
+from tests.sim.hostile import check_headers
 from tests.sim.ledger import Ledger, PartitionFacts, Row, TopicFacts, Violation
 from tests.sim.trace import Trace
 
@@ -68,8 +70,8 @@ MAX_TIMESTAMP_FROM = 7
 LOOKED_UP_CHANCE = 0.3
 TOPIC_IDS_FROM = 13
 IN_FLIGHT_MAX = 4
-BATCH_RECORDS_MAX = 6
 RETRY_S = 0.15
+REBORN_BATCHES = 3
 PASSING = {
     ErrorCode.NONE,
     ErrorCode.KAFKA_STORAGE_ERROR,
@@ -93,6 +95,11 @@ class Clients:
     trace: Trace
     rng: Random
     disk_has_failed: Callable[[], bool]
+    was_forgotten: Callable[[str, int, bytearray], bool]
+    """Whether a batch is in a partition's log, and the broker cannot know it again, for it began with a later snapshot."""
+    style: Style
+    rebirth_chance: float = 0.0
+    """How often a topic that was deleted is created again at once, under its name."""
     lands_late = False
     """True where what was not answered may be done later, when copies are in sync again."""
 
@@ -102,18 +109,9 @@ class Clients:
 
     # ---------------------------------------------------------------- producing
 
-    def _values(self, name: str, number: int) -> list[bytes]:
-        size = self.rng.choice((0, 10, 100, 600))
-        return [
-            b"%s:%d.%d %s" % (name.encode(), number, index, b"x" * self.rng.randrange(size + 1))
-            for index in range(1 + self.rng.randrange(BATCH_RECORDS_MAX))
-        ]
-
-    def _batch(self, values: list[bytes], **identity: int) -> bytearray:
-        now = self.now_ms()
-        records = [Record(timestamp=Millis(now + index), value=value) for index, value in enumerate(values)]
-        codec = self.rng.choice((Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD, Codec.GZIP, Codec.SNAPPY))
-        return build_batch(records, codec=codec, **identity)
+    def batch(self, values: list[bytes], **identity: int) -> bytearray:
+        """Build a batch in this world's style."""
+        return batch_of(self.rng, self.style, self.now_ms(), values, **identity)
 
     def _produce_request(self, topic: TopicFacts, index: int, acks: int, records: bytearray) -> ProduceRequest:
         data = PartitionProduceData(index=index, records=bytes(records))
@@ -138,15 +136,22 @@ class Clients:
 
     async def _plain_batch(self, connection: Connection, name: str, number: int, acks: int) -> None:
         topic, index = self._some_partition()
-        values = self._values(name, number)
-        request = self._produce_request(topic, index, acks, self._batch(values))
+        await self._plain_batch_for(connection, topic, index, name, number, acks)
+
+    async def _plain_batch_for(
+        self, connection: Connection, topic: TopicFacts, index: int, name: str, number: int, acks: int
+    ) -> None:
+        values = values_of(self.rng, self.style, name, number)
+        request = self._produce_request(topic, index, acks, self.batch(values))
         version = connection.version_of(0)
         future = connection.send(request, version, answered=acks != 0)
         if acks == 0:
             return
         facts = self.ledger.partitions.get((topic.name, index))
         answer = _only(await connection.receive(ProduceResponse, future, 0, version))
-        if answer.error_code == 0 and facts is not None:
+        is_told_of_this_life = facts is not None and self.ledger.partitions.get((topic.name, index)) is facts
+        if answer.error_code == 0 and is_told_of_this_life:
+            assert facts is not None
             facts.acknowledge(answer.base_offset, values, answer.log_append_time_ms)
             self.trace.note(f"acked {facts.name} {answer.base_offset} {len(values)}")
         elif answer.error_code not in PASSING:
@@ -199,6 +204,12 @@ class Clients:
             if data.error_code not in PASSING:
                 raise Violation(f"fetch of {facts.name} at {offset}: {ErrorCode(data.error_code).name}")
             return None
+        if self.ledger.partitions.get((topic.name, index)) is not facts:
+            return None  # the topic was deleted meanwhile, and this may be another of its name
+        if self.style.has_headers:
+            for record in iter_records(data.records or b""):
+                if not (record.value or b"").startswith(b"vandal"):
+                    check_headers(record)
         rows = rows_of(data, offset)
         facts.watermarks(connection.seen, data.log_start_offset, data.high_watermark)
         facts.observe(rows)
@@ -217,13 +228,14 @@ class Clients:
             number += 1
             try:
                 connection = await self.connect("admin")
-                act = self.rng.choice(
-                    (self._create, self._create, self._delete, self._grow, self._configure, self._trim)
-                )
+                acts = (self._create, self._create, self._delete, self._grow, self._configure, self._trim)
+                if self.rebirth_chance:
+                    acts += (self._delete, self._delete, self._trim_churn, self._trim_churn)
+                act = self.rng.choice(acts)
                 await act(connection, number)
             except NoAnswer:
                 await asyncio.sleep(1.0)
-            await asyncio.sleep(1.5 * self.rng.random())
+            await asyncio.sleep((0.5 if self.rebirth_chance else 1.5) * self.rng.random())
 
     async def create_topic(self, connection: Connection, name: str, partitions: int, configs: dict[str, str]) -> None:
         """Create a topic; after NoAnswer nothing is known of it."""
@@ -245,10 +257,13 @@ class Clients:
             raise Violation(f"creating {name}: {ErrorCode(code).name} {answer.topics[0].error_message}")
 
     async def _create(self, connection: Connection, number: int) -> None:
+        await self._create_churn(connection, f"churn-{number}", number)
+
+    async def _create_churn(self, connection: Connection, name: str, number: int) -> None:
         configs = {"retention.ms": str(3_600_000 + number)}
         if self.rng.random() < 0.5:
-            configs |= {"flush.messages": "1", "internal.segment.bytes": "6000"}
-        await self.create_topic(connection, f"churn-{number}", 1 + self.rng.randrange(3), configs)
+            configs |= {"flush.messages": "1", "internal.segment.bytes": str(self.style.segment_bytes)}
+        await self.create_topic(connection, name, 1 + self.rng.randrange(3), configs)
 
     def _some_churn(self) -> TopicFacts | None:
         topics = [each for name, each in self.ledger.topics.items() if name.startswith("churn") and each.certain]
@@ -268,8 +283,25 @@ class Clients:
         if code == ErrorCode.NONE:
             self.ledger.deleted(topic.name)
             self.trace.note(f"deleted {topic.name}")
+            if self.rebirth_chance and self.rng.random() < self.rebirth_chance:
+                await self._bear_again(connection, topic.name, number)
         elif not self.disk_has_failed():
             raise Violation(f"deleting {topic.name}: {ErrorCode(code).name}")
+
+    async def _bear_again(self, connection: Connection, name: str, number: int) -> None:
+        """Create a topic that was there a moment ago, and write to it while what was stored of it may be about."""
+        await self._create_churn(connection, name, number)
+        topic = self.ledger.topics.get(name)
+        for batch in range(REBORN_BATCHES if topic is not None else 0):
+            assert topic is not None
+            index = self.rng.randrange(topic.partitions)
+            await self._plain_batch_for(connection, topic, index, f"admin-{number}", batch, 1)
+
+    async def _trim_churn(self, connection: Connection, number: int) -> None:
+        """Delete all records of a topic that will be deleted one day."""
+        topic = self._some_churn()
+        if topic is not None:
+            await self._delete_records(connection, topic, self.rng.randrange(topic.partitions), -1)
 
     async def _grow(self, connection: Connection, number: int) -> None:
         topic = self._some_churn()
@@ -318,6 +350,10 @@ class Clients:
         topic, index = self._some_partition()
         facts = self.ledger.partitions[topic.name, index]
         offset = self.rng.choice((-1, self.rng.randrange(facts.os_end + 1)))
+        await self._delete_records(connection, topic, index, offset)
+
+    async def _delete_records(self, connection: Connection, topic: TopicFacts, index: int, offset: int) -> None:
+        facts = self.ledger.partitions[topic.name, index]
         answer = await connection.ask(
             DeleteRecordsRequest(
                 topics=[
@@ -378,7 +414,7 @@ class _Session:
                 connection.close()
                 await asyncio.sleep(RETRY_S)
                 return
-            await asyncio.sleep(0.2 * rng.random())
+            await asyncio.sleep(self.clients.style.thinking_s * rng.random())
 
     async def _begin(self, connection: Connection) -> None:
         answer = await connection.ask(
@@ -394,8 +430,8 @@ class _Session:
 
     def _next(self) -> bytearray:
         self.number += 1
-        values = self.clients._values(self.name, self.number)
-        records = self.clients._batch(
+        values = values_of(self.clients.rng, self.clients.style, self.name, self.number)
+        records = self.clients.batch(
             values, producer_id=self.producer_id, producer_epoch=self.producer_epoch, base_sequence=self.sequence
         )
         self.sequence += len(values)
@@ -405,6 +441,12 @@ class _Session:
     def _send(self, connection: Connection, version: int, records: bytearray) -> asyncio.Future[bytes]:
         topic = self.clients.ledger.topics[self.topic]
         return connection.send(self.clients._produce_request(topic, self.index, -1, records), version)
+
+    def _begin_anew(self) -> None:
+        """Give up what is not acknowledged, as clients do that are refused, and take another id."""
+        self.clients.trace.note(f"{self.name} begins anew")
+        self.producer_id = -1
+        self.unacknowledged.clear()
 
     def _heard(self, answer: PartitionProduceResponse) -> bool:
         """Take in one answer; False where everything must be sent again on another connection."""
@@ -421,8 +463,14 @@ class _Session:
             self.facts.power_losses > self.power_losses or self.clients.disk_has_failed()
         ):
             # What it had been told was written is gone with the power: it starts over, as clients do.
-            self.producer_id = -1
-            self.unacknowledged.clear()
+            self._begin_anew()
+            return False
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.clients.was_forgotten(
+            self.topic, self.index, self.unacknowledged[0][2]
+        ):
+            # A snapshot of the producers' states has the last batch of each, as Kafka's: of several that were in flight when
+            # the broker ended, the others are in the log and not known again.
+            self._begin_anew()
             return False
         if code in PASSING:
             return False

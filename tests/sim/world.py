@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
-import sys
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator
 from random import Random
 from traceback import format_exc
-from typing import Any
+from typing import Any, NoReturn
 
+from ottla.base import StorageError
 from ottla.broker import Node
 from ottla.config import BrokerConfig
+from ottla.wire import Codec, iter_batches, read_batch_header
+from tests.sim.batches import Style
 from tests.sim.client import Connection, NoAnswer
 from tests.sim.consumers import SETTINGS as CONSUMER_SETTINGS
 from tests.sim.consumers import Holdings, consume_in_group
+from tests.sim.course import Outcome, run_to_its_end
 from tests.sim.disk import SimDisk
 from tests.sim.groups import Membership, commit_alone, take_part
-from tests.sim.ledger import Ledger, Violation
+from tests.sim.ledger import Ledger, Tally, Violation
 from tests.sim.loop import SimLoop
 from tests.sim.network import Fabric, Weather
 from tests.sim.process import Crash, Process
@@ -32,7 +32,7 @@ from tests.sim.transactions import Book, transact
 from tests.sim.vandal import vandalise
 from tests.sim.workload import Clients, read_everything
 
-__all__ = ["BROKER", "Outcome", "World", "run_seed"]
+__all__ = ["BROKER", "World", "run_seed"]
 
 BROKER, PORT = "broker", 9092
 DATA = "/data"
@@ -47,6 +47,7 @@ SETTINGS = (
     "log.index.interval.bytes=300",
     "log.index.size.max.bytes=4096",
     "metadata.log.max.record.bytes.between.snapshots=4000",
+    "ottla.metadata.reserve.bytes=65536",  # a piece: each sector of it is drawn at a power loss
     "offsets.topic.num.partitions=3",
     "offsets.load.buffer.size=500",
     "transaction.state.log.num.partitions=2",
@@ -60,45 +61,32 @@ CORE_TOPICS: tuple[tuple[str, int, dict[str, str]], ...] = (
     ("stamped", 1, {"message.timestamp.type": "LogAppendTime", "compression.type": "lz4"}),
 )
 """The fourth is left out of some worlds."""
+BATCH_RECORDS_MAX = 6
+SIZES = (0, 10, 100, 600)
+CODECS = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD, Codec.GZIP, Codec.SNAPPY)
 START_SECONDS_MAX = 60.0
 STARTS_MAX = 6
 """Crashes in a row during recovery; then a start is left in peace, because recovery must end."""
-EPHEMERAL = (".deleted", ".tmp", ".part", ".snapshot", ".index", ".timeindex")
+EPHEMERAL = (".deleted", ".tmp", ".part", ".snapshot", ".index", ".timeindex", "/flush-mark", "/metadata-reserve")
 """Files that may be torn after a power loss although the stop was clean: each is checked, or searched so that zeros only
-cost time, and is built again."""
+cost time, and is built again; or it holds nothing."""
 HOUR_MS = 3_600_000
 FSYNC_FAILS = 1
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a world ended; `error` is empty when every promise was kept."""
-
-    seed: int
-    digest: str
-    error: str
-    events: int
-    steps: int
-    faults: tuple[str, ...]
-    recent: tuple[str, ...] = ()
-    simulated_s: float = 0.0
-
-
-class _Said(logging.Handler):
-    """Keeps the last lines that the broker logged."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.lines: deque[str] = deque(maxlen=30)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(f"log: {record.levelname} {record.getMessage()}")
-        if record.exc_info:
-            self.lines.append(logging.Formatter().formatException(record.exc_info))
-
-
 class World:
     """A broker's host, its disk, its clients and what befalls them."""
+
+    core_topics = CORE_TOPICS
+    faults_min, faults_spread = 2, 3
+    pause_s_min, pause_s = 0.3, 2.5
+    """Between two faults."""
+    lasting = 1.0
+    """By how much faults last longer or shorter than drawn."""
+    counted_by_themselves: frozenset[str] = frozenset()
+    """Kinds of fault that say when they come to something."""
+    rebirth_chance = 0.0
+    """How often a topic that was deleted is created again at once."""
 
     def __init__(self, seed: int, *, fsync_lies: bool = False) -> None:
         self.loop = SimLoop()
@@ -116,10 +104,14 @@ class World:
         self.processes: list[Process] = []
         self.node: Node | None = None
         self.disk_failed = False
-        self._seed = seed
+        self.is_recovering = False
+        """True while a start may be disturbed."""
+        self.seed = seed
         self._open = asyncio.Event()
         self._hosts: dict[str, object] = {}
         self._incarnation = 0
+        self._snapshots: dict[str, int] = {}
+        """By partition, the newest snapshot of its producers when the broker was started the last time."""
         self.clients = Clients(
             self.connect,
             self.clock.now_ms,
@@ -127,7 +119,28 @@ class World:
             self.trace,
             Random(f"{seed} clients"),
             lambda: self.disk_failed,
+            self._was_forgotten,
+            self.style(),
+            self.rebirth_chance,
         )
+
+    def style(self) -> Style:
+        """How this world's clients write."""
+        return Style(records_max=BATCH_RECORDS_MAX, thinking_s=0.2, sizes=SIZES, codecs=CODECS)
+
+    @property
+    def befallen(self) -> list[str]:
+        """The faults that there were."""
+        return self.faults
+
+    @property
+    def tally(self) -> Tally:
+        """What was promised."""
+        return self.ledger.tally
+
+    def all_processes(self) -> Iterator[Process]:
+        """Yield every process that there ever was."""
+        yield from self.processes
 
     # ---------------------------------------------------------------- the broker
 
@@ -137,16 +150,18 @@ class World:
         name = f"broker#{self._incarnation}"
         self.trace.note(f"{self.loop.time():.6f} start {name}")
         process = Process(self.loop, name)
-        rng = Random(f"{self._seed} {name}")
+        rng = Random(f"{self.seed} {name}")
         disk = SimDisk(
             self.storage,
             process,
-            Random(f"{self._seed} {name} disk"),
+            Random(f"{self.seed} {name} disk"),
             self.trace,
             crash_at=crash_after,
             now_ms=self.clock.now_ms,
         )
         self.process, self.disk, self.disk_failed = process, disk, False
+        self.prepare(disk)
+        self._snapshots = self._newest_snapshots()
         self.processes.append(process)
 
         async def start() -> Node:
@@ -165,10 +180,26 @@ class World:
             self.node = await asyncio.wait_for(process.run(start()), START_SECONDS_MAX)
         except Crash:
             raise
+        except StorageError:
+            if not disk.failed:
+                raise Violation(f"{name} did not start: {format_exc()}") from None
+            self.fail_in_start()
         except TimeoutError:
             raise Violation(f"{name} did not start in {START_SECONDS_MAX} s") from None
         except Exception as error:
             raise Violation(f"{name} did not start: {format_exc()}") from error
+        if disk.failed:  # it may do without what it could not read
+            self.fail_in_start()
+        disk.fail_in = None
+
+    def prepare(self, disk: SimDisk) -> None:
+        """Have a say in what a starting process's disk does."""
+
+    def fail_in_start(self) -> NoReturn:
+        """End a process one of whose calls failed while it started; raises Crash."""
+        assert self.process is not None and self.disk is not None
+        self.crash()
+        raise Crash(self.process.name)
 
     def open(self) -> None:
         """Let clients connect."""
@@ -194,6 +225,7 @@ class World:
         self.fabric.power_on(BROKER)
         for attempt in range(STARTS_MAX):
             crash_after = None
+            self.is_recovering = attempt < STARTS_MAX - 1
             if attempt < STARTS_MAX - 1 and self.rng.random() < 0.35:
                 crash_after = 1 + self.rng.randrange(40)
             try:
@@ -206,8 +238,9 @@ class World:
                 self._open.set()
                 return
             except Crash:
-                self.faults.append("crash in recovery")
-                if self.rng.random() < 0.3:
+                assert self.disk is not None
+                self.faults.append("failed call in recovery" if self.disk.failed else "crash in recovery")
+                if self.disk.sync_failed or self.rng.random() < 0.3:
                     self.faults.append("power loss in recovery")
                     lost_power = True
                     self.lose_power()
@@ -236,6 +269,29 @@ class World:
             if path.endswith(".log")
             and not any(each in path for each in ("__cluster_metadata", "__transaction_state", "/txn-"))
         }
+
+    def _newest_snapshots(self) -> dict[str, int]:
+        """Return by partition the offset of the newest snapshot of its producers."""
+        found: dict[str, int] = {}
+        for path, _ in self.storage.walk(DATA) if self.storage.exists(DATA) else ():
+            folder, _, name = path.rpartition("/")
+            offset, _, suffix = name.partition(".")
+            if suffix == "snapshot" and offset.isdigit():
+                partition = folder.rpartition("/")[2]
+                found[partition] = max(int(offset), found.get(partition, 0))
+        return found
+
+    def _was_forgotten(self, topic: str, index: int, batch: bytearray) -> bool:
+        """Say whether a batch is in the log before the snapshot that the broker began with, and not its producer's last."""
+        partition, sent = f"{topic}-{index}", read_batch_header(batch)
+        before = [
+            header.base_sequence
+            for path, inode in self.storage.walk(f"{DATA}/{partition}")
+            if path.endswith(".log")
+            for header, _ in iter_batches(bytes(inode.data))
+            if header.producer_id == sent.producer_id and header.last_offset < self._snapshots.get(partition, 0)
+        ]
+        return sent.base_sequence in before[:-1]
 
     async def _verify(self, *, lost_power: bool) -> None:
         for _ in range(20):
@@ -275,17 +331,18 @@ class World:
         await self.boot()
         self._open.set()
         admin = await self.connect("admin")
-        count = len(CORE_TOPICS) if self.rng.random() < 0.3 else len(CORE_TOPICS) - 1
-        for name, partitions, configs in CORE_TOPICS[:count]:
+        count = len(self.core_topics) if self.rng.random() < 0.3 else len(self.core_topics) - 1
+        for name, partitions, configs in self.core_topics[:count]:
             await self.clients.create_topic(admin, name, partitions, configs)
         admin.close()
         stop = asyncio.Event()
         tasks = [self.loop.create_task(each) for each in self._work(stop)]
         try:
-            for _ in range(2 + self.rng.randrange(3)):
-                await self._watch(tasks, 0.3 + 2.5 * self.rng.random())
+            for _ in range(self.faults_min + self.rng.randrange(self.faults_spread)):
+                await self._watch(tasks, self.pause_s_min + self.pause_s * self.rng.random())
                 await self._befall()
             await self._watch(tasks, 1.0)
+            await self.settle()
             stop.set()
             await self._finish(tasks)
         finally:
@@ -301,7 +358,7 @@ class World:
         yield clients.plain_producer("plain-1", 1, stop)
         yield clients.plain_producer("plain-2", self.rng.choice((-1, 0)), stop)
         yield clients.reader("reader-1", stop)
-        yield read_in_sessions(clients, [name for name, _, _ in CORE_TOPICS[:3]], stop)
+        yield read_in_sessions(clients, [name for name, _, _ in self.core_topics[:3]], stop)
         yield clients.administrator(stop)
         yield commit_alone(clients, "committer", stop)
         group = Membership("members")
@@ -370,40 +427,48 @@ class World:
 
     # ---------------------------------------------------------------- faults
 
+    def kinds(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
+        """What may happen, the likely several times."""
+        return (
+            *(self.killed, self._killed_in_a_write, self._killed_in_a_write, self.power_lost, self.power_lost),
+            *(self.stopped, self._clock_jumps, self._connections_reset, self._partitioned, self._disk_fails),
+        )
+
+    async def settle(self) -> None:
+        """Mend what faults have left behind: nothing, here."""
+
     async def _befall(self) -> None:
         """One fault of the seed's choice."""
         assert self.process is not None
-        faults = (
-            *(self._killed, self._killed_in_a_write, self._killed_in_a_write, self._power_lost, self._power_lost),
-            *(self._stopped, self._clock_jumps, self._connections_reset, self._partitioned, self._disk_fails),
-        )
+        faults = self.kinds()
         fault = faults[self.rng.randrange(len(faults))]
         name = fault.__name__.strip("_").replace("_", " ")
-        self.faults.append(name)
+        if name not in self.counted_by_themselves:
+            self.faults.append(name)
         self.trace.note(f"{self.loop.time():.6f} fault {name}")
         if not self.process.alive:
             await self.come_back(lost_power=False)
         await fault()
 
-    async def _killed(self) -> None:
+    async def killed(self) -> None:
         self.crash()
         await self.come_back(lost_power=False)
 
     async def _killed_in_a_write(self) -> None:
         assert self.disk is not None and self.process is not None
         self.disk.crash_at = self.disk.changes + 1 + self.rng.randrange(30)
-        await asyncio.wait((self.process.died,), timeout=4)
+        await asyncio.wait((self.process.died,), timeout=4 * self.lasting)
         self.crash()
         lost_power = self.rng.random() < 0.4
         if lost_power:
             self.lose_power()
         await self.come_back(lost_power=lost_power)
 
-    async def _power_lost(self) -> None:
+    async def power_lost(self) -> None:
         self.lose_power()
         await self.come_back(lost_power=True)
 
-    async def _stopped(self) -> None:
+    async def stopped(self) -> None:
         await self.stop_cleanly()
         lost_power = self.rng.random() < 0.5
         if lost_power:
@@ -426,7 +491,7 @@ class World:
         ways = self.rng.choice(([(chosen, BROKER)], [(BROKER, chosen)], [(chosen, BROKER), (BROKER, chosen)]))
         for way in ways:
             self.fabric.block(*way)
-        await asyncio.sleep(6 * self.rng.random())
+        await asyncio.sleep(6 * self.lasting * self.rng.random())
         for way in ways:
             self.fabric.heal(*way)
 
@@ -442,7 +507,7 @@ class World:
                 self.disk.failing_syncs = 1
             case _:
                 self.storage.room_bytes = self.rng.randrange(2000)
-        await asyncio.sleep(2 * self.rng.random())
+        await asyncio.sleep(2 * self.lasting * self.rng.random())
         self.storage.room_bytes = 1 << 40
         self.crash()
         # After a failed fsync the page cache shows what the device does not have: one restarts the machine, not the process.
@@ -463,42 +528,4 @@ def _weather(rng: Random) -> Weather:
 
 def run_seed(seed: int, *, fsync_lies: bool = False, kind: type[World] = World) -> Outcome:
     """Run one world to its end; on a disk whose fsync lies every world must fail."""
-    said = _Said()
-    logger = logging.getLogger("ottla")
-    logger.addHandler(said)
-    propagated, logger.propagate = logger.propagate, False
-    world = kind(seed, fsync_lies=fsync_lies)
-    error = ""
-    unraisable, sys.unraisablehook = sys.unraisablehook, _ignore_crashes(sys.unraisablehook)
-    asyncio.set_event_loop(None)
-    try:
-        world.loop.run_until_complete(world.live())
-    except (Exception, Crash):
-        error = format_exc()
-    finally:
-        _bury(world)
-        gc.collect(1)
-        sys.unraisablehook = unraisable
-        logger.removeHandler(said)
-        logger.propagate = propagated
-    recent = (*world.trace.recent(), *said.lines) if error else ()
-    trace = world.trace
-    return Outcome(
-        seed, trace.digest, error, trace.count, world.loop.steps, tuple(world.faults), recent, world.loop.time()
-    )
-
-
-def _ignore_crashes(otherwise: Callable[[Any], object]) -> Callable[[Any], object]:
-    """Frozen coroutines of dead processes are closed when they are collected; what their last lines try is refused."""
-    return lambda raised: None if isinstance(raised.exc_value, Crash) else otherwise(raised)
-
-
-def _bury(world: World) -> None:
-    """End what is left without letting it say anything."""
-    for process in world.processes:
-        process.kill()
-        process.bury()
-    for task in asyncio.all_tasks(world.loop):
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
-    world.loop.set_exception_handler(lambda loop, context: None)
-    world.loop.close()
+    return run_to_its_end(kind(seed, fsync_lies=fsync_lies))

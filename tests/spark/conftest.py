@@ -12,8 +12,8 @@ import pytest
 
 from ottla.client import BlockingClient
 from ottla.spark import find_java
-from ottla.spark.local_files import quick_local_files
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.spark.streams.state.local_files import quick_local_files
+from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests import spark_connector
 from tests.server import running_server
@@ -72,6 +72,14 @@ def create_topic(client: BlockingClient, name: str, partitions: int = 2) -> str:
     assert response.topics[0].error_code == 0, response.topics[0].error_message
     client.metadata([name])
     return name
+
+
+def narrow_topic(client: BlockingClient, name: str, batch_bytes: int = 100) -> None:
+    """Create a topic that takes no batch of more than some bytes."""
+    small = CreatableTopicConfig(name="max.message.bytes", value=str(batch_bytes))
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=[small])
+    answer = client.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+    assert answer.topics[0].error_code == 0, answer.topics[0].error_message
 
 
 def make_again(client: BlockingClient, name: str, partitions: int = 1) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from ottla.base import Millis, TopicPartition
 from ottla.client import BlockingClient
 from ottla.connect import Plugins, discover, storage
+from ottla.connect.tasks.interface import TaskSpec, WorkerClients
 from ottla.connectors import CONNECTORS
-from ottla.spark.tasks.interface import TaskSpec, WorkerClients
-from ottla.spark.tasks.query_sinks import run_query_sink
+from ottla.spark.connect.query_sinks import run_query_sink
 from ottla.wire import Record, build_batch
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from ottla.base import Offset, TopicPartition
 from ottla.client import LATEST, BlockingClient, FetchPosition, Isolation
 from ottla.connect import Plugins, discover
 from ottla.connect.storage import State, TargetState, TaskId
-from ottla.spark.tasks.interface import TaskSpec, WorkerClients
-from ottla.spark.tasks.run import run_task
+from ottla.connect.tasks.interface import TaskSpec, WorkerClients
+from ottla.connect.tasks.run import run_task
 from ottla.wire import ColumnDecoder, Record, iter_records
 
 __all__ = ["Port", "Running", "await_true", "committed_records", "records_of", "running", "spec_of"]

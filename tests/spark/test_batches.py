@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.base import TopicPartition
-from ottla.spark.batches import Rows, TopicRows, encode_rows, groups_by_topic, milliseconds
+from ottla.client.arrow.batches import Rows, TopicRows, encode_rows, groups_by_topic, milliseconds
 from ottla.wire import hash_keys, iter_records, pack_batch, read_batch_header
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base import ConfigError, TopicPartition
 from ottla.client import Isolation
-from ottla.spark.options import OffsetChoice, Subscription, read_options, write_options
+from ottla.spark.source.options import OffsetChoice, Subscription, read_options, write_options
 from ottla.wire import Codec
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base import Offset, TopicPartition
-from ottla.spark.positions import Multiples, OffsetRange, limited, offsets_of_json, offsets_to_json, split_ranges
+from ottla.spark.source.positions import Multiples, OffsetRange, limited, offsets_of_json, offsets_to_json, split_ranges
 
 ends = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.base import Offset, TopicPartition
-from ottla.spark.lower_partial import MERGED_ROWS, bucket_ms, counted, merged
-from ottla.spark.positions import OffsetRange
-from ottla.spark.pushed import TASK_ROWS_MIN, shared_out
+from ottla.spark.source.positions import OffsetRange
+from ottla.spark.streams.lowering.partial import MERGED_ROWS, bucket_ms, counted, merged
+from ottla.spark.streams.lowering.pushed import TASK_ROWS_MIN, shared_out
 from ottla.streams import TimeWindows
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ottla.connect import DataError, SchemaBuilder, Struct, data
-from ottla.spark.tasks.query_columns import inferred_type, kind_of, layout_of, merged, settled
+from ottla.spark.connect.query_columns import inferred_type, kind_of, layout_of, merged, settled
 
 INNER = SchemaBuilder.struct().field("a", data.INT8).field("b", data.OPTIONAL_STRING).build()
 SCHEMA = (

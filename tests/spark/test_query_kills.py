@@ -17,7 +17,7 @@ import pytest
 
 from ottla.base import TopicPartition
 from ottla.client import BlockingClient
-from ottla.spark.progress import committed_offsets
+from ottla.spark.streams.progress import committed_offsets
 from tests.peer import hdfs
 from tests.spark.conftest import create_topic
 from tests.spark.query_tasks import produce, query_task, until

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow.dataset
 import pyarrow.orc
@@ -15,10 +16,12 @@ import pytest
 
 from ottla.base import Offset, TopicPartition
 from ottla.client import EARLIEST, BlockingClient, FetchPosition
-from ottla.connect import storage
-from ottla.spark.progress import commit_offsets, committed_with_words
-from ottla.spark.tasks.query_sinks import MARK
+from ottla.connect import QueryBatch, QuerySink, SinkConnector, discover, storage
+from ottla.connectors import CONNECTORS
+from ottla.spark.connect.query_sinks import MARK, ROWS_AT_ONCE
+from ottla.spark.streams.progress import commit_offsets, committed_with_words
 from ottla.wire import iter_batch_records, iter_batches
+from tests.spark import query_tasks
 from tests.spark.conftest import create_topic, make_again
 from tests.spark.query_tasks import produce, query_task, until, until_failed
 
@@ -111,6 +114,42 @@ def test_schemas_become_columns_of_their_types_in_orc(
     assert moment.replace(tzinfo=UTC) == datetime(2023, 11, 14, 22, 13, 20, 123000, UTC)
     kinds = {field.name: field.dataType.simpleString() for field in spark.read.orc(str(tmp_path / "typed")).schema}
     assert kinds == {"id": "int", "price": "decimal(38,2)", "at": "timestamp", "country": "string"}
+
+
+class _Sizes(QuerySink):
+    """Notes how many bytes a Python worker is given at once, as its own function of Arrow batches sees it."""
+
+    seen: ClassVar[list[tuple[int, int]]] = []
+
+    def write(self, batch: QueryBatch) -> None:
+        def measured(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+            for each in batches:
+                yield pyarrow.RecordBatch.from_pydict({"rows": [each.num_rows], "bytes": [each.nbytes]})
+
+        for frame in batch.frames:
+            found = frame.rows.mapInArrow(measured, "rows long, bytes long").collect()
+            self.seen.extend((row.rows, row.bytes) for row in found)
+
+
+class SizesConnector(SinkConnector):
+    task_class = _Sizes
+
+
+def test_large_records_do_not_come_to_a_worker_all_at_once(
+    spark: SparkSession, broker: str, client: BlockingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = create_topic(client, "large", 1)
+    before = {key: spark.conf.get(key) for key in ROWS_AT_ONCE}
+    monkeypatch.setattr(query_tasks, "plugins", lambda: discover([], more=(*CONNECTORS, SizesConnector)))
+    for _ in range(100):
+        produce(client, topic, [b"x" * 900_000])  # 90 MB in all, of which a batch may have 64 MiB
+    text = "org.apache.kafka.connect.storage.StringConverter"
+    config = {"connector.class": "SizesConnector", "name": "large", "topics": topic, "value.converter": text}
+    with query_task(spark, broker, config) as port:
+        until(port, lambda: port.records == 100)
+    assert sum(rows for rows, _ in _Sizes.seen) == 100
+    assert max(size for _, size in _Sizes.seen) < (64 << 20) + 1_000_000
+    assert {key: spark.conf.get(key) for key in ROWS_AT_ONCE} == before, "others' queries go on as they were"
 
 
 def test_flush_size_is_how_many_records_a_file_has_and_a_pause_is_a_pause(

@@ -10,9 +10,9 @@ from confluent_kafka import Producer as Librdkafka
 
 from ottla.base import ErrorCode
 from ottla.client import BlockingClient
-from ottla.spark.tasks.link import ClientThread
-from ottla.spark.tasks.producer import Producer, RowChunk
-from ottla.spark.tasks.settings import producer_settings
+from ottla.connect.tasks.link import ClientThread
+from ottla.connect.tasks.producer import Producer, RowChunk
+from ottla.connect.tasks.settings import producer_settings
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.spark.running import records_of
 

@@ -15,7 +15,7 @@ from ottla.client import BlockingClient
 from ottla.connect import ConnectError, RetriableError, SinkColumns, SinkConnector, SinkRecord, SinkTask
 from ottla.connect.storage import State, TargetState, TaskId
 from tests.server import running_server, start_server
-from tests.spark.conftest import create_topic, make_again
+from tests.spark.conftest import create_topic, make_again, narrow_topic
 from tests.spark.running import Port, await_true, records_of, running, spec_of
 
 
@@ -294,6 +294,49 @@ def test_a_task_reports_records_that_it_cannot_store(broker: str, client: Blocki
     assert [each.value for each in letters] == [b"0", b"7", b"0", b"555"], "one of an earlier batch is read again"
     assert dict(letters[3].headers)["__connect.errors.stage"] == b"TASK_PUT"
     assert dict(letters[3].headers)["__connect.errors.exception.message"] == b"no room for 555"
+
+
+@pytest.mark.parametrize("kind", ["reported", "unreadable"])
+def test_nothing_is_committed_behind_a_record_whose_letter_is_refused(
+    broker: str, client: BlockingClient, kind: str
+) -> None:
+    topic, port = create_topic(client, f"refused-{kind}", 1), Port()
+    narrow_topic(client, f"{topic}-dead")
+    produce(broker, topic, [b"1", b"{" if kind == "unreadable" else b"2", b"3"])
+
+    def trouble(task: KeepingTask, records: list[SinkRecord]) -> None:
+        reporter = task.context.errant_records
+        assert reporter is not None
+        for each in records:
+            if each.value == 2:
+                reporter.report(each, ValueError("no room"))
+
+    KeepingTask.troubles[f"refused-{kind}"] = trouble
+    with running(spec_of(broker, dead(f"refused-{kind}", topic)), Keeping, port=port) as task:
+        assert task.ended() is State.FAILED
+    assert f"topic={topic}-dead" in port.trace
+    assert committed(broker, f"connect-refused-{kind}", topic) == [-1001], "no offset"
+    assert KeepingTask.calls[f"refused-{kind}"][-2:] == [("close", [TopicPartition(topic, 0)]), "stop"]
+
+
+def test_a_record_that_is_put_again_is_reported_once(broker: str, client: BlockingClient) -> None:
+    topic, tries = create_topic(client, "again-reported", 1), []
+    produce(broker, topic, [b"1", b"2"])
+
+    def trouble(task: KeepingTask, records: list[SinkRecord]) -> None:
+        reporter = task.context.errant_records
+        assert reporter is not None
+        reporter.report(records[0], ValueError("no room"))
+        tries.append(1)
+        if len(tries) < 5:
+            task.context.timeout(1)
+            raise RetriableError("its neighbour waits for its parent")
+
+    KeepingTask.troubles["again-reported"] = trouble
+    with running(spec_of(broker, dead("again-reported", topic)), Keeping) as task:
+        await_true(lambda: committed(broker, "connect-again-reported", topic) == [2])
+        task.stop()
+    assert [each.value for each in records_of(broker, f"{topic}-dead")] == [b"1"]
 
 
 def test_topics_by_pattern_are_found_as_they_come(broker: str, client: BlockingClient) -> None:

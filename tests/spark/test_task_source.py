@@ -14,9 +14,10 @@ from ottla.client import BlockingClient
 from ottla.connect import ConnectError, RetriableError, SourceColumns, SourceConnector, SourceRecord, SourceTask
 from ottla.connect.data import STRING
 from ottla.connect.storage import State, TargetState
-from ottla.spark.tasks.creation import creation_groups
-from ottla.spark.tasks.submitted import SubmittedRecords
+from ottla.connect.tasks.creation import creation_groups
+from ottla.connect.tasks.submitted import SubmittedRecords
 from tests.server import running_server, start_server
+from tests.spark.conftest import narrow_topic
 from tests.spark.running import Port, await_true, committed_records, records_of, running, spec_of
 
 PARTITION = {"range": "all"}
@@ -212,6 +213,27 @@ def test_dead_letters_of_a_source_say_where_they_come_from(broker: str, exactly_
     assert headers["__connect.errors.class.name"] == b"org.apache.kafka.connect.json.JsonConverter"
 
 
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_no_offset_is_stored_behind_a_record_whose_letter_is_refused(
+    broker: str, client: BlockingClient, exactly_once: bool
+) -> None:
+    name, port = f"unsent-letters-{exactly_once}".lower(), Port()
+    narrow_topic(client, f"{name}-dead")
+    settings = {
+        **troubled(name, trouble="value", errors_tolerance="all"),
+        "errors.deadletterqueue.topic.name": f"{name}-dead",
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    with running(spec_of(broker, settings, exactly_once=exactly_once), Troubled, port=port) as task:
+        assert task.ended() is State.FAILED
+    assert f"{name}-dead" in port.trace
+    if exactly_once:
+        assert sorted(int(value or b"") for _, value in committed_records(broker, name)) == list(range(10))
+    else:
+        assert port.stored['{"range": "all"}'] == {"n": 13}
+
+
 def test_topics_are_made_as_their_group_has_them(broker: str, client: BlockingClient) -> None:
     settings = {
         **config("made-orders", end="10"),
@@ -273,7 +295,7 @@ def test_a_task_that_waits_in_poll_is_stopped_there(broker: str) -> None:
 
 
 def test_a_topic_that_nobody_makes_ends_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.spark.tasks.producer.UNKNOWN_SECONDS_MAX", 0.5)
+    monkeypatch.setattr("ottla.connect.tasks.producer.UNKNOWN_SECONDS_MAX", 0.5)
     with running_server(tmp_path, overrides=["auto.create.topics.enable=false"]) as server:
         port = Port()
         with running(spec_of(server.bootstrap, config("nowhere", end="10")), Counting, port=port) as task:

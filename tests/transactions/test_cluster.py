@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, ProducerEpoch, ProducerId, TopicPartition
-from ottla.broker.peers import Peers
-from ottla.broker.transaction_markers import Marker, markers_request, read_markers
+from ottla.broker.controller.peers import Peers
+from ottla.broker.coordinators.transaction_markers import Marker, markers_request, read_markers
 from ottla.net import TcpNetwork
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -13,7 +13,8 @@ from ottla.base import ErrorCode, KafkaError, Millis, ProducerEpoch, ProducerId,
 from ottla.config import BrokerConfig
 from ottla.transactions import (
     Decision,
-    Moment,
+    DecisionContext,
+    OpenTransactions,
     Outcome,
     Shard,
     Status,
@@ -25,7 +26,6 @@ from ottla.transactions import (
     expired,
     initialise,
     list_transactions,
-    timed_out,
     unknown_states,
     verify_partitions,
 )
@@ -50,8 +50,8 @@ class World:
         self.shard = Shard(lambda: self.version, lambda shard: None)
 
     @property
-    def moment(self) -> Moment:
-        return Moment(Millis(self.now_ms), SETTINGS, self.version, self._take)
+    def moment(self) -> DecisionContext:
+        return DecisionContext(Millis(self.now_ms), SETTINGS, self.version, self._take)
 
     def _take(self) -> ProducerId:
         self.next_id += 1
@@ -322,6 +322,21 @@ def test_second_protocol_gives_a_new_producer_id_with_the_last_epochs_end() -> N
     assert world.end(last, commit=True) == after
 
 
+def test_a_rotation_survives_that_the_level_is_lowered_and_the_coordinator_moves() -> None:
+    """The producer goes on with the id that the answer has told it, so the record has to say it."""
+    world = World()
+    producer = begun(world)
+    world.put(epoch=ProducerEpoch(32766))
+    world.version = 0
+    after = world.end(producer._replace(epoch=ProducerEpoch(32766)), commit=True)
+    assert after == Outcome(ErrorCode.NONE, ProducerId(101), ProducerEpoch(0))
+    world.shard = world.reloaded()
+    world.complete()
+    assert world.found is not None
+    assert (world.found.producer_id, world.found.epoch) == (101, 0)
+    world.add(after, client=0)
+
+
 def test_only_the_producer_itself_ends_its_transaction() -> None:
     world = World()
     producer = begun(world)
@@ -352,10 +367,40 @@ def test_only_open_transactions_time_out() -> None:
     world = World()
     begun(world)
     assert world.found is not None
-    assert not timed_out([world.found], world.now_ms + 60_000)
-    assert timed_out([world.found], world.now_ms + 60_001) == [world.found]
+    assert not _late(OpenTransactions(), world, 0, 60_000)
+    assert _late(OpenTransactions(), world, 0, 60_001)
     world.init()
-    assert not timed_out([world.found], world.now_ms + 60_001)
+    assert not _late(OpenTransactions(), world, 0, 60_001)
+
+
+def _late(known: OpenTransactions, world: World, steady_ms: int, passed_ms: int) -> bool:
+    """Look once at the world's transaction, and return whether its time is over; times count from the world's."""
+    now_ms = Millis(world.now_ms + steady_ms)
+    known.begin_round(now_ms)
+    assert world.found is not None
+    late = known.timed_out([world.found], now_ms=now_ms, wall_ms=Millis(world.now_ms + passed_ms))
+    known.end_round()
+    return bool(late)
+
+
+def test_a_clock_that_is_set_ends_no_transaction_and_keeps_none_open() -> None:
+    hour_ms = 3_600_000
+    world = World()
+    known = OpenTransactions()
+    known.begin_round(Millis(world.now_ms - 10_000))
+    known.end_round()
+    begun(world)
+    assert not _late(known, world, 0, hour_ms), "it is at most as old as the last round"
+    assert not _late(known, world, 49_000, hour_ms)
+    assert _late(known, world, 60_001, -hour_ms)
+
+
+def test_a_coordinator_that_takes_over_counts_from_what_the_record_says() -> None:
+    world = World()
+    begun(world)
+    known = OpenTransactions()
+    assert not _late(known, world, 5_000_000, 59_000)
+    assert _late(known, world, 5_001_001, 59_000)
 
 
 def test_ids_at_rest_expire_and_open_ones_do_not() -> None:

@@ -10,6 +10,8 @@ from ottla.base.errors import (
     ConfigError,
     CorruptionError,
     KafkaError,
+    MissingFileError,
+    NoSpaceError,
     OttlaError,
     StorageError,
     WireError,
@@ -28,6 +30,7 @@ from ottla.base.ids import (
     random_uuid,
     uuid_text,
 )
+from ottla.base.late_imports import late_imports
 from ottla.base.seams import Clock, Offload, Rng
 
 __all__ = [
@@ -40,6 +43,8 @@ __all__ = [
     "KafkaError",
     "LeaderEpoch",
     "Millis",
+    "MissingFileError",
+    "NoSpaceError",
     "NodeId",
     "Offload",
     "Offset",
@@ -51,6 +56,7 @@ __all__ = [
     "TopicPartition",
     "Uuid",
     "WireError",
+    "late_imports",
     "parse_uuid",
     "random_uuid",
     "uuid_text",

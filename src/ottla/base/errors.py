@@ -6,8 +6,10 @@
     ├── KafkaError        the peer's mistake or a state it must hear of: carries a protocol code, answered as such
     ├── WireError         bytes that are not a message: costs the connection
     ├── ConfigError       a key's value that is not allowed: stops the start, or answers INVALID_CONFIG
-    └── StorageError      the disk failed: the partition, or its log directory, goes offline
-        └── CorruptionError   bytes on disk that are not what was written
+    └── StorageError      the disk refused or failed; `broker/replicas/failures.py` says what each kind costs
+        ├── NoSpaceError      no bytes, inodes, quota or descriptors: nothing happened; costs one answer
+        ├── CorruptionError   bytes on disk that are not what was written: costs the partition's answer
+        └── MissingFileError  a file vanished: costs the partition
 
 Our own mistakes are `assert` and crash; they are in no tree.
 """
@@ -16,7 +18,16 @@ from __future__ import annotations
 
 from ottla.base.error_codes import RETRIABLE, ErrorCode
 
-__all__ = ["ConfigError", "CorruptionError", "KafkaError", "OttlaError", "StorageError", "WireError"]
+__all__ = [
+    "ConfigError",
+    "CorruptionError",
+    "KafkaError",
+    "MissingFileError",
+    "NoSpaceError",
+    "OttlaError",
+    "StorageError",
+    "WireError",
+]
 
 
 class OttlaError(Exception):
@@ -59,8 +70,24 @@ class ConfigError(OttlaError):
 
 
 class StorageError(OttlaError):
-    """The disk refused an operation (EIO, ENOSPC, ...); what depends on it goes offline."""
+    """The disk refused an operation (EIO, EROFS, ...).
+
+    `path` is the file or folder whose operation failed, "" where that is not one of a disk: by it the broker finds the
+    log directory that failed, which need not be the one that was worked for.
+    """
+
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(message)  # alone in `args`: pickling takes `path` along as an attribute
+        self.path = path
+
+
+class NoSpaceError(StorageError):
+    """There is no room: no bytes, inodes, quota or descriptors. Nothing happened, or was put back; it may be asked again."""
 
 
 class CorruptionError(StorageError):
     """A file holds bytes that its format does not allow."""
+
+
+class MissingFileError(StorageError):
+    """A file or folder that was there is gone."""

@@ -9,7 +9,7 @@ from ottla.broker.clock import SystemClock
 from ottla.broker.formatting import format_directory, standalone
 from ottla.broker.node import Node
 from ottla.broker.offload import ThreadsAndProcess
-from ottla.broker.quorum_format import parse_initial_controllers
+from ottla.broker.quorum.formatting import parse_initial_controllers
 
 __all__ = [
     "Node",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.broker.handler import RequestContext
+from ottla.broker.requests.handler import RequestContext
 
 __all__ = ["leader_endpoints"]
 

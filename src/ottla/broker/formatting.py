@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 
 from ottla.base import Millis, Rng, Uuid, random_uuid
-from ottla.broker.quorum_format import format_quorum
+from ottla.broker.quorum.formatting import format_quorum
 from ottla.config import BrokerConfig
 from ottla.log import LogDir, MetaProperties
 from ottla.metadata import DEFAULT_LEVELS

@@ -14,49 +14,52 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
-from ottla.broker.authorizer import AllowAll
 from ottla.broker.configuration import Configuration
-from ottla.broker.connection import Connection
-from ottla.broker.connection_limits import ConnectionLimits
-from ottla.broker.controller_channel import ControllerChannel
-from ottla.broker.controller_duties import ControllerDuties, Duty
-from ottla.broker.directory_assignments import DirectoryAssignments
-from ottla.broker.election_counts import ElectionCounts
-from ottla.broker.group_coordinator import GroupCoordinator
-from ottla.broker.handlers import all_handlers
-from ottla.broker.health import Health, Stage
-from ottla.broker.housekeeping import Housekeeping
-from ottla.broker.isr import IsrKeeper
-from ottla.broker.lifecycle import BrokerLife, register_controller
-from ottla.broker.listeners import BoundListener, Listeners
-from ottla.broker.log_dir_moves import LogDirMoves
+from ottla.broker.controller.channel import ControllerChannel
+from ottla.broker.controller.directory_assignments import DirectoryAssignments
+from ottla.broker.controller.duties import ControllerDuties, Duty
+from ottla.broker.controller.election_counts import ElectionCounts
+from ottla.broker.controller.lifecycle import BrokerLifecycle, register_controller
+from ottla.broker.controller.peers import Peers
+from ottla.broker.coordinators.group_coordinator import GroupCoordinator
+from ottla.broker.coordinators.producer_ids import ProducerIds
+from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
+from ottla.broker.coordinators.transaction_markers import Markers
 from ottla.broker.metrics import Metrics
-from ottla.broker.metrics_report import MetricsReport
-from ottla.broker.partitions import Partitions
-from ottla.broker.peers import Peers
-from ottla.broker.producer_ids import ProducerIds
-from ottla.broker.quorum import Quorum, QuorumNetwork, QuorumSettings
+from ottla.broker.monitoring.health import Health, Stage
+from ottla.broker.monitoring.report import MetricsReport
+from ottla.broker.quorum.driver import Quorum, QuorumNetwork, QuorumSettings
+from ottla.broker.quorum.vacancy import Vacancy
 from ottla.broker.quotas import Quotas
-from ottla.broker.replication import Replication
-from ottla.broker.replication_throttles import ReplicationThrottles
-from ottla.broker.router import Router
+from ottla.broker.replicas.confirmation import Confirmation
+from ottla.broker.replicas.housekeeping import Housekeeping
+from ottla.broker.replicas.isr import IsrKeeper
+from ottla.broker.replicas.leader_lease import LeaderLease
+from ottla.broker.replicas.log_dir_moves import LogDirMoves
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.replicas.purgatory import Purgatory
+from ottla.broker.replicas.replication import Replication
+from ottla.broker.replicas.storage import Storage
+from ottla.broker.replicas.throttles import ReplicationThrottles
+from ottla.broker.requests.answer_memory import AnswerMemory
+from ottla.broker.requests.authorizer import AllowAll
+from ottla.broker.requests.connection import Connection
+from ottla.broker.requests.connection_limits import ConnectionLimits
+from ottla.broker.requests.handlers import all_handlers
+from ottla.broker.requests.listeners import BoundListener, Listeners
+from ottla.broker.requests.router import Router
 from ottla.broker.services import Services
-from ottla.broker.storage import Storage
-from ottla.broker.tenure import Tenure
-from ottla.broker.transaction_coordinator import TransactionCoordinator
-from ottla.broker.transaction_markers import Markers
-from ottla.broker.waits import Waits
 from ottla.client import Address, parse_bootstrap
 from ottla.config import BrokerConfig, HttpListener, Listener
 from ottla.log import Disk
-from ottla.metadata import Delta, Endpoint, Image, decide
+from ottla.metadata import EMPTY_IMAGE, Delta, Endpoint, Image, decide
 from ottla.net import Network
 from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.replica import NO_BROKER_EPOCH, FetchSessionCache
-from ottla.wire import APIS, build_mode
+from ottla.wire import APIS
 
 if TYPE_CHECKING:
-    from ottla.broker.http_service import HttpService
+    from ottla.broker.monitoring.http_service import HttpService
 
 __all__ = ["Node"]
 
@@ -89,7 +92,7 @@ class Node:
         self._http: HttpService | None = None
         self.stage = Stage.STARTING
         self._transactions: TransactionCoordinator | None = None
-        self._life: BrokerLife | None = None
+        self._life: BrokerLifecycle | None = None
         self._duties: ControllerDuties | None = None
         self._registering: asyncio.Task[None] | None = None
         self._has_left = False
@@ -139,12 +142,7 @@ class Node:
                 await self._serve_http()
             self.stage = Stage.RECOVERY
             self._storage.open()
-            await self._start_quorum()
-            self._make_services()
-            await self._listen(controllers=True)
-            await self._quorum.ready()
-            await self._listen(controllers=False)
-            await self._register()
+            await self._bring_up()
         except BaseException:
             if self._http is not None:
                 await self._http.close()
@@ -163,17 +161,39 @@ class Node:
         self._transactions.start()
         self.stage = Stage.RUNNING
 
+    async def _bring_up(self) -> None:
+        """Start what needs the disk; raises what ends the node meanwhile, where nothing would come any more."""
+        assert self.failed is not None
+        work = self._loop.create_task(self._serve())
+        try:
+            await asyncio.wait((work, self.failed), return_when=asyncio.FIRST_COMPLETED)
+            if self.failed.done():
+                await self.failed
+            await work
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+    async def _serve(self) -> None:
+        await self._start_quorum()
+        self._make_services()
+        await self._listen(controllers=True)
+        await self._quorum.ready()
+        await self._listen(controllers=False)
+        await self._register()
+
     def _join(self) -> None:
         """Construct the parts that need nothing from the disk."""
         loop = self._loop
         node_id = self.config.node_id
         configuration = self._configuration = Configuration(self.config)
-        waits = self._waits = Waits(loop)
+        waits = self._waits = Purgatory(loop)
         self._throttles = ReplicationThrottles(loop, configuration)
-        self._tenure = Tenure(
+        self._tenure = LeaderLease(
             loop,
             lambda: configuration.broker.settings.broker_session_timeout_ms / 1000,
             lambda: self._quorum.informed_s,
+            lambda: bool(configuration.broker.settings.ottla_strict_reads),
         )
         self._partitions = Partitions(
             node_id,
@@ -182,7 +202,6 @@ class Node:
             configuration=configuration,
             waits=waits,
             offload=self._offload,
-            walk_records=build_mode() == "compiled",
         )
         self._housekeeping = Housekeeping(
             partitions=self._partitions,
@@ -201,8 +220,13 @@ class Node:
             offload=self._offload,
             loop=loop,
         )
+        self._answer_memory = AnswerMemory(loop, self.config.settings.ottla_answer_memory_bytes)
         self._listeners = Listeners(
-            self._network, config=lambda: configuration.broker, loop=loop, offload=self._offload
+            self._network,
+            config=lambda: configuration.broker,
+            loop=loop,
+            offload=self._offload,
+            memory=self._answer_memory,
         )
         self._quotas = Quotas(loop, self.config.settings)
         self._limits = ConnectionLimits(
@@ -235,7 +259,7 @@ class Node:
                 bootstrap=_bootstrap(config),
                 joins=config.settings.controller_quorum_auto_join_enable,
             ),
-            on_failure=self._disk_failed,
+            on_failure=self._storage.fail_metadata,
         )
         self._undo.append(self._quorum.abandon)
         await self._quorum.start()
@@ -272,7 +296,16 @@ class Node:
         self._quorum.subscribe(self._moves.image_changed)
         self._quorum.subscribe(self._groups.image_changed)
         self._quorum.subscribe(self._transactions.image_changed)
+        self._partitions.reopened = self._follow_again
+        self._partitions.lost = self._assignments.look_at
         self._storage.loaded()
+
+    def _follow_again(self, topics: tuple[str, ...]) -> None:
+        """Have everyone look at topics of which partitions have been opened later than the image gave them."""
+        assert self._transactions is not None
+        image, delta = self._quorum.image, Delta(topics_changed=topics)
+        for each in (self._replication, self._assignments, self._moves, self._groups, self._transactions):
+            each.image_changed(EMPTY_IMAGE, image, delta)
 
     def _make_replication(self) -> Replication:
         quorum = self._quorum
@@ -314,7 +347,7 @@ class Node:
 
     async def _serve_http(self) -> None:
         """Serve health from now on, and metrics as soon as there are some."""
-        from ottla.broker.http_service import HttpService  # it imports aiohttp
+        from ottla.broker.monitoring.http_service import HttpService  # it imports aiohttp
 
         health = Health(
             self.config.node_id,
@@ -331,6 +364,7 @@ class Node:
         assert self._transactions is not None
         settings = self.config.settings
         metrics = Metrics()
+        sessions = FetchSessionCache(settings.max_incremental_fetch_session_cache_slots, self._rng)
         self._services = services = Services(
             node_id=self.config.node_id,
             cluster_id=self._storage.cluster_id,
@@ -347,7 +381,10 @@ class Node:
             replication=self._replication,
             groups=self._groups,
             transactions=self._transactions,
-            sessions=FetchSessionCache(settings.max_incremental_fetch_session_cache_slots, self._rng),
+            sessions=sessions,
+            tenure=self._tenure,
+            confirmation=Confirmation(tenure=self._tenure, sessions=sessions, waits=self._waits, loop=self._loop),
+            answer_memory=self._answer_memory,
             authorizer=AllowAll(),
             metrics=metrics,
             traffic=self._partitions.traffic,
@@ -363,7 +400,11 @@ class Node:
             self._duties.start()
         self._name_gauges(metrics, services)
         self._report = MetricsReport(
-            services, limits=self._limits, quotas=self._quotas, broker_state=lambda: int(self.stage)
+            services,
+            limits=self._limits,
+            requests=self._listeners.requests,
+            quotas=self._quotas,
+            broker_state=lambda: int(self.stage),
         )
         self._follow_quotas(services)
         self._quorum.subscribe(ElectionCounts(metrics, is_controller=lambda: self._quorum.is_leader).image_changed)
@@ -449,7 +490,10 @@ class Node:
         partitions = self._partitions
         metrics.gauge("ReplicaManager.PartitionCount", lambda: len(partitions))
         metrics.gauge("ReplicaManager.LeaderCount", lambda: sum(each.replica.is_leader for each in partitions))
-        metrics.gauge("ReplicaManager.OfflineReplicaCount", lambda: sum(each.is_offline for each in partitions))
+        metrics.gauge(
+            "ReplicaManager.OfflineReplicaCount",
+            lambda: sum(each.is_offline for each in partitions) + len(partitions.unopened),
+        )
         metrics.gauge("LogManager.OfflineLogDirectoryCount", lambda: len(self._storage.offline))
         metrics.gauge("DelayedOperationPurgatory.NumDelayedOperations", lambda: len(self._waits))
         metrics.gauge("FetchSessionCache.NumIncrementalFetchSessions", lambda: len(services.sessions))
@@ -472,7 +516,7 @@ class Node:
             )
             self._undo.append(self._registering.cancel)
         if BROKER in self.config.roles:
-            self._life = BrokerLife(
+            self._life = BrokerLifecycle(
                 node_id=self.config.node_id,
                 incarnation_id=self._incarnation_id,
                 endpoints=lambda: tuple(self._endpoint(each) for each in self.config.advertised_listeners),
@@ -480,6 +524,7 @@ class Node:
                 controller=self._controller,
                 quorum=self._quorum,
                 tenure=self._tenure,
+                vacancy=Vacancy(node_id=self.config.node_id, quorum=self._quorum, network=self._network),
                 settings=lambda: self._configuration.broker.settings,
                 loop=self._loop,
             )
@@ -521,6 +566,7 @@ class Node:
         await self._transactions.closed()
         self._groups.close()
         self._waits.close()
+        self._answer_memory.close()
         await self._housekeeping.stop()
         await self._moves.close()
         await self._assignments.close()

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
+from ottla.base import NoSpaceError
+
 __all__ = ["ThreadsAndProcess"]
 
 T = TypeVar("T")
@@ -42,7 +44,7 @@ class ThreadsAndProcess:
     async def thread(self, call: Callable[..., T], /, *args: object) -> T:
         """Run a call that releases the interpreter's lock on a thread."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ottla-disk")
+            self._threads = _Threads(THREADS, thread_name_prefix="ottla-disk")
         return await asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
 
     async def process(self, call: Callable[..., T], /, *args: object) -> T:
@@ -60,6 +62,22 @@ class ThreadsAndProcess:
             threads.shutdown(wait=True, cancel_futures=True)
         self._process.close()
         self._background.close()
+
+
+class _Threads(ThreadPoolExecutor):
+    """Threads of which fewer are enough where the machine gives no more (RLIMIT_NPROC, a container's `pids.max`).
+
+    The call has been queued when a thread is to be started: were the refusal raised, it would be run and its result lost,
+    and a flush of the metadata log would pass for failed. So only the lack of any thread is raised, as a lack of room.
+    """
+
+    def _adjust_thread_count(self) -> None:
+        try:
+            super()._adjust_thread_count()
+        except RuntimeError as error:
+            if not any(each.is_alive() for each in self._threads):
+                self._work_queue.get_nowait()
+                raise NoSpaceError(f"no thread can be started: {error}") from error
 
 
 class _Processes:

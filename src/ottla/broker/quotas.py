@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from time import perf_counter_ns
 
-from ottla.broker.handler import RequestContext
+from ottla.broker.requests.handler import RequestContext
 from ottla.config import BrokerSettings
 from ottla.metadata import Delta, Image
 from ottla.security import ClientQuotas, MutationQuota, QuotaKind, SampledRate, Windows

@@ -11,23 +11,26 @@ from ottla.broker.auto_creation import AutoCreation
 from ottla.broker.metadata_answers import MetadataAnswers
 
 if TYPE_CHECKING:
-    from ottla.broker.authorizer import Authorizer
     from ottla.broker.configuration import Configuration
-    from ottla.broker.controller_channel import ControllerChannel
-    from ottla.broker.controller_duties import ControllerDuties
-    from ottla.broker.group_coordinator import GroupCoordinator
-    from ottla.broker.handler import Handler
-    from ottla.broker.isr import IsrKeeper
-    from ottla.broker.log_dir_moves import LogDirMoves
+    from ottla.broker.controller.channel import ControllerChannel
+    from ottla.broker.controller.duties import ControllerDuties
+    from ottla.broker.coordinators.group_coordinator import GroupCoordinator
+    from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
     from ottla.broker.metrics import Metrics, Traffic
-    from ottla.broker.partitions import Partitions
-    from ottla.broker.quorum import Quorum
+    from ottla.broker.quorum.driver import Quorum
     from ottla.broker.quotas import Quotas
-    from ottla.broker.replication import Replication
-    from ottla.broker.replication_throttles import ReplicationThrottles
-    from ottla.broker.storage import Storage
-    from ottla.broker.transaction_coordinator import TransactionCoordinator
-    from ottla.broker.waits import Waits
+    from ottla.broker.replicas.confirmation import Confirmation
+    from ottla.broker.replicas.isr import IsrKeeper
+    from ottla.broker.replicas.leader_lease import LeaderLease
+    from ottla.broker.replicas.log_dir_moves import LogDirMoves
+    from ottla.broker.replicas.partitions import Partitions
+    from ottla.broker.replicas.purgatory import Purgatory
+    from ottla.broker.replicas.replication import Replication
+    from ottla.broker.replicas.storage import Storage
+    from ottla.broker.replicas.throttles import ReplicationThrottles
+    from ottla.broker.requests.answer_memory import AnswerMemory
+    from ottla.broker.requests.authorizer import Authorizer
+    from ottla.broker.requests.handler import Handler
     from ottla.replica import FetchSessionCache
 
 __all__ = ["Services"]
@@ -46,10 +49,13 @@ class Services:
     partitions: Partitions
     isr: IsrKeeper
     storage: Storage
-    waits: Waits
+    waits: Purgatory
     throttles: ReplicationThrottles
     moves: LogDirMoves
     sessions: FetchSessionCache
+    tenure: LeaderLease
+    confirmation: Confirmation
+    answer_memory: AnswerMemory
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     authorizer: Authorizer

@@ -17,7 +17,7 @@ __all__ = ["action_of", "is_shown", "options_of", "parsers_of", "takes_value"]
 
 def parsers_of(noun: str) -> list[Options]:
     """Return a noun's parsers in the order of their programs' names; none for a noun that parses nothing."""
-    module = import_module(f"ottla.cli.{noun.replace('-', '_')}")
+    module = import_module(f"ottla.cli.commands.{noun.replace('-', '_')}")
     if hasattr(module, "parsers"):
         found: list[Options] = module.parsers()
         return found

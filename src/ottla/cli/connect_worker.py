@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import OttlaError
-from ottla.cli.home import HOME
-from ottla.cli.log_format import FORMATS, LEVELS, log_to_stderr
+from ottla.cli.commands.home import HOME
+from ottla.cli.local.log_format import FORMATS, LEVELS, log_to_stderr
 from ottla.cli.options import Options, properties_file, warn
 
 if TYPE_CHECKING:
@@ -82,12 +82,17 @@ def run_worker(
 
     What `begin` returns may be a future: the worker ends when that fails.
     """
+    from ottla.spark import spark_missing
+
+    if missing := spark_missing():  # before anything says that it is ready: tasks run on Spark
+        warn(f"ottla {noun}: {missing}")
+        return FAILED
     if args.daemon:
         return start_in_background(noun, [each for each in argv if each not in DAEMON])
     set_up_log(args)
     import asyncio
 
-    from ottla.cli.server import loop_factory, raise_descriptor_limit
+    from ottla.cli.commands.server import loop_factory, raise_descriptor_limit
 
     try:
         config = load()

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli import demo_etl_streams as plan
-from ottla.cli.demo import DemoError, start_broker, stop_broker
+from ottla.cli.commands.demo import DemoError, start_broker, stop_broker
 from ottla.cli.options import Options
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ __all__ = [
     "LOWEST_METADATA_VERSION",
     "METADATA_VERSIONS",
     "feature_levels",
+    "formatted_levels",
     "metadata_version_of",
     "name_of",
     "parse_feature",
@@ -56,8 +57,17 @@ FEATURES_FROM = {
 """Feature -> its level that a new cluster gets, and the `metadata.version` from which it does (KIP-1022)."""
 
 
+def formatted_levels(release: str | None, features: list[str]) -> Mapping[str, int]:
+    """Return the levels of a new folder: the release's but for what nothing serves yet, unless that is asked for."""
+    from ottla.metadata import UNSERVED_FEATURES
+
+    levels = feature_levels(release, features)
+    asked = {parse_feature(text)[0] for text in features}
+    return {name: level for name, level in levels.items() if name not in UNSERVED_FEATURES or name in asked}
+
+
 def feature_levels(release: str | None, features: list[str]) -> Mapping[str, int]:
-    """Return the levels of a new cluster: the release's, with single ones changed; zeroes are left out."""
+    """Return the levels of a release of Kafka's, with single ones changed; zeroes are left out."""
     metadata_version = metadata_version_of(release)
     levels = {"metadata.version": metadata_version}
     levels |= {name: level for name, (level, since) in FEATURES_FROM.items() if metadata_version >= since}

@@ -157,7 +157,7 @@ def plan_of(client: BlockingClient, args: Namespace, group: str) -> Plan:
             return current | ends(client, [each for each in partitions if each not in current], earliest=False)
         case "to-datetime":
             return at_time(client, partitions, parse_datetime(str(scenario.value)))
-    from ottla.cli.positions import now_ms
+    from ottla.cli.records.positions import now_ms
 
     return at_time(client, partitions, Millis(now_ms() - parse_duration(str(scenario.value))))
 

@@ -9,6 +9,7 @@ from io import TextIOWrapper
 
 from ottla import __version__
 from ottla.base import OttlaError
+from ottla.cli.kafka_names import SCRIPTS
 
 __all__ = ["main"]
 
@@ -90,13 +91,17 @@ def chosen(args: list[str]) -> int:
         case [] | ["-h" | "--help" | "help", *_]:
             print(help_text())
             return 0 if args else 1
-        case ["--version", *_]:
+        case ["--version" | "-v" | "-V" | "version", *_]:
             print(f"ottla {__version__} ({build_kind()})")
             return 0
         case ["__complete", *words]:
             return run("complete", words)
         case [noun, *rest] if noun in NOUNS:
             return run(noun, rest)
+        case [option, *rest] if option.startswith("-"):
+            noun = next((word for word in rest if word in NOUNS), "NOUN")
+            print(f"ottla: {option} comes behind the noun: `ottla {noun} {option} …`", file=sys.stderr)
+            return 1
     print(f"ottla: {args[0]} is not a noun; {nearest(args[0])}`ottla --help` lists them", file=sys.stderr)
     return 1
 
@@ -105,6 +110,14 @@ def nearest(word: str) -> str:
     """Return a question for the noun that may have been meant, or nothing."""
     from difflib import get_close_matches
 
+    script = word.removesuffix(".sh")
+    if script in SCRIPTS:
+        noun = " ".join(SCRIPTS[script])
+        return (
+            f"Kafka's script is `ottla {noun}` here; "
+            if SCRIPTS[script][0] in NOUNS
+            else "this version has nothing like it; "
+        )
     found = get_close_matches(word, NOUNS, 1)
     return f"did you mean {found[0]}? " if found else ""
 
@@ -115,10 +128,11 @@ def run(noun: str, args: list[str]) -> int:
 
     print_any_text()
     try:
-        code: int = import_module(f"ottla.cli.{noun.replace('-', '_')}").main(args)
+        code: int = import_module(f"ottla.cli.commands.{noun.replace('-', '_')}").main(args)
         return code
     except UsageError as error:
-        print(f"{error}\n`ottla {noun} --help` lists the options.", file=sys.stderr)
+        hint = f"{error.hint} " if error.hint else ""
+        print(f"{error}\n{hint}`ottla {noun} --help` lists the options.", file=sys.stderr)
         return 1
     except OttlaError as error:
         print(f"ottla {noun}: {error}", file=sys.stderr)

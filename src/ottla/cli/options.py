@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ottla.base import ConfigError, ErrorCode, KafkaError
+from ottla.cli.kafka_names import KAFKA_NOUNS
 from ottla.cli.output import FORMS
 
 if TYPE_CHECKING:
@@ -34,21 +35,43 @@ __all__ = [
 class UsageError(Exception):
     """Options that do not go together, or that are missing; its text is Kafka's for the same mistake."""
 
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+        """What may have been meant: a sentence beside Kafka's words, or nothing."""
+
 
 class Options(argparse.ArgumentParser):
-    """A parser whose errors are UsageErrors; abbreviations and `--option=value` work as in Kafka's tools."""
+    """A parser whose errors are UsageErrors; `--option=value` works as in Kafka's tools, and so do abbreviations in those.
+
+    Ottla's own commands take none: `--form` must not become `--format` where a later version has both.
+    """
 
     def __init__(self, noun: str, description: str) -> None:
-        super().__init__(prog=f"ottla {noun}", description=description)
+        kafka = noun.partition(" ")[0] in KAFKA_NOUNS
+        super().__init__(prog=f"ottla {noun}", description=description, allow_abbrev=kafka)
         self.add_argument("--version", action="version", version=_version(), help="print the version")
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Return the parsed options; raises UsageError for what is not one."""
         args, unknown = self.parse_known_args(_joined(argv))
         if unknown:
-            raise UsageError(f"{unknown[0].lstrip('-').partition('=')[0]} is not a recognized option")
+            name = unknown[0].lstrip("-").partition("=")[0]
+            raise UsageError(f"{name} is not a recognized option", self._meant(unknown[0]))
         fill_target(args)
         return args
+
+    def _meant(self, word: str) -> str:
+        """Return the sentence that helps somebody whose option does not exist, or nothing."""
+        from difflib import get_close_matches
+
+        option = word.partition("=")[0]
+        if option.lstrip("-").startswith("zookeeper"):
+            return "No cluster has a ZooKeeper any more: --bootstrap-server HOST:PORT names its brokers."
+        known = [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
+        longer = [name for name in known if option.startswith("--") and name.startswith(option)]
+        found = longer or get_close_matches(option, known, 1)
+        return f"Did you mean {' or '.join(found)}?" if found else ""
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse found wrong in the words of Kafka's tools where they have some."""

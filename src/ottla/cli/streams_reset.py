@@ -187,7 +187,7 @@ def wanted_offsets(client: BlockingClient, args: Namespace, partitions: list[Top
     if args.to_datetime is not None:
         return at_time(client, partitions, parse_datetime(args.to_datetime))
     if args.by_duration is not None:
-        from ottla.cli.positions import now_ms
+        from ottla.cli.records.positions import now_ms
 
         return at_time(client, partitions, Millis(now_ms() - parse_duration(args.by_duration)))
     if args.from_file is not None:

@@ -140,7 +140,7 @@ def _answer(topics: list[TopicView]) -> Answer:
 
 
 def _names(client: BlockingClient, args: Namespace) -> list[str]:
-    from ottla.cli.topics import existing
+    from ottla.cli.commands.topics import existing
 
     if args.topic_id is None:
         return existing(client, args)

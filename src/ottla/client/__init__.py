@@ -14,7 +14,7 @@ from ottla.client.cluster import Cluster, Node, Partition, Topic
 from ottla.client.connection import Answering, Connection
 from ottla.client.coordinators import Coordinated, CoordinatorKind
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
-from ottla.client.transactions import TransactionalProducer
+from ottla.client.transactions import GroupMember, TransactionalProducer
 
 __all__ = [
     "EARLIEST",
@@ -31,6 +31,7 @@ __all__ = [
     "CoordinatorKind",
     "FetchPosition",
     "Fetched",
+    "GroupMember",
     "Isolation",
     "Limits",
     "ListedOffset",

@@ -8,23 +8,42 @@ partitions beforehand, and its epoch stays.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Offset, ProducerEpoch, ProducerId, TopicPartition
 from ottla.client.batches import Appended, Records
 from ottla.client.client import Client
 from ottla.client.coordinators import Coordinated, CoordinatorKind
 from ottla.wire import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
-__all__ = ["TransactionalProducer"]
+__all__ = ["GroupMember", "TransactionalProducer"]
 
 FEATURE = "transaction.version"
 SECOND_PROTOCOL = 2
 FIRST_ADD_VERSION_MAX, FIRST_PRODUCE_VERSION_MAX, FIRST_END_VERSION_MAX = 3, 11, 4
 """The highest versions that mean the first form."""
+MEMBERS_FROM, FIRST_OFFSETS_VERSION_MAX = 3, 4
+"""Of TxnOffsetCommit: the first that names a member (KIP-447), and the last that means the first form."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """For whom offsets are committed: a member of a group, as of one generation."""
+
+    group: str
+    member_id: str
+    generation: int
 
 
 class TransactionalProducer:
@@ -39,12 +58,13 @@ class TransactionalProducer:
         self._coordinator = Coordinated(transactional_id, CoordinatorKind.TRANSACTION)
         self._is_second = True
         self._added: set[TopicPartition] = set()
+        self._has_offsets = False
         self._adding = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
         """True where something may have been written that no end has followed."""
-        return bool(self._added)
+        return bool(self._added) or self._has_offsets
 
     async def begin(self) -> None:
         """Take the transactional id over (InitProducerId).
@@ -57,6 +77,7 @@ class TransactionalProducer:
         self._check(answer.error_code, "takes over")
         self.producer_id, self.epoch = ProducerId(answer.producer_id), ProducerEpoch(answer.producer_epoch)
         self._added.clear()
+        self._has_offsets = False
 
     async def produce(self, batches: Mapping[TopicPartition, Records], *, timeout_ms: int = 30_000) -> list[Appended]:
         """Append transactional batches; calls in flight together keep their order as in `Client.produce`.
@@ -88,24 +109,86 @@ class TransactionalProducer:
                 AddPartitionsToTxnTopic(name=name, partitions=found) for name, found in topics.items()
             ],
         )
-        limits = self._client.limits
-        loop = asyncio.get_running_loop()
-        until_s, backoff_s = loop.time() + limits.call_s, limits.backoff_s
-        while True:
-            answer = await self._client.request(
-                message, coordinator_of=self._coordinator, highest=FIRST_ADD_VERSION_MAX
-            )
-            codes = {
-                ErrorCode(each.partition_error_code)
+        await self._settled(
+            message,
+            self._coordinator,
+            lambda answer: (
+                each.partition_error_code
                 for topic in answer.results_by_topic_v3_and_below
                 for each in topic.results_by_partition
-            } - {ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED}
+            ),
+            "adds partitions",
+            highest=FIRST_ADD_VERSION_MAX,
+        )
+
+    async def _settled(
+        self,
+        message: Any,
+        coordinator: Coordinated,
+        codes_of: Callable[[Any], Iterable[int]],
+        what: str,
+        *,
+        lowest: int = 0,
+        highest: int | None = None,
+    ) -> None:
+        """Send a request until its answer has no code that passes: the end before may still be written."""
+        limits = self._client.limits
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + limits.call_s
+        while True:
+            answer = await self._client.request(message, coordinator_of=coordinator, lowest=lowest, highest=highest)
+            codes = {ErrorCode(each) for each in codes_of(answer)} - {ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED}
             if not codes:
                 return
             code = codes.pop()
-            if not KafkaError(code).retriable or loop.time() > until_s:  # the end before may still be written
-                self._check(code, "adds partitions")
-            await asyncio.sleep(backoff_s)
+            if not KafkaError(code).retriable or loop.time() > until_s:
+                self._check(code, what)
+            await asyncio.sleep(limits.backoff_s)
+
+    async def commit_offsets(
+        self, offsets: Mapping[TopicPartition, Offset], member: GroupMember, *, words: str = ""
+    ) -> None:
+        """Commit a group's offsets with the transaction (KIP-98); they count when it commits.
+
+        The group's coordinator checks the member (KIP-447). Raises KafkaError; ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID
+        mean that it is a member no longer, or of an older generation.
+        """
+        if not self._is_second:
+            adding = AddOffsetsToTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=self.producer_id,
+                producer_epoch=self.epoch,
+                group_id=member.group,
+            )
+            await self._settled(adding, self._coordinator, lambda answer: [answer.error_code], "adds offsets")
+        self._has_offsets = True
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in sorted(offsets.items()):
+            topics.setdefault(topic, []).append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=-1,
+                    committed_metadata=words,
+                )
+            )
+        message = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=member.group,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            generation_id=member.generation,
+            member_id=member.member_id,
+            topics=[TxnOffsetCommitRequestTopic(name=name, partitions=found) for name, found in topics.items()],
+        )
+        await self._settled(
+            message,
+            Coordinated(member.group),
+            lambda answer: (each.error_code for topic in answer.topics for each in topic.partitions),
+            f"commits offsets of group {member.group} as {member.member_id}",
+            lowest=MEMBERS_FROM,
+            highest=None if self._is_second else FIRST_OFFSETS_VERSION_MAX,
+        )
 
     async def end(self, *, commit: bool) -> None:
         """Commit or abort; what commits is visible for good when this returns. Raises KafkaError.
@@ -124,6 +207,7 @@ class TransactionalProducer:
         if self._is_second:
             self.producer_id, self.epoch = ProducerId(answer.producer_id), ProducerEpoch(answer.producer_epoch)
         self._added.clear()
+        self._has_offsets = False
 
     def _check(self, code: int, what: str) -> None:
         if code:

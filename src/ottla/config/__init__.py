@@ -14,6 +14,7 @@ from ottla.config.broker_settings import BrokerSettings
 from ottla.config.consumer_keys import CONSUMER_KEYS
 from ottla.config.entries import ConfigEntry, ConfigSource, Synonym
 from ottla.config.group_keys import GROUP_KEYS
+from ottla.config.ineffective import PROTECTIONS, refuse_protections
 from ottla.config.listeners import HttpListener, Listener, SecurityProtocol, Voter
 from ottla.config.producer_keys import PRODUCER_KEYS
 from ottla.config.properties import environment_properties, override_properties, parse_properties
@@ -28,6 +29,7 @@ __all__ = [
     "CONSUMER_KEYS",
     "GROUP_KEYS",
     "PRODUCER_KEYS",
+    "PROTECTIONS",
     "STREAMS_KEYS",
     "TOPIC_KEYS",
     "BrokerConfig",
@@ -50,6 +52,7 @@ __all__ = [
     "override_properties",
     "parse_properties",
     "parse_value",
+    "refuse_protections",
     "validate_broker_configs",
     "validate_topic_configs",
     "value_text",

@@ -11,6 +11,7 @@ from ottla.base import ConfigError, NodeId
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.broker_settings import BrokerSettings
 from ottla.config.entries import ConfigEntry, ConfigSource, Layer, synonym_chain
+from ottla.config.ineffective import ineffective
 from ottla.config.listeners import (
     HttpListener,
     Listener,
@@ -75,7 +76,7 @@ class BrokerConfig:
         """Build from `server.properties` text, then `KAFKA_…` variables, then `key=value` pairs; the later win.
 
         A data folder's `~/` stands for the environment's HOME. Raises ConfigError for a bad value; unknown keys only make
-        warnings, each with the closest known key.
+        warnings, each with the closest known key, and so do those that are set to other than their defaults in vain.
         """
         given = parse_properties(text) | override_properties(overrides)
         variables = environment_properties(environment or {})
@@ -88,7 +89,7 @@ class BrokerConfig:
         ]
         config = cls(static=static, warnings=tuple(warnings))
         config.validate()
-        return config
+        return replace(config, warnings=(*warnings, *ineffective(static)))
 
     def with_dynamic(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:
         """Return the configuration under the cluster's dynamic values (`default` for all brokers, `own` for this one).
@@ -229,6 +230,12 @@ class BrokerConfig:
         if settings.replica_selector_class not in (None, "", *REPLICA_SELECTORS):
             allowed = f"must be one of {', '.join(REPLICA_SELECTORS)}"
             raise ConfigError("replica.selector.class", settings.replica_selector_class, allowed)
+        if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
+            raise ConfigError(
+                "queued.max.request.bytes",
+                settings.queued_max_request_bytes,
+                "must be larger or equal to socket.request.max.bytes",
+            )
         if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
             raise ConfigError(
                 "replica.fetch.wait.max.ms",

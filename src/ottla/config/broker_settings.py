@@ -213,7 +213,10 @@ class BrokerSettings:
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
+    ottla_answer_memory_bytes: int
     ottla_http_listeners: tuple[str, ...]
+    ottla_metadata_reserve_bytes: int
+    ottla_strict_reads: bool
     principal_builder_class: str
     process_roles: tuple[str, ...]
     producer_id_expiration_check_interval_ms: int

@@ -8,7 +8,7 @@ with the same result. So a task that has columns needs nothing besides, and a si
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ottla.connect.data.schema import Schema
@@ -45,8 +45,13 @@ class SourceColumns:
     timestamp: int | None = None
     """Of every row, milliseconds since 1970; None for the time of sending."""
 
+    def slice(self, first: int, count: int) -> SourceColumns:
+        """Return some of the rows, with the offset behind all of them."""
+        return replace(self, values=self.values.slice(first, count))
+
     def records(self) -> list[SourceRecord]:
-        """Return the rows one by one; each carries the offset behind the last."""
+        """Return the rows one by one; only the last has an offset, since there is none between the rows."""
+        last = len(self.values) - 1
         return [
             SourceRecord(
                 topic=self.topic,
@@ -55,9 +60,9 @@ class SourceColumns:
                 value=value,
                 timestamp=self.timestamp,
                 source_partition=self.source_partition,
-                source_offset=self.source_offset,
+                source_offset=self.source_offset if row == last else None,
             )
-            for value in self.values.to_pylist()
+            for row, value in enumerate(self.values.to_pylist())
         ]
 
 

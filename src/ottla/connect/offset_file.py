@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,42 +14,53 @@ from ottla.connect.storage import OffsetState, apply_offset, read_java_map, writ
 __all__ = ["OffsetFile"]
 
 log = logging.getLogger(__name__)
+Entries = dict[bytes | None, bytes | None]
 
 
 class OffsetFile:
-    """The offsets of `offset.storage.file.filename`; None keeps them in memory only."""
+    """The offsets of `offset.storage.file.filename`; None keeps them in memory only. Any thread may write."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
+        self._writing = threading.Lock()
+        """Held from one file to the next: of two at once each would lack, or replace, what the other stores."""
         self._entries: dict[bytes | None, bytes | None] = {}
         self.state = OffsetState()
+        """What the file holds."""
         data = path.read_bytes() if path is not None and path.exists() else b""
         if data:
-            self._take(read_java_map(data).items())
+            self._entries, self.state = self._with(read_java_map(data).items())
 
     def write(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Store records of `encode_offset`; they are on the disk when this returns. Raises ConnectError."""
-        before, entries = self.state, dict(self._entries)
-        self._take(records)
-        try:
-            self._save()
-        except OSError as error:
-            self.state, self._entries = before, entries
-            raise ConnectError(f"Could not write offsets to {self._path}: {error.strerror}") from error
+        with self._writing:
+            entries, state = self._with(records)
+            try:
+                self._save(entries)
+            except OSError as error:
+                raise ConnectError(f"Could not write offsets to {self._path}: {error.strerror}") from error
+            self._entries, self.state = entries, state
 
-    def _take(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+    def _with(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> tuple[Entries, OffsetState]:
+        entries, state = dict(self._entries), self.state
         for key, value in records:
-            self._entries[key] = value
-            self.state, ignored = apply_offset(self.state, key, value)
+            entries[key] = value
+            state, ignored = apply_offset(state, key, value)
             if ignored is not None:
                 log.error("%s (in %s)", ignored, self._path)
+        return entries, state
 
-    def _save(self) -> None:
+    def _save(self, entries: Entries) -> None:
         if self._path is None:
             return
         beside = self._path.with_name(self._path.name + ".next")
         with beside.open("wb") as file:
-            file.write(write_java_map(self._entries))
+            file.write(write_java_map(entries))
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._path)
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)  # without it a power failure brings the old file back
+        finally:
+            os.close(folder)

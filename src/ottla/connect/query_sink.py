@@ -143,6 +143,13 @@ class Files(Protocol):
         """Give a file its final name; the folder is made. Readers see it whole or not at all."""
         ...
 
+    def sync(self, files: Sequence[str]) -> None:
+        """Return when files, and the folders that lead to them, outlast a power failure, as far as the store can say.
+
+        On a machine's own disk that takes fsync; a store of objects, and HDFS with its copies, answer when they have them.
+        """
+        ...
+
     def delete(self, path: str) -> None:
         """Remove a file or folder, if it is there."""
         ...

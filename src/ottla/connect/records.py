@@ -58,7 +58,8 @@ class SourceRecord(ConnectRecord):
     java_name: ClassVar[str] = "org.apache.kafka.connect.source.SourceRecord"
 
     source_partition: Mapping[str, Any] = field(default_factory=dict)
-    source_offset: Mapping[str, Any] = field(default_factory=dict)
+    source_offset: Mapping[str, Any] | None = field(default_factory=dict)
+    """None where reading cannot go on right behind this record: a later one of its partition has the offset for both."""
 
 
 @dataclass(slots=True, kw_only=True)

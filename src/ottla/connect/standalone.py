@@ -183,14 +183,18 @@ class StandaloneHerder:
         self, name: str, config: Properties, *, target: TargetState | None = None, may_replace: bool
     ) -> Created:
         """See `Herder`."""
-        whole = herding.kept_secrets(self._view.config, name, herding.named_config(name, config))
+        state = self._view.config
+        whole = herding.kept_secrets(state, name, herding.named_config(name, config))
+        herding.refuse_revealing(state, name, config, whole, self.plugins)
         herding.refuse_invalid(await self.validate(whole))
         async with self._doing(f"configuring connector {name}"):
             return await self._put(name, whole, target, may_replace=may_replace)
 
     async def patch_connector(self, name: str, patch: Properties) -> Created:
         """See `Herder`."""
-        whole = herding.patched(self._view.config, name, herding.kept_secrets(self._view.config, name, patch))
+        state = self._view.config
+        whole = herding.patched(state, name, herding.kept_secrets(state, name, patch))
+        herding.refuse_revealing(state, name, patch, whole, self.plugins)
         herding.refuse_invalid(await self.validate(whole))
         async with self._doing(f"configuring connector {name}"):
             herding.patched(self._view.config, name, {})  # it may have gone in the meantime

@@ -6,11 +6,20 @@ may not touch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from ottla.base import ErrorCode, KafkaError, Millis, Uuid
 from ottla.groups.classic import ClassicGroup, State, session
-from ottla.groups.decision import Asker, Cluster, Committed, Decision, Group, Moment, Record, TimerChange
+from ottla.groups.decision import (
+    Cluster,
+    Committed,
+    Decision,
+    DecisionContext,
+    Group,
+    Record,
+    RequestOrigin,
+    TimerChange,
+)
 from ottla.groups.offsets import Offsets, offset_record, offset_tombstone
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -27,14 +36,16 @@ from ottla.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-__all__ = ["commit", "commit_refused", "delete_offsets", "expire_offsets", "offset_tombstones"]
+__all__ = ["commit", "commit_refused", "delete_offsets", "expire_offsets", "gone_offsets", "offset_tombstones"]
 
 DEFAULT_RETENTION_MS = -1
 LATEST_MS = (1 << 63) - 1
 GROUP_NOT_FOUND_FROM = 9
 
 
-def commit(group: Group | None, request: OffsetCommitRequest, asker: Asker, moment: Moment) -> Decision:
+def commit(
+    group: Group | None, request: OffsetCommitRequest, asker: RequestOrigin, moment: DecisionContext
+) -> Decision:
     """Decide about an OffsetCommit; a group that has no members need not exist."""
     try:
         _check(group, request, asker, moment.cluster)
@@ -61,7 +72,7 @@ def commit(group: Group | None, request: OffsetCommitRequest, asker: Asker, mome
     return Decision(tuple(records), OffsetCommitResponse(topics=topics), timers=timers)
 
 
-def _check(group: Group | None, request: OffsetCommitRequest, asker: Asker, cluster: Cluster) -> None:
+def _check(group: Group | None, request: OffsetCommitRequest, asker: RequestOrigin, cluster: Cluster) -> None:
     """Raise the KafkaError for which the whole commit is refused; one partition of an epoch too old is enough (KIP-1251)."""
     epoch = request.generation_id_or_member_epoch
     if group is None:
@@ -87,19 +98,19 @@ def _commit_one(
     request: OffsetCommitRequest,
     topic: OffsetCommitRequestTopic,
     asked: OffsetCommitRequestPartition,
-    moment: Moment,
+    moment: DecisionContext,
     records: list[Record],
 ) -> ErrorCode:
     metadata = asked.committed_metadata or ""
     if metadata and utf16_length(metadata) > moment.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     retention_ms = request.retention_time_ms
-    expire_ms = -1 if retention_ms == DEFAULT_RETENTION_MS else min(moment.now_ms + retention_ms, LATEST_MS)
+    expire_ms = -1 if retention_ms == DEFAULT_RETENTION_MS else min(moment.wall_ms + retention_ms, LATEST_MS)
     committed = Committed(
         asked.committed_offset,
         asked.committed_leader_epoch,
         metadata,
-        moment.now_ms,
+        moment.wall_ms,
         expire_ms,
         topic.topic_id,
     )
@@ -156,13 +167,26 @@ def delete_offsets(group: Group | None, offsets: Offsets, request: OffsetDeleteR
     return Decision(tuple(records), OffsetDeleteResponse(topics=topics))
 
 
-def offset_tombstones(offsets: Offsets, group_id: str, topics: Collection[str] | None = None) -> list[Record]:
-    """Return the records that remove a group's offsets, of every topic or of some; pending ones too."""
+def offset_tombstones(offsets: Offsets, group_id: str) -> list[Record]:
+    """Return the records that remove all of a group's offsets; pending ones too."""
     wanted = {(topic, index) for topic, index, _ in offsets.of_group(group_id)}
     wanted.update((topic, index) for group, topic, index in offsets.waiting if group == group_id)
-    return [
-        offset_tombstone(group_id, topic, index) for topic, index in sorted(wanted) if topics is None or topic in topics
-    ]
+    return [offset_tombstone(group_id, topic, index) for topic, index in sorted(wanted)]
+
+
+def gone_offsets(offsets: Offsets, group_id: str, is_gone: Callable[[str, Committed], bool]) -> list[Record]:
+    """Return the records that remove a group's offsets of topics that are gone, pending ones too.
+
+    What a transaction has pending for a topic that has the name now keeps what is there beside it, until its next commit.
+    """
+    found: dict[tuple[str, int], bool] = {}
+    for topic, index, committed in offsets.of_group(group_id):
+        found[topic, index] = is_gone(topic, committed)
+    for place, producers in offsets.waiting.items():
+        if place[0] == group_id:
+            gone = all(is_gone(place[1], offsets.pending[each][place]) for each in producers)
+            found[place[1:]] = gone and found.get(place[1:], True)
+    return [offset_tombstone(group_id, topic, index) for (topic, index), gone in sorted(found.items()) if gone]
 
 
 def expire_offsets(group: Group, offsets: Offsets, *, now_ms: Millis, retention_ms: int) -> Sequence[Record]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
 from ottla.groups.committing import utf16_length
-from ottla.groups.decision import Asker, Cluster, Committed, Decision, Group, Moment, Record
+from ottla.groups.decision import Cluster, Committed, Decision, DecisionContext, Group, Record, RequestOrigin
 from ottla.groups.offsets import offset_record
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -21,7 +21,7 @@ STALE = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND})
 
 
 def commit_in_transaction(
-    group: Group | None, request: TxnOffsetCommitRequest, asker: Asker, moment: Moment
+    group: Group | None, request: TxnOffsetCommitRequest, asker: RequestOrigin, moment: DecisionContext
 ) -> Decision:
     """Decide about a TxnOffsetCommit whose producer may write; a group that has no members need not exist."""
     try:
@@ -47,7 +47,7 @@ def commit_in_transaction(
     return Decision(tuple(records), TxnOffsetCommitResponse(topics=topics), producer=producer)
 
 
-def _check(group: Group | None, request: TxnOffsetCommitRequest, asker: Asker, cluster: Cluster) -> None:
+def _check(group: Group | None, request: TxnOffsetCommitRequest, asker: RequestOrigin, cluster: Cluster) -> None:
     """Raise the KafkaError for which the whole commit is refused."""
     if group is None:
         if request.generation_id >= 0:
@@ -69,12 +69,12 @@ def _check(group: Group | None, request: TxnOffsetCommitRequest, asker: Asker, c
 
 
 def _commit_one(
-    group_id: str, topic: str, asked: TxnOffsetCommitRequestPartition, moment: Moment, records: list[Record]
+    group_id: str, topic: str, asked: TxnOffsetCommitRequestPartition, moment: DecisionContext, records: list[Record]
 ) -> ErrorCode:
     metadata = asked.committed_metadata or ""
     if metadata and utf16_length(metadata) > moment.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    committed = Committed(asked.committed_offset, asked.committed_leader_epoch, metadata, moment.now_ms)
+    committed = Committed(asked.committed_offset, asked.committed_leader_epoch, metadata, moment.wall_ms)
     records.append(offset_record(group_id, topic, asked.partition_index, committed))
     return ErrorCode.NONE
 

@@ -19,15 +19,15 @@ from ottla.wire.messages.offset_commit_value import OffsetCommitValue
 
 __all__ = [
     "NOTHING",
-    "Asker",
     "Cluster",
     "Committed",
     "Decision",
+    "DecisionContext",
     "Group",
     "GroupKind",
-    "Moment",
     "Record",
     "Reply",
+    "RequestOrigin",
     "Timer",
     "TimerChange",
     "TopicFacts",
@@ -88,7 +88,7 @@ class Decision:
 NOTHING = Decision()
 
 
-class Asker(NamedTuple):
+class RequestOrigin(NamedTuple):
     """Who asks, and under which token the answer is parked if it has to wait."""
 
     client_id: str
@@ -134,13 +134,16 @@ class Cluster(Protocol):
         ...
 
 
-class Moment(NamedTuple):
+class DecisionContext(NamedTuple):
     """What a decision may know besides its group: time, chance, the broker's settings and the cluster's topics."""
 
     now_ms: Millis
+    """The time that deadlines are in: it goes on evenly, whatever is done to the wall clock."""
     rng: Rng
     settings: BrokerSettings
     cluster: Cluster
+    wall_ms: Millis
+    """The wall clock's time, for what records say to other brokers and later ones."""
 
 
 class GroupKind(Enum):

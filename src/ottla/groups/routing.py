@@ -11,7 +11,7 @@ from ottla.base import ErrorCode
 from ottla.groups import classic, consumer
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.consumer import ConsumerGroup
-from ottla.groups.decision import Asker, Decision, Group, Moment
+from ottla.groups.decision import Decision, DecisionContext, Group, RequestOrigin
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest
@@ -20,7 +20,7 @@ from ottla.wire.messages.sync_group import SyncGroupRequest
 __all__ = ["heartbeat", "join", "leave", "sync"]
 
 
-def join(group: Group | None, request: JoinGroupRequest, asker: Asker, moment: Moment) -> Decision:
+def join(group: Group | None, request: JoinGroupRequest, asker: RequestOrigin, moment: DecisionContext) -> Decision:
     """Decide about a JoinGroup."""
     if group is None or isinstance(group, ClassicGroup):
         return classic.join(group, request, asker, moment)
@@ -32,21 +32,21 @@ def join(group: Group | None, request: JoinGroupRequest, asker: Asker, moment: M
     return Decision(response=classic.join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
 
 
-def sync(group: Group | None, request: SyncGroupRequest, asker: Asker, moment: Moment) -> Decision:
+def sync(group: Group | None, request: SyncGroupRequest, asker: RequestOrigin, moment: DecisionContext) -> Decision:
     """Decide about a SyncGroup."""
     if isinstance(group, ConsumerGroup) and not group.is_empty():
         return consumer.classic_sync(group, request, moment)
     return classic.sync(_classic(group), request, asker, moment)
 
 
-def heartbeat(group: Group | None, request: HeartbeatRequest, moment: Moment) -> Decision:
+def heartbeat(group: Group | None, request: HeartbeatRequest, moment: DecisionContext) -> Decision:
     """Decide about a Heartbeat."""
     if isinstance(group, ConsumerGroup):
         return consumer.classic_heartbeat(group, request, moment)
     return classic.heartbeat(_classic(group), request, moment)
 
 
-def leave(group: Group | None, request: LeaveGroupRequest, moment: Moment) -> Decision:
+def leave(group: Group | None, request: LeaveGroupRequest, moment: DecisionContext) -> Decision:
     """Decide about a LeaveGroup."""
     if isinstance(group, ConsumerGroup):
         return consumer.classic_leave(group, request, moment)

@@ -14,8 +14,18 @@ from immutables import Map
 from ottla.base import ProducerId, WireError
 from ottla.groups import classic, consumer
 from ottla.groups.classic import ClassicGroup
-from ottla.groups.committing import expire_offsets, offset_tombstones
-from ottla.groups.decision import NOTHING, Decision, Group, Moment, Record, Timer, TimerChange, encode_records
+from ottla.groups.committing import expire_offsets, gone_offsets
+from ottla.groups.decision import (
+    NOTHING,
+    Committed,
+    Decision,
+    DecisionContext,
+    Group,
+    Record,
+    Timer,
+    TimerChange,
+    encode_records,
+)
 from ottla.groups.offsets import NO_OFFSETS, NO_PRODUCER, Offsets
 from ottla.groups.timers import Timers
 from ottla.wire import Record as LogRecord
@@ -27,6 +37,8 @@ __all__ = ["EMPTY_STATE", "TOPIC", "Shard", "ShardState"]
 TOPIC = "__consumer_offsets"
 OFFSET_KEYS = frozenset({0, 1})
 GROUP_KEY = 2
+LOADED = "loaded"
+"""The timer of a group about which nothing could be appended when it was loaded."""
 RECORDS_MAX = 1000
 """Records that one decision of housekeeping appends, so that no batch grows past what a fetch carries."""
 
@@ -82,7 +94,8 @@ class Shard:
     def __init__(self, state: ShardState = EMPTY_STATE) -> None:
         self.state = state
         self.timers = Timers()
-        self._expiring: Timer | None = None
+        self._deciding: Timer | None = None
+        """What the decision that was yielded last is about, by the timer that would ask for it again."""
 
     @property
     def groups(self) -> Map[str, Group]:
@@ -129,25 +142,23 @@ class Shard:
         """Return the (key, value) bytes of a decision's records."""
         return encode_records(decision.records)
 
-    def loaded(self, moment: Moment) -> Iterator[Decision]:
+    def loaded(self, moment: DecisionContext) -> Iterator[Decision]:
         """Yield what has to be decided once every record has been replayed: sessions begin now."""
         for group_id in sorted(self.state.groups):
-            group = self.state.groups[group_id]
-            if isinstance(group, ClassicGroup):
-                yield classic.loaded(group, moment)
-            elif isinstance(group, consumer.ConsumerGroup):
-                yield Decision(timers=tuple(consumer.loaded(group, moment)))
+            self._deciding = Timer(group_id, LOADED)
+            yield self._loaded(self.state.groups[group_id], moment)
+        self._deciding = None
 
-    def expire(self, moment: Moment) -> Iterator[Decision]:
+    def expire(self, moment: DecisionContext) -> Iterator[Decision]:
         """Yield a decision for each timer that has come; each is to be applied before the next is asked for."""
         while (timer := self.timers.take(moment.now_ms)) is not None:
-            self._expiring = timer
+            self._deciding = timer
             yield self._expired(timer, moment)
-        self._expiring = None
+        self._deciding = None
 
     def postpone(self, until_ms: int) -> None:
-        """Let the timer whose decision could not be appended come again: nobody else would ever end what it ends."""
-        timer, self._expiring = self._expiring, None
+        """Let what could not be appended be decided about again: nobody else would ever end what it ends."""
+        timer, self._deciding = self._deciding, None
         if timer is not None and self.timers.due_ms(timer) is None:
             self.timers.change([TimerChange(timer, until_ms)])
 
@@ -155,27 +166,37 @@ class Shard:
         """Return a time before which no timer comes, in milliseconds of the wall clock; None where none is set."""
         return self.timers.next_ms()
 
-    def _expired(self, timer: Timer, moment: Moment) -> Decision:
+    def _expired(self, timer: Timer, moment: DecisionContext) -> Decision:
         group = self.state.groups.get(timer.group_id)
         if group is None:
             return NOTHING
+        if timer.kind == LOADED:
+            return self._loaded(group, moment)
         if isinstance(group, ClassicGroup):
             return classic.expired(group, timer, moment)
         return consumer.expired(group, timer, moment) if isinstance(group, consumer.ConsumerGroup) else NOTHING
 
+    def _loaded(self, group: Group, moment: DecisionContext) -> Decision:
+        """Decide about a group that was just loaded: its members' sessions begin."""
+        if isinstance(group, ClassicGroup):
+            return classic.loaded(group, moment)
+        if isinstance(group, consumer.ConsumerGroup):
+            return Decision(timers=tuple(consumer.loaded(group, moment)))
+        return NOTHING
+
     # -- housekeeping
 
-    def expire_offsets(self, group_ids: Sequence[str], moment: Moment) -> Iterator[Decision]:
+    def expire_offsets(self, group_ids: Sequence[str], moment: DecisionContext) -> Iterator[Decision]:
         """Yield decisions that remove offsets whose time is over, and groups of which nothing is left (KIP-211)."""
         retention_ms = moment.settings.offsets_retention_minutes * 60_000
         return self._clean(
             group_ids,
-            lambda group: expire_offsets(group, self.offsets, now_ms=moment.now_ms, retention_ms=retention_ms),
+            lambda group: expire_offsets(group, self.offsets, now_ms=moment.wall_ms, retention_ms=retention_ms),
         )
 
-    def forget_topics(self, group_ids: Sequence[str], topics: frozenset[str]) -> Iterator[Decision]:
-        """Yield decisions that remove what was committed for topics that have been deleted."""
-        return self._clean(group_ids, lambda group: offset_tombstones(self.offsets, group.group_id, topics))
+    def forget_gone(self, group_ids: Sequence[str], is_gone: Callable[[str, Committed], bool]) -> Iterator[Decision]:
+        """Yield decisions that remove what was committed for topics that are gone: asked by their name, and the commit."""
+        return self._clean(group_ids, lambda group: gone_offsets(self.offsets, group.group_id, is_gone))
 
     def _clean(self, group_ids: Sequence[str], removed: Callable[[Group], Sequence[Record]]) -> Iterator[Decision]:
         """Yield the records that remove something of each group, in decisions of a bounded size."""

@@ -11,9 +11,22 @@ from ottla.log.cleanable import Cleanable, CleanerBuffers, cleanable, install, i
 from ottla.log.cleaner import clean
 from ottla.log.cleaning_plan import CleaningAborted, CleaningPlan, CleaningResult
 from ottla.log.config import LogConfig
-from ottla.log.disk import Buffer, Disk, Entry, File, FileLock, NoSpaceError, Space, join, parent, replace_file
+from ottla.log.disk import (
+    Buffer,
+    Disk,
+    Entry,
+    File,
+    FileLock,
+    HeldFile,
+    NoSpaceError,
+    Space,
+    join,
+    parent,
+    replace_file,
+)
 from ottla.log.log import Log
 from ottla.log.log_dir import FoundLog, LogDir, LogDirLockedError, delete_folder
+from ottla.log.names import is_stray_folder
 from ottla.log.os_disk import OsDisk
 from ottla.log.properties import MetaProperties, read_meta
 from ottla.log.recovery import recover
@@ -45,6 +58,7 @@ __all__ = [
     "File",
     "FileLock",
     "FoundLog",
+    "HeldFile",
     "Log",
     "LogConfig",
     "LogDir",
@@ -61,6 +75,7 @@ __all__ = [
     "delete_folder",
     "install",
     "is_as_planned",
+    "is_stray_folder",
     "join",
     "parent",
     "plan_cleaning",

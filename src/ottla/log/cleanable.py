@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from ottla.base import Offset
+from ottla.base import Offset, StorageError
 from ottla.log.cleaning_plan import CleaningPlan, CleaningResult, LastOfProducer, Source
 from ottla.log.config import INT64_MAX
 from ottla.log.disk import Disk
@@ -14,6 +15,7 @@ from ottla.log.log import Log
 from ottla.log.names import CLEANED
 from ottla.log.segment import Segment
 from ottla.log.swap import cleaned_files
+from ottla.log.types import CleanedGroup
 
 __all__ = ["Cleanable", "CleanerBuffers", "cleanable", "install", "is_as_planned", "plan_cleaning"]
 
@@ -55,13 +57,16 @@ def cleanable(log: Log, *, last_stable_offset: int, now_ms: int) -> Cleanable:
 
     The last is Ottla's own rule: what is cleaned was on the device before. With recovery points stored before `install`,
     recovery begins behind it, and never meets the gaps that compaction leaves where it looks for lost segments, also when
-    the topic is not a compacted one any more. Sealed segments get to the device in a second.
+    the topic is not a compacted one any more. Sealed segments get to the device in a second. And nothing is cleaned while
+    files are not where the log has them, since a disk failed or was full.
     """
     segments = log.segments
     bases = [each.base_offset for each in segments]
     first_dirty = _first_dirty(log)
     dirty = segments[max(bisect_right(bases, first_dirty) - 1, 0) : -1]
     end = min(last_stable_offset, bases[-1], log.recovery_point, _lag_bound(log, dirty, now_ms))
+    if not log.is_settled:
+        end = first_dirty
     # all of the segment with the bound in it is left alone; where cleaning left off inside one, it may go on there
     end_at = max(bisect_right(bases, max(end, first_dirty)) - 1, 0)
     return Cleanable(
@@ -128,21 +133,32 @@ def is_as_planned(log: Log, plan: CleaningPlan) -> bool:
     """True where the segments that a plan names are still the log's first ones, with all that was in them."""
     segments = [(each.base_offset, each.size) for each in log.segments[: len(plan.sources)]]
     planned = [(each.base_offset, each.size) for each in plan.sources]
-    return log.truncations == plan.truncations and log.folder == plan.folder and segments == planned
+    is_same = log.truncations == plan.truncations and log.folder == plan.folder and segments == planned
+    return is_same and log.is_settled
 
 
 def install(disk: Disk, log: Log, plan: CleaningPlan, result: CleaningResult, *, now_ms: int) -> bool:
     """Put what a cleaning wrote in place; False, and its files are gone, where the log has changed since.
 
-    All of it or nothing, in the order of offsets: a tombstone must not go before the values that it deletes. Not during a
-    flush. Raises StorageError.
+    In the order of offsets: a tombstone must not go before the values that it deletes. Each segment whole or not at all;
+    where one cannot be put in place, those before it are, and the others are given up. Not during a flush. Raises
+    StorageError.
     """
     if not is_as_planned(log, plan):
-        for group in result.groups:
-            for path in cleaned_files(plan.folder, group):
-                disk.unlink(path + CLEANED)
+        _give_up(disk, plan, result.groups)
         return False
-    for group in result.groups:
-        log.swap_in(group, now_ms)
+    for at, group in enumerate(result.groups):
+        try:
+            log.swap_in(group, now_ms)
+        except StorageError:
+            with suppress(StorageError):  # the next cleaning writes over them, or a start removes them
+                _give_up(disk, plan, result.groups[at:])
+            raise
     log.cleaned_to = max(log.cleaned_to, result.cleaned_to)
     return True
+
+
+def _give_up(disk: Disk, plan: CleaningPlan, groups: Sequence[CleanedGroup]) -> None:
+    for group in groups:
+        for path in cleaned_files(plan.folder, group):
+            disk.unlink(path + CLEANED)

@@ -3,15 +3,17 @@
 Production passes through `OsDisk`; the simulator has its own. The model that both keep: what `pwrite` and `truncate` did
 survives the end of the process, but a power failure only where `fsync` returned; a created, renamed or removed name
 survives a power failure only where `fsync_dir` of its folder returned; a write that was cut off may have stored any
-prefix of its bytes. Every method raises StorageError (NoSpaceError where the disk is full) and nothing else.
+prefix of its bytes. Every method raises StorageError with the path that failed, and nothing else: NoSpaceError where
+bytes, inodes, quota or descriptors ran out, so that nothing happened; MissingFileError where the name is not there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple, Protocol
 
-from ottla.base import StorageError
+from ottla.base import NoSpaceError, StorageError
 
 __all__ = [
     "TEMPORARY",
@@ -20,6 +22,7 @@ __all__ = [
     "Entry",
     "File",
     "FileLock",
+    "HeldFile",
     "NoSpaceError",
     "Space",
     "join",
@@ -31,10 +34,6 @@ __all__ = [
 Buffer = bytes | bytearray | memoryview
 TEMPORARY = ".tmp"
 """Ends the name of a file until its content is on the device."""
-
-
-class NoSpaceError(StorageError):
-    """The disk is full; the operation left the file as it was, or the log put it back."""
 
 
 class Entry(NamedTuple):
@@ -86,12 +85,48 @@ class File(Protocol):
         """Return once everything written is on the device. After an error nothing may be assumed, nor retried."""
         ...
 
-    def fileno(self) -> int:
-        """Return a descriptor for sendfile, valid until the caller lets others run; -1 where there is none (simulated)."""
+    def hold(self) -> HeldFile:
+        """Return the file as it is now, to be read later whatever the log does with it meanwhile."""
         ...
 
     def close(self) -> None:
         """Let the descriptor go; the file may be used again."""
+        ...
+
+    def release(self) -> None:
+        """Hear that the file is removed: its descriptor goes with the last one who still refers to this object."""
+        ...
+
+
+class HeldFile(Protocol):
+    """What a file's name stood for when it was taken hold of: closed, renamed or deleted, it still can be read.
+
+    Its room on the disk is not free before nobody holds it. What was cut off it is gone: other bytes may have taken the
+    place since, and `was_cut` says so.
+    """
+
+    def sendfile(self, socket_fd: int, position: int, size: int) -> int:
+        """Have the system copy bytes to a socket, and return how many it took; 0 at the file's end.
+
+        Raises StorageError where the file cannot be read, and OSError where the socket does not take them. A simulated
+        file has no such way.
+        """
+        ...
+
+    def pread(self, position: int, size: int) -> bytes:
+        """As `File.pread`; may run on any thread."""
+        ...
+
+    def pread_nowait(self, position: int, size: int) -> bytes | None:
+        """As `File.pread_nowait`."""
+        ...
+
+    def is_cached(self, position: int, size: int) -> bool:
+        """Return whether both ends of a piece are in memory, which is filled in runs; True where nobody can say."""
+        ...
+
+    def was_cut(self, end: int) -> bool:
+        """Return whether the file was cut shorter than `end` since it was taken hold of."""
         ...
 
 
@@ -153,6 +188,10 @@ class Disk(Protocol):
         """Create the file where it is missing and take its lock; None where another process (or caller) holds it."""
         ...
 
+    def mutex(self) -> AbstractContextManager[object]:
+        """Return what one thread of this process at a time can be inside of (`with`)."""
+        ...
+
     def space(self, path: str) -> Space:
         """Return the size of the file system that holds the path."""
         ...
@@ -186,11 +225,18 @@ def replace_file(disk: Disk, path: str, data: bytes, *, durable: bool = True) ->
     The content is on the device before the name points at it, and with `durable` the name too on return.
     """
     temporary = path + TEMPORARY
-    file = disk.open(temporary, create=True)
-    file.truncate(0)
-    file.pwrite(0, data)
-    file.fsync()
-    file.close()
-    disk.rename(temporary, path)
+    try:
+        file = disk.open(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(0, data)
+            file.fsync()
+        finally:
+            file.close()
+        disk.rename(temporary, path)
+    except StorageError:
+        with suppress(StorageError):
+            disk.unlink(temporary)
+        raise
     if durable:
         disk.fsync_dir(parent(path))

@@ -6,15 +6,16 @@
     .timeindex  12 bytes an entry   largest timestamp so far | last offset of its batch, less the base offset
 
 Entries only help to find a place to start from, so a missing one costs time and not truth. New ones wait in memory and are
-written a few dozen at a time; what a crash takes with it, recovery builds again. Nothing is kept of what is on disk: a
-look-up reads it, about log2(entries / 512) small reads and one block.
+written a few dozen at a time; where that fails they go on waiting, because the records that they point to are written
+already. What a crash takes with it, recovery builds again. Nothing is kept of what is on disk: a look-up reads it, about
+log2(entries / 512) small reads and one block.
 """
 
 from __future__ import annotations
 
 from struct import Struct
 
-from ottla.base import CorruptionError
+from ottla.base import CorruptionError, StorageError
 from ottla.log.disk import Disk, File, overwrite, replace_file
 
 __all__ = ["OFFSET_ENTRY", "TIME_ENTRY", "Index"]
@@ -23,6 +24,8 @@ OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 PENDING_MAX = 64
 """Entries that wait in memory: one small write for each 64, and half a kilobyte a busy partition."""
+KEPT_MAX = 4096
+"""Entries that wait where they cannot be written; beyond that every other one is given up, which costs longer walks."""
 BLOCK_ENTRIES = 512
 """Below this many entries a block is read instead of one entry more: both cost one system call."""
 
@@ -32,7 +35,7 @@ Pair = tuple[int, int]
 class Index:
     """Entries (key, value), ascending in both; keys of a `.index` are relative offsets, of a `.timeindex` timestamps."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_last", "_pending", "_written", "path")
+    __slots__ = ("_disk", "_entry", "_file", "_is_longer", "_last", "_pending", "_written", "path")
 
     def __init__(self, disk: Disk, path: str, entry: Struct, size: int) -> None:
         """Take the index at `path`, whose file has `size` bytes; no file is opened before it is needed."""
@@ -43,6 +46,14 @@ class Index:
         self._written = size // entry.size
         self._pending: list[Pair] = []
         self._last: Pair | None = None
+        self._is_longer = False
+        """True where the file still has entries that were cut."""
+
+    def create(self) -> None:
+        """Make the file, empty."""
+        self._written, self._is_longer, self._last = 0, False, None
+        self._pending.clear()
+        self._opened(create=True).truncate(0)
 
     def __len__(self) -> int:
         return self._written + len(self._pending)
@@ -54,19 +65,34 @@ class Index:
 
     def last(self) -> Pair | None:
         """Return the last entry, or None."""
-        if self._last is None and self._written:
-            self._last = self._read(self._written - 1)
+        if self._last is None and len(self):
+            self._last = self.entry(len(self) - 1)
         return self._last
 
+    def entry(self, at: int) -> Pair:
+        """Return the entry with this number."""
+        return self._pending[at - self._written] if at >= self._written else self._read(at)
+
     def append(self, key: int, value: int) -> None:
-        """Add an entry after all others; the caller keeps the order."""
+        """Add an entry after all others; the caller keeps the order. Never fails: what cannot be written waits."""
         self._last = entry = (key, value)
-        self._pending.append(entry)
-        if len(self._pending) >= PENDING_MAX:
+        pending = self._pending
+        pending.append(entry)
+        if not len(pending) % PENDING_MAX:
+            self._try_to_write()
+
+    def _try_to_write(self) -> None:
+        try:
             self.write()
+        except StorageError:  # whoever seals the segment hears of it, unless there is room again by then
+            if len(self._pending) >= KEPT_MAX:
+                del self._pending[::2]
 
     def write(self) -> None:
-        """Hand what waits in memory to the operating system."""
+        """Hand what waits in memory to the operating system, and cut the file where it is longer; raises StorageError."""
+        if self._is_longer:
+            self._opened().truncate(self._written * self._entry.size)
+            self._is_longer = False
         if self._pending:
             pack = self._entry.pack
             data = b"".join([pack(*each) for each in self._pending])
@@ -82,13 +108,20 @@ class Index:
         at = self._first_above(key, field=0)
         return self._read(at - 1) if at else None
 
-    def cut(self, value: int, *, field: int) -> None:
-        """Remove the entries whose key (field 0) or value (field 1) is `value` or more."""
-        self.write()
-        kept = self._first_above(value - 1, field=field)
+    def count_below(self, value: int, *, field: int) -> int:
+        """Return how many entries have a key (field 0) or value (field 1) below `value`; they come first."""
+        for at in range(len(self._pending), 0, -1):
+            if self._pending[at - 1][field] < value:
+                return self._written + at
+        return self._first_above(value - 1, field=field)
+
+    def cut(self, kept: int) -> None:
+        """Keep the first so many entries; the file is cut by the next `write`."""
         if kept < self._written:
-            self._opened().truncate(kept * self._entry.size)
-            self._written = kept
+            self._written, self._is_longer = kept, True
+            self._pending.clear()
+        else:
+            del self._pending[kept - self._written :]
         self._last = None
 
     def replace(self, entries: list[Pair], *, durable: bool) -> None:
@@ -98,15 +131,10 @@ class Index:
         if durable:
             replace_file(self._disk, self.path, data)
         else:
-            overwrite(self._opened(), data)
-        self._written = len(entries)
+            overwrite(self._opened(create=True), data)
+        self._written, self._is_longer = len(entries), False
         self._pending.clear()
         self._last = None
-
-    def sync(self) -> None:
-        """Return once everything is on the device."""
-        self.write()
-        self._opened().fsync()
 
     def file(self) -> File:
         """Return the file, for `fsync` on a thread; what waits in memory must have been written."""
@@ -124,16 +152,17 @@ class Index:
         if self._file is not None:
             self._file.path = path
 
-    def _opened(self) -> File:
+    def _opened(self, *, create: bool = False) -> File:
+        """Return the file; only who writes a new one makes it, or a missing one would pass for one without entries."""
         if self._file is None:
-            self._file = self._disk.open(self.path, create=True)
+            self._file = self._disk.open(self.path, create=create)
         return self._file
 
     def _read(self, at: int) -> Pair:
         size = self._entry.size
         data = self._opened().pread(at * size, size)
         if len(data) < size:
-            raise CorruptionError(f"{self.path}: entry {at} lies beyond the end of the file")
+            raise CorruptionError(f"{self.path}: entry {at} lies beyond the end of the file", self.path)
         key, value = self._entry.unpack(data)
         return key, value
 

@@ -9,23 +9,24 @@ truncation before it appends again.
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import suppress
 
-from ottla.base import CorruptionError, Millis, Offset, Rng, Uuid
+from ottla.base import CorruptionError, Millis, MissingFileError, NoSpaceError, Offset, Rng, StorageError, Uuid
 from ottla.log.admission import Batch, admit, admit_replicated, check_producers, duplicate_of, next_run
 from ottla.log.config import INT64_MAX, LogConfig
-from ottla.log.disk import TEMPORARY, Disk, File, NoSpaceError, join, parent, replace_file
+from ottla.log.disk import TEMPORARY, Disk, File, join, parent, replace_file
+from ottla.log.flush_mark import FlushMarks
 from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from ottla.log.lookup import offset_of_max_timestamp, offset_of_time
 from ottla.log.producer_state import ProducerState
 from ottla.log.producers import BatchMark, ProducerAppend, Producers
 from ottla.log.properties import PARTITION_METADATA_FILE
-from ottla.log.recovery import Progress, recover
+from ottla.log.recovery import Progress
 from ottla.log.refusals import not_next, out_of_range, start_beyond_end, too_large
 from ottla.log.retention import expired_count
 from ottla.log.segment import RELATIVE_OFFSET_MAX, Segment
-from ottla.log.startup import load
-from ottla.log.swap import swap_in
-from ottla.log.trash import Trash
+from ottla.log.segments import Segments
+from ottla.log.startup import load_or_recover
 from ottla.log.types import (
     AbortedTransaction,
     AppendInfo,
@@ -51,18 +52,18 @@ class Log:
         "_disk",
         "_flushed",
         "_flushed_ms",
-        "_flushing",
-        "_folder_changed",
         "_generation",
         "_is_new",
+        "_marks",
         "_now_ms",
         "_opened_end",
+        "_parts",
         "_recovery_floor",
         "_rng",
         "_roll_jitter_ms",
         "_segments",
         "_state",
-        "_trash",
+        "_sync_failure",
         "_truncated",
         "cleaned_to",
         "config",
@@ -110,9 +111,10 @@ class Log:
         """Offset below which compaction has left each key once; -1 where it never ran."""
         self.producers: Producers = state.producers
         self._state = state
-        self._segments = segments
-        self._bases = [each.base_offset for each in segments]
-        self._trash = Trash(disk)
+        self._parts = Segments(disk, folder, segments, state)
+        self._segments, self._bases = self._parts.all, self._parts.bases
+        self._sync_failure: StorageError | None = None
+        """A failed fsync, after which nothing is known of what the device has."""
         self._rng = rng
         self._roll_jitter_ms = self._draw_jitter()
         self._generation = 0
@@ -120,10 +122,10 @@ class Log:
         self._recovery_floor = min(recovery_point, log_end_offset)
         self._flushed = (0, self._recovery_floor)
         self._flushed_ms = now_ms
-        self._flushing = False
-        self._folder_changed = recovery is not None or is_new
+        self._parts.folder_changed = recovery is not None or is_new
         self._opened_end = log_end_offset
         self._is_new = is_new
+        self._marks = FlushMarks()
         self._now_ms = now_ms
 
     @classmethod
@@ -147,31 +149,18 @@ class Log:
         After a clean end (`clean`) nothing is scanned; otherwise `recover` runs first, or has run (`recovered`). With a
         `topic_id`, a log without `partition.metadata` gets one. `rng` draws `segment.jitter.ms`.
         """
-        disk.mkdir(folder)
-        report = recovered
-
-        def recover_now() -> RecoveryReport:
-            return recover(
-                disk,
-                folder,
-                config,
-                recovery_point=recovery_point,
-                log_start_offset=log_start_offset,
-                now_ms=now_ms,
-                progress=progress,
-            )
-
-        if report is None and not clean:
-            report = recover_now()
-        try:
-            found = load(disk, folder, config, log_start_offset, now_ms, topic_id, recovered=report)
-        except CorruptionError:
-            if report is not None:
-                raise
-            report = recover_now()
-            found = load(disk, folder, config, log_start_offset, now_ms, topic_id, recovered=report)
-        if report is None:  # everything was made durable before the mark of a clean end was left
-            recovery_point = found.log_end_offset
+        found = load_or_recover(
+            disk,
+            folder,
+            config,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            now_ms=now_ms,
+            clean=clean,
+            topic_id=topic_id,
+            recovered=recovered,
+            progress=progress,
+        )
         return cls(
             disk,
             folder,
@@ -181,11 +170,12 @@ class Log:
             state=found.state,
             log_start_offset=found.log_start_offset,
             log_end_offset=found.log_end_offset,
-            recovery_point=recovery_point,
+            # after a clean end everything was made durable before its mark was left
+            recovery_point=found.log_end_offset if found.recovery is None else recovery_point,
             now_ms=now_ms,
             topic_id=found.topic_id,
             rng=rng,
-            recovery=report,
+            recovery=found.recovery,
             is_new=found.is_new,
         )
 
@@ -212,14 +202,25 @@ class Log:
         return self._generation
 
     @property
+    def is_settled(self) -> bool:
+        """True where every segment has its files under their own names, as it has unless the disk failed."""
+        return self._parts.is_settled
+
+    @property
     def last_stable_offset(self) -> Offset:
         """Where the oldest open transaction begins, or the log's end; `stable_until` respects replication too."""
-        return self.producers.first_open_offset or self.log_end_offset
+        first = self.producers.first_open_offset
+        return self.log_end_offset if first is None else max(first, self.log_start_offset)
 
     def stable_until(self, high_watermark: int) -> Offset:
-        """Return the last stable offset: below it every transaction has ended and its marker is replicated (KIP-98)."""
+        """Return the last stable offset: below it every transaction has ended and its marker is replicated (KIP-98).
+
+        Never below the log's start: of a transaction that has lost its first records, the others begin there.
+        """
         unstable = self.producers.first_unstable_offset(high_watermark)
-        return Offset(high_watermark if unstable is None else min(unstable, high_watermark))
+        if unstable is None or unstable >= high_watermark:
+            return Offset(high_watermark)
+        return max(unstable, self.log_start_offset)
 
     @property
     def recovery_point(self) -> Offset:
@@ -249,6 +250,8 @@ class Log:
         REPLICATION the batches keep what they carry. Raises KafkaError where they are refused, StorageError (NoSpaceError)
         where they cannot be written; the log is then as it was.
         """
+        if self._parts.unsettled:
+            self._parts.settle()
         config = self.config
         now = self._now_ms if now_ms is None else now_ms
         self._now_ms = now
@@ -289,6 +292,8 @@ class Log:
         Checksums are verified here. Raises KafkaError where the bytes are not what follows in this log, StorageError where
         they cannot be written; the log is then as it was, or has the first of them.
         """
+        if self._parts.unsettled:
+            self._parts.settle()
         self._now_ms = now_ms
         batches, size, has_producers = admit_replicated(records, self.name, self.log_end_offset, leader_epoch)
         if batches and batches[0][0].base_offset < self.log_end_offset:  # this batch holds the leader's first record
@@ -296,6 +301,8 @@ class Log:
                 raise not_next(self.name, batches[0][0].base_offset, self.log_end_offset)
             # any recovery scans this batch, since it reaches to the recovery point: nothing needs to be stored before
             self.truncate_fully_and_start_at(batches[0][0].base_offset)
+            if self._parts.unsettled:
+                self._parts.settle()
         config = self.config
         limit = config.segment_bytes
         total, rest, left = size, records, batches
@@ -357,37 +364,38 @@ class Log:
             self._rolled(self._now_ms if now_ms is None else now_ms)
 
     def _rolled(self, now_ms: int, first_offset: int = -1, last_offset: int = -1) -> Segment:
-        """Seal the active segment and begin the next, for a batch of these offsets; a gap would look like a lost tail."""
+        """Seal the active segment and begin the next, for a batch of these offsets; a gap would look like a lost tail.
+
+        Whole or not at all: what fails does so before the new segment is in use, and leaves nothing that a start would find.
+        """
+        if self._parts.unsettled:
+            self._parts.settle()
         active = self._segments[-1]
-        if not active.size:  # its base offset lies too far back for what comes, or its index is of no use
-            self._remove_segments([active])
-        else:
+        if active.size:
             active.seal()
             if self._truncated:  # were what it cut off back after a power failure, it would overlap the next segment
-                active.file.fsync()
+                self._sync(active.file)
         base_offset = self.log_end_offset if last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX else first_offset
         self._state.snapshot(base_offset)
-        self._add_segment(base_offset, now_ms)
+        segment = self._parts.begin(base_offset, now_ms, self._preallocated)
         self._roll_jitter_ms = self._draw_jitter()
-        return self._segments[-1]
+        return segment
 
-    def _add_segment(self, base_offset: int, now_ms: int) -> None:
-        config = self.config
-        room = config.segment_bytes if config.preallocate else 0
-        self._segments.append(Segment.create(self._disk, self.folder, base_offset, now_ms, preallocate=room))
-        self._bases.append(base_offset)
-        self._folder_changed = True
+    @property
+    def _preallocated(self) -> int:
+        return self.config.segment_bytes if self.config.preallocate else 0
 
-    def _remove_segments(self, segments: list[Segment]) -> None:
-        """Remove segments from the list and the disk at once, newest first, so that a crash leaves no gap."""
-        for segment in reversed(segments):
-            at = self._segments.index(segment)
-            del self._segments[at], self._bases[at]
-            if self._flushing:  # on another thread, which may be about to open the files
-                self._trash.add(segment.set_aside(), self._now_ms)
-            else:
-                segment.remove()
-        self._folder_changed = True
+    def _sync(self, file: File) -> None:
+        try:
+            file.fsync()
+        except StorageError as error:
+            self._remember(error)
+            raise
+
+    def _remember(self, error: StorageError) -> None:
+        """Let no flush follow a failed fsync; without a descriptor or a file nothing was asked of the device."""
+        if not isinstance(error, NoSpaceError | MissingFileError | CorruptionError):
+            self._sync_failure = error
 
     def _draw_jitter(self) -> int:
         jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -407,39 +415,16 @@ class Log:
         if offset < self.log_start_offset or offset > end:
             raise out_of_range(self.name, offset, self.log_start_offset, end)
         bound = end if upper_bound is None or upper_bound > end else upper_bound
-        at = bisect_right(self._bases, offset) - 1
-        segment = self._segments[at]
-        if offset >= bound:
-            return LogSlice(segment.file, segment.size, 0, Offset(segment.base_offset))
-        found = segment.locate(offset)
-        while found is None:  # compaction may leave a segment's last offsets without a record
-            at += 1
-            if at == len(self._segments):
-                return LogSlice(segment.file, segment.size, 0, Offset(segment.base_offset))
-            segment = self._segments[at]
-            found = segment.locate(offset)
-        position, batch_end = found
-        stop = segment.size
-        if bound < end and (at + 1 == len(self._bases) or bound < self._bases[at + 1]):
-            limit = segment.locate(bound)
-            stop = limit.position if limit is not None else stop
-        size = min(stop - position, max_bytes)
-        if size < batch_end - position:  # not even the first batch fits
-            size = batch_end - position if min_one_batch and batch_end <= stop else 0
-        return LogSlice(segment.file, position, size, Offset(segment.base_offset))
+        return self._parts.read(offset, end, bound, max_bytes, min_one_batch)
 
-    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions with records from `offset` to `upper_bound`, as read_committed fetches need."""
-        found: list[AbortedTransaction] = []
-        for segment in self._segments[max(bisect_right(self._bases, offset) - 1, 0) :]:
-            if not segment.transactions:
-                continue
-            for each in segment.transactions.aborted:
-                if each.last_offset >= offset and each.first_offset < upper_bound:
-                    found.append(each)
-                if each.last_stable_offset >= upper_bound:
-                    return found
-        return found
+    def aborted_transactions(
+        self, offset: int, upper_bound: int, found: LogSlice | None = None
+    ) -> list[AbortedTransaction]:
+        """Return the aborted transactions with records from `offset` to `upper_bound`, as read_committed fetches need.
+
+        With the slice that was read from `offset`, only those with records in it: about, since its end is known by indexes.
+        """
+        return self._parts.aborted(offset, upper_bound, found)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """Return the first record with this timestamp or a later one; reads the disk, and may run on a thread."""
@@ -456,6 +441,9 @@ class Log:
 
         With batches 0-4 and 5-9 in segment 0 and 10-14 in segment 10: `truncate_to(10)` leaves segment 10 empty,
         `truncate_to(9)` removes segment 10 and leaves 0-4, `truncate_to(15)` does nothing.
+
+        Whole or not at all: raises StorageError where what has to be read cannot be, and nothing has changed then. What the
+        disk does not do at once, it does before the next append, flush or clean end, which raise what keeps it from that.
         """
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(offset)
@@ -463,37 +451,32 @@ class Log:
         if offset < self._bases[0]:
             self.truncate_fully_and_start_at(offset)
             return
-        self._lower_recovery_point(offset)
-        newer = [each for each in self._segments if each.base_offset > offset]
-        if newer:
-            self._remove_segments(newer)
-            # before the cut: were they back after a power failure, there would be a gap
-            self._disk.fsync_dir(self.folder)
-        active = self._segments[-1]
-        found = active.locate(offset)
-        if found is not None:
-            self._lower_recovery_point(active.base_at(found.position))
-            active.truncate(found.position, offset)
+        self._parts.pay(self._now_ms, self.config.file_delete_delay_ms)
+        kept = bisect_right(self._bases, offset)
+        cut = self._segments[kept - 1].cut_at(offset)
         # not `offset`, where a batch holds it or it lies in a gap: the next segment begins where this one's batches end
-        end = active.load_end()
-        if end < self.log_start_offset:  # the batch that held the log's start went: nothing readable is left
+        end = cut.end_offset
+        if end < self.log_start_offset:  # the batch that held the log's start goes: nothing readable is left
             self.truncate_fully_and_start_at(self.log_start_offset)
             return
+        producers = self._state.read(self._segments[:kept], self.log_start_offset, end, Millis(self._now_ms))
+        self._lower_recovery_point(min(offset, end))
+        self._parts.cut(kept, cut)
         self._set_end(end)
         self.leader_epochs.truncate_from_end(end)
-        self._state.load(self._segments, self.log_start_offset, end, Millis(self._now_ms))
+        self._state.adopt(producers, self.log_start_offset, end)
+        self._parts.try_to_settle()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove every record; the log goes on, empty, at `offset`."""
+        """Remove every record; the log goes on, empty, at `offset`. Whole or not at all, as `truncate_to`."""
+        self._parts.pay(self._now_ms, self.config.file_delete_delay_ms)
+        self._parts.restart(offset, self._now_ms, self._preallocated)
         self._lower_recovery_point(offset)
-        self._remove_segments(list(self._segments))
-        # before the new one: a start may find the old segments' first ones, but no gap
-        self._disk.fsync_dir(self.folder)
-        self._add_segment(offset, self._now_ms)
         self._state.clear(offset)
         self.leader_epochs.clear()
         self.log_start_offset = Offset(offset)
         self._set_end(offset)
+        self._parts.try_to_settle()
 
     def _set_end(self, end: int) -> None:
         self.cleaned_to = min(self.cleaned_to, self._bases[-1])
@@ -514,55 +497,60 @@ class Log:
             raise start_beyond_end(self.name, offset, self.log_end_offset)
         if offset <= self.log_start_offset:
             return
+        self._start_at(offset)
+        with suppress(
+            StorageError
+        ):  # the records are gone from the log; the files follow, at the latest with housekeeping
+            self._set_aside(self._count_below_start())
+
+    def _start_at(self, offset: int) -> None:
         self.log_start_offset = Offset(offset)
         self.leader_epochs.truncate_from_start(offset)
         self.producers.forget_before(offset)
-        self._set_aside(max(bisect_right(self._bases, offset) - 1, 0), self._now_ms)
+
+    def _count_below_start(self) -> int:
+        return max(bisect_right(self._bases, self.log_start_offset) - 1, 0)
 
     def housekeep(self, now_ms: int, *, high_watermark: int | None = None) -> list[str]:
         """Apply retention and forget expired producers; return the files to unlink now (best on a thread).
 
         Only whole segments below the high watermark go, oldest first; where every record of the active one has expired it is
-        rolled, so that a segment is always there.
+        rolled, so that a segment is always there. What the disk refused to do before is tried again first; raises
+        StorageError where it fails, but on a full disk the rest is done, since it makes room.
         """
         self._now_ms = now_ms
+        with suppress(NoSpaceError):
+            self._parts.pay(now_ms, self.config.file_delete_delay_ms)
+            self._set_aside(self._count_below_start())
         replicated = self.log_end_offset if high_watermark is None else high_watermark
         count = expired_count(
             self._segments, self.config, self.log_start_offset, self.log_end_offset, replicated, now_ms
         )
         if count == len(self._segments):
-            self._rolled(now_ms)
+            try:
+                self._rolled(now_ms)
+            except NoSpaceError:
+                count -= 1
         if count:
-            self._set_aside(count, now_ms)
-            start = self._bases[0]
-            if start > self.log_start_offset:
-                self.log_start_offset = Offset(start)
-                self.leader_epochs.truncate_from_start(start)
-                self.producers.forget_before(start)
+            if self._bases[count] > self.log_start_offset:
+                self._start_at(self._bases[count])
+            with suppress(StorageError):  # the next round tries again before anything else, and says what is wrong
+                self._set_aside(count)
         self.producers.expire(now_ms)
-        return [] if self._flushing else self._trash.take_due(now_ms)
+        return [] if self._parts.flushing else self._parts.trash.take_due(now_ms)
 
     def swap_in(self, group: CleanedGroup, now_ms: int) -> None:
-        """Put a cleaned segment in the place of those that it was made from; never while a flush is running."""
-        assert not self._flushing, f"{self.name} is being flushed"
-        at = self._bases.index(group.bases[0])
-        end = at + len(group.bases)
-        new, gone = swap_in(self._disk, self.folder, self._segments[at:end], group, now_ms)
-        self._segments[at:end], self._bases[at:end] = [new], [new.base_offset]
-        self._trash.add(gone, now_ms + self.config.file_delete_delay_ms)
-        self._state.keep_only(self._bases)
-        self._folder_changed = True
+        """Put a cleaned segment in the place of those that it was made from; never while a flush is running.
 
-    def _set_aside(self, count: int, now_ms: int) -> None:
-        """Take the oldest segments out of the log; their files go after `file.delete.delay.ms`."""
-        if not count:
-            return
-        gone = self._segments[:count]
-        del self._segments[:count], self._bases[:count]
-        for segment in gone:
-            self._trash.add(segment.set_aside(), now_ms + self.config.file_delete_delay_ms)
-        self._state.keep_only(self._bases)
-        self._folder_changed = True
+        Whole or not at all: raises StorageError where nothing has changed. What the disk does not do at once, it does before
+        a truncation or retention, or with the next housekeeping.
+        """
+        assert not self._parts.flushing, f"{self.name} is being flushed"
+        self._parts.pay(now_ms, self.config.file_delete_delay_ms)
+        self._parts.swap_in(group, now_ms, self.config.file_delete_delay_ms)
+
+    def _set_aside(self, count: int) -> None:
+        self._parts.set_aside(count, self._now_ms, self.config.file_delete_delay_ms)
 
     # -- making durable
 
@@ -578,29 +566,45 @@ class Log:
             or now_ms - self._flushed_ms >= self.config.flush_ms
         )
 
+    def settle(self) -> None:
+        """Do with the files what a truncation could not do at once, before a flush; raises StorageError."""
+        if self._parts.unsettled:
+            self._parts.settle()
+
     def flush(self, *, now_ms: int | None = None) -> None:
         """Make durable what was appended before the call, and move the recovery point there.
 
         Waits for the device: the shell runs it on a thread, one at a time for a log, beside appends. StorageError means that
         nothing is known of what reached the device: the log must not be used again (never retry an fsync). NoSpaceError
-        means that a small file beside the data could not be written: it may be tried again when there is room.
+        and MissingFileError mean that a file could not be opened or written: that asked nothing of the device, and may be
+        tried again.
         """
-        self._flushing = (
-            True  # before the segments are looked at: what is removed from now on stays on the disk until the end
-        )
+        parts = self._parts
+        before: StorageError | None = self._sync_failure or (parts.trouble if parts.unsettled else None)
+        if before is not None:
+            raise before.with_traceback(None)
+        folder_changed, truncated = parts.folder_changed, self._truncated
+        # before the segments are looked at: what is removed from now on stays on the disk until the end
+        parts.flushing = True
         try:
             self._flush(now_ms)
+        except StorageError as error:
+            parts.folder_changed |= folder_changed
+            self._truncated |= truncated
+            self._remember(error)
+            raise
         finally:
-            self._flushing = False
+            parts.flushing = False
 
     def _flush(self, now_ms: int | None) -> None:
         generation, end = self._generation, self.log_end_offset
         epochs = self.leader_epochs
         changes = epochs.changes
         segments = tuple(self._segments)
-        folder_changed, self._folder_changed = self._folder_changed, False
+        folder_changed, self._parts.folder_changed = self._parts.folder_changed, False
         truncated, self._truncated = self._truncated, False
         point = self.recovery_point
+        mark = segments[-1].newest_mark()
         files: list[File] = []
         for at, segment in enumerate(segments):
             sealed = at + 1 < len(segments)
@@ -612,17 +616,14 @@ class Log:
         if end > point or truncated or folder_changed:  # a truncation and a sealed index have to reach the device too
             self._disk.fsync_all(files)
         if changes != epochs.saved:
-            try:
-                replace_file(self._disk, join(self.folder, LEADER_EPOCH_FILE), epochs.encoded())
-            except NoSpaceError:
-                self._folder_changed |= folder_changed
-                raise
+            replace_file(self._disk, join(self.folder, LEADER_EPOCH_FILE), epochs.encoded())
             epochs.saved = changes
         elif folder_changed:
             self._disk.fsync_dir(self.folder)
         if self._is_new:
             self._disk.fsync_all(self._identity_files(), [parent(self.folder)])
             self._is_new = False
+        self._marks.leave(self._disk, self.folder, mark)
         self._flushed = (generation, end)
         self._flushed_ms = self._now_ms if now_ms is None else now_ms
 
@@ -646,7 +647,7 @@ class Log:
         return (
             self.recovery is None
             and self.log_end_offset == self._opened_end
-            and not (self._generation or self._folder_changed or self._is_new)
+            and not (self._generation or self._parts.folder_changed or self._is_new)
             and self.leader_epochs.changes == self.leader_epochs.saved
         )
 
@@ -658,6 +659,10 @@ class Log:
         """
         if self._is_unchanged:
             return []
+        if self._sync_failure is not None:  # never asked a second time: it would succeed, and have written nothing
+            raise self._sync_failure.with_traceback(None)
+        self._parts.pay(self._now_ms, self.config.file_delete_delay_ms)
+        self._set_aside(self._count_below_start())
         self._segments[-1].seal()
         self._state.snapshot(self.log_end_offset)
         point = self.recovery_point
@@ -685,14 +690,11 @@ class Log:
         return changed
 
     def abandon(self) -> None:
-        """Let go of every file as it is, as when the process ends."""
-        for segment in self._segments:
-            segment.close()
+        """Let go of every file as it is, as when the process ends or the folder is removed."""
+        self._parts.close()
 
     def moved(self, folder: str) -> None:
         """Follow a rename of the folder."""
-        self._trash.moved(self.folder, folder)
+        self._parts.moved(folder)
         self._state.moved(folder)
         self.folder = folder
-        for segment in self._segments:
-            segment.moved(folder)

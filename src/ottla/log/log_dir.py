@@ -8,11 +8,12 @@ the end: `close` makes every log durable, then the checkpoints, then the mark, t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from ottla.base import CorruptionError, Offset, Rng, StorageError, TopicPartition, Uuid
+from ottla.base import CorruptionError, NoSpaceError, Offset, Rng, StorageError, TopicPartition, Uuid, uuid_text
 from ottla.log.checkpoints import read_offsets, write_offsets
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, FileLock, join, parent, replace_file
@@ -21,10 +22,12 @@ from ottla.log.names import (
     deleted_folder_name,
     future_folder_name,
     is_deleted_folder,
+    is_stray_folder,
     parse_folder_name,
     parse_future_name,
+    stray_folder_name,
 )
-from ottla.log.properties import MetaProperties, read_meta, read_topic_id, write_meta
+from ottla.log.properties import MetaProperties, Owner, owner_of, read_meta, read_topic_id, write_meta
 from ottla.log.recovery import Progress
 from ottla.log.types import RecoveryReport
 
@@ -36,6 +39,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
+CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 METADATA_TOPIC = "__cluster_metadata"
 """Its log is the quorum's, which opens it itself; it is in no checkpoint."""
 
@@ -53,6 +57,24 @@ class FoundLog:
     topic_id: Uuid | None
 
 
+class _Doomed(NamedTuple):
+    """A folder to remove, from when on, and the log that still reads from it."""
+
+    due_ms: int
+    folder: str
+    log: Log | None
+
+
+class _Refused(NamedTuple):
+    """A folder that the disk did not rename, to be set aside later."""
+
+    partition: TopicPartition
+    folder: str
+    unique: str
+    due_ms: int
+    log: Log | None
+
+
 class LogDir:
     """A log directory in use by this process."""
 
@@ -65,14 +87,24 @@ class LogDir:
         self._lock = lock
         self.is_clean, self.broker_epoch = _read_clean_shutdown(disk, path)
         """Whether the last process ended cleanly, and the broker epoch that it had (KIP-966); -1 where it is not known."""
-        self._recovery_points = _offsets(disk, path, RECOVERY_POINTS)
-        self._start_offsets = _offsets(disk, path, START_OFFSETS)
-        self._high_watermarks = _offsets(disk, path, HIGH_WATERMARKS)
-        self._cleaned = _offsets(disk, path, CLEANED_OFFSETS)
+        self._stored = {name: _offsets(disk, path, name) for name in CHECKPOINTS}
+        """What the files say."""
+        self._writing = disk.mutex()
+        """Held while a checkpoint is written: on a thread, and on the loop where a partition's name gets another log."""
+        self._named = {each for offsets in self._stored.values() for each in offsets}
+        """Every partition that a file may name, or one that is being written."""
+        self._recovery_points = dict(self._stored[RECOVERY_POINTS])
+        self._start_offsets = dict(self._stored[START_OFFSETS])
+        self._high_watermarks = dict(self._stored[HIGH_WATERMARKS])
+        self._cleaned = dict(self._stored[CLEANED_OFFSETS])
         self._logs: dict[TopicPartition, Log] = {}
         self._futures: dict[TopicPartition, Log] = {}
         self._future_folders: dict[TopicPartition, str] = {}
-        self._doomed: list[tuple[int, str]] = []
+        self._doomed: list[_Doomed] = []
+        self.strays: list[str] = []
+        """Folders of logs that were set aside and are never removed by themselves."""
+        self._refused: list[_Refused] = []
+        """Folders that could not be set aside yet."""
 
     @classmethod
     def open(cls, disk: Disk, path: str) -> LogDir:
@@ -109,7 +141,10 @@ class LogDir:
             if not entry.is_folder:
                 continue
             if is_deleted_folder(entry.name):
-                self._doomed.append((0, folder))
+                self._doomed.append(_Doomed(0, folder, None))
+                continue
+            if is_stray_folder(entry.name):
+                self.strays.append(folder)
                 continue
             future = parse_future_name(entry.name)
             if future is not None:
@@ -117,7 +152,10 @@ class LogDir:
                 continue
             partition = parse_folder_name(entry.name)
             if partition is not None and partition.topic != METADATA_TOPIC:
-                logs.append(FoundLog(partition, folder, read_topic_id(self.disk, folder)))
+                topic_id = None
+                with suppress(CorruptionError):  # whoever opens the log hears of it
+                    topic_id = read_topic_id(self.disk, folder)
+                logs.append(FoundLog(partition, folder, topic_id))
         return logs
 
     @property
@@ -168,20 +206,17 @@ class LogDir:
     ) -> Log:
         """Open a partition's log, or make it; recovers it after an unclean end, unless that was done (`recovered`).
 
-        A folder of another topic of this name is set aside for deletion. Raises StorageError, and CorruptionError where
-        flushed bytes are damaged.
+        A folder of another topic of this name is set aside: for deletion, or for good where nothing proves that it is
+        another's. Raises StorageError, and CorruptionError where flushed bytes, or the folder's topic id, are damaged.
         """
         assert partition not in self._logs, f"{partition} is open"
         folder = self.folder_of(partition)
+        self._set_refused_aside(folder)
         exists = self.disk.exists(folder)
-        if exists and topic_id is not None and read_topic_id(self.disk, folder) not in (None, topic_id):
-            self._set_folder_aside(partition, folder, "stray", now_ms)
-            exists = False
+        if exists and topic_id is not None:
+            exists = not self._leave_to_another(partition, folder, topic_id, now_ms)
         if not exists:
-            self._recovery_points.pop(partition, None)
-            self._start_offsets.pop(partition, None)
-            self._high_watermarks.pop(partition, None)
-            self._cleaned.pop(partition, None)
+            self._forget(partition)
         log = Log.open(
             self.disk,
             folder,
@@ -195,11 +230,65 @@ class LogDir:
             rng=rng,
             progress=progress,
         )
-        self._logs[partition] = log
         log.cleaned_to = min(self._cleaned.get(partition, -1), log.log_end_offset)
         if log.log_end_offset < self._recovery_points.get(partition, 0):  # a truncation that was not stored any more
-            self.write_recovery_points()  # or what is appended now would pass for flushed
+            self._recovery_points[partition] = log.log_end_offset
+            try:
+                self.write_recovery_points()  # or what is appended now would pass for flushed
+            except StorageError:
+                log.abandon()
+                raise
+        self._logs[partition] = log
+        self._named.add(partition)
         return log
+
+    def _leave_to_another(self, partition: TopicPartition, folder: str, topic_id: Uuid, now_ms: int) -> bool:
+        """Take a partition's name from the folder of another topic; False where it is the topic's own."""
+        owner = owner_of(self.disk, folder, topic_id)
+        if owner is Owner.ANOTHER:
+            self._set_folder_aside(_Refused(partition, folder, "stray", now_ms, None))
+        elif owner is Owner.UNPROVEN:
+            target = self._free_name(partition, uuid_text(topic_id), stray_folder_name)
+            self.disk.rename(folder, target)
+            self.strays.append(target)
+        return owner is not Owner.ASKED
+
+    def _free_name(self, partition: TopicPartition, unique: str, named: Callable[[TopicPartition, str], str]) -> str:
+        count = 0
+        target = join(self.path, named(partition, unique))
+        while self.disk.exists(target):
+            count += 1
+            target = join(self.path, named(partition, f"{unique}{count}"))
+        return target
+
+    def _forget(self, partition: TopicPartition, *, start_offset: int = 0) -> None:
+        """Let no checkpoint say anything of a partition, durably, before its name is that of another log.
+
+        Checkpoints name no topic id: what they said of the one before would be taken for the new one's, and a recovery would
+        cut it by that. `start_offset` is where the new one begins. Nearly always the files cannot say anything, and this
+        costs nothing.
+        """
+        if partition not in self._named and not start_offset:
+            return
+        for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaned):
+            offsets.pop(partition, None)
+        if start_offset:
+            self._start_offsets[partition] = Offset(start_offset)
+        with self._writing:
+            for name in CHECKPOINTS:
+                wanted = start_offset if name == START_OFFSETS else 0
+                kept = self._stored[name]
+                if kept.get(partition, 0) != wanted:
+                    kept = {each: offset for each, offset in kept.items() if each != partition}
+                    self._write(name, {**kept, partition: wanted} if wanted else kept)
+            self._named.discard(partition)
+            if start_offset:
+                self._named.add(partition)
+
+    def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace a checkpoint; `_writing` is held. Raises StorageError, and then the file says what it said, or this."""
+        write_offsets(self.disk, join(self.path, name), offsets)
+        self._stored[name] = {each: Offset(offset) for each, offset in offsets.items()}
 
     def open_future(
         self,
@@ -228,103 +317,134 @@ class LogDir:
         return log
 
     def name_future(self, partition: TopicPartition) -> None:
-        """Give the copy the name of the partition's log; not durable, and not in use, until `take_future`."""
+        """Give the copy the name of the partition's log; not durable, and not in use, until `take_future`.
+
+        What the checkpoints say of a log of that name is the copy's from before on. Raises StorageError.
+        """
         log = self._futures[partition]
         folder = self.folder_of(partition)
-        self.disk.rename(self._future_folders.pop(partition), folder)
+        self._set_refused_aside(folder)
+        self._forget(partition, start_offset=log.log_start_offset)
+        self.disk.rename(self._future_folders[partition], folder)
+        del self._future_folders[partition]
         log.moved(folder)
 
     def take_future(self, partition: TopicPartition) -> Log:
         """Make the copy the partition's log here, now that it has everything and its name."""
-        for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaned):
-            offsets.pop(partition, None)
         log = self._logs[partition] = self._futures.pop(partition)
+        self._named.add(partition)
         return log
 
     def unname_future(self, partition: TopicPartition, *, unique: str) -> None:
         """Take the partition's name from a copy that a start found under it, and that lacks records, so that it goes on."""
         folder = join(self.path, future_folder_name(partition, unique))
-        log = self._logs.pop(partition)
+        log = self._logs[partition]
         self.disk.rename(self.folder_of(partition), folder)
+        del self._logs[partition]
         log.moved(folder)
         self._future_folders[partition] = folder
         self._futures[partition] = log
 
     def drop_future(self, partition: TopicPartition, *, unique: str, now_ms: int) -> None:
-        """Give up the copy that is on its way here."""
+        """Give up the copy that is on its way here. Raises StorageError, and then `take_doomed` tries again."""
         log = self._futures.pop(partition, None)
         folder = self._future_folders.pop(partition, None) or (log.folder if log is not None else None)
-        if folder is not None and self.disk.exists(folder):
-            target = self._set_folder_aside(partition, folder, unique, now_ms)
-            if log is not None:
-                log.moved(target)
+        if folder is not None:
+            self._drop_folder(_Refused(partition, folder, unique, now_ms, log))
 
     def high_watermark(self, partition: TopicPartition) -> Offset:
-        """Return the high watermark that was stored last; 0 where there is none."""
-        return self._high_watermarks.get(partition, Offset(0))
+        """Return the high watermark that was stored last, at most the log's end; 0 where there is none."""
+        stored = self._high_watermarks.get(partition, Offset(0))
+        log = self._logs.get(partition)
+        return stored if log is None else min(stored, log.log_end_offset)
 
     def delete_log(self, partition: TopicPartition, *, unique: str, now_ms: int, delay_ms: int) -> None:
         """Set a partition's folder aside at once, under a name with `unique` in it; its files go after a delay.
 
         Whoever reads the log still can. The rename is not made durable: after a power failure the log may be there again, as
-        one that no topic claims.
+        one that no topic claims. Where it is refused, `take_doomed` tries again, or whoever opens a log of this name; raises
+        StorageError then, but for want of room.
         """
         log = self._logs.pop(partition, None)
-        folder = self.folder_of(partition)
         for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaned):
             offsets.pop(partition, None)
-        if self.disk.exists(folder):
-            target = self._set_folder_aside(partition, folder, unique, now_ms + delay_ms)
-            if log is not None:
-                log.moved(target)
+        self._drop_folder(_Refused(partition, self.folder_of(partition), unique, now_ms + delay_ms, log))
 
-    def _set_folder_aside(self, partition: TopicPartition, folder: str, unique: str, due_ms: int) -> str:
-        count = 0
-        target = join(self.path, deleted_folder_name(partition, unique))
-        while self.disk.exists(target):
-            count += 1
-            target = join(self.path, deleted_folder_name(partition, f"{unique}{count}"))
-        self.disk.rename(folder, target)
-        self._doomed.append((due_ms, target))
-        return target
+    def _drop_folder(self, wanted: _Refused) -> None:
+        try:
+            if self.disk.exists(wanted.folder):
+                self._set_folder_aside(wanted)
+        except StorageError as error:
+            self._refused.append(wanted)
+            if not isinstance(error, NoSpaceError):
+                raise
+
+    def _set_folder_aside(self, wanted: _Refused) -> None:
+        target = self._free_name(wanted.partition, wanted.unique, deleted_folder_name)
+        self.disk.rename(wanted.folder, target)
+        if wanted.log is not None:
+            wanted.log.moved(target)
+        self._doomed.append(_Doomed(wanted.due_ms, target, wanted.log))
+
+    def _set_refused_aside(self, folder: str) -> None:
+        """Take the name of this folder from a log that should not have it any more; raises StorageError."""
+        for wanted in [each for each in self._refused if each.folder == folder]:
+            self._set_folder_aside(wanted)
+            self._refused.remove(wanted)
 
     def take_doomed(self, now_ms: int) -> list[str]:
-        """Return the folders whose time has come, and forget them; `delete_folder` removes each, best on a thread."""
-        due = [folder for time, folder in self._doomed if time <= now_ms]
-        self._doomed = [each for each in self._doomed if each[0] > now_ms]
-        return due
+        """Return the folders whose time has come, and forget them; `delete_folder` removes each, best on a thread.
+
+        No file in them is kept open from now on, or their space would not be free. Folders that could not be set aside
+        before are tried again.
+        """
+        due = [each for each in self._doomed if each.due_ms <= now_ms]
+        self._doomed = [each for each in self._doomed if each.due_ms > now_ms]
+        for each in due:
+            if each.log is not None:
+                each.log.abandon()
+        refused, self._refused = self._refused, []
+        for wanted in refused:
+            with suppress(StorageError):
+                self._drop_folder(wanted)
+        return [each.folder for each in due]
 
     # -- what survives it; each of these waits for the device, so the shell runs them on a thread, one at a time
 
     def write_recovery_points(self) -> None:
         """Store how far every log is on the device."""
-        points = dict(self._recovery_points)
-        points.update({partition: log.recovery_point for partition, log in list(self._logs.items())})
-        write_offsets(self.disk, join(self.path, RECOVERY_POINTS), points)
-        if any(log.cleaned_to < self._cleaned.get(each, -1) for each, log in list(self._logs.items())):
+        with self._writing:
+            logs = list(self._logs.items())
+            points = {**self._recovery_points, **{partition: log.recovery_point for partition, log in logs}}
+            self._write(RECOVERY_POINTS, points)
+        if any(log.cleaned_to < self._cleaned.get(each, -1) for each, log in logs):
             self.write_cleaned_offsets()  # truncated: what comes there now is dirty
 
     def write_cleaned_offsets(self) -> None:
         """Store up to where compaction has cleaned the logs."""
-        logs = list(self._logs.items())
-        self._cleaned.update({partition: Offset(log.cleaned_to) for partition, log in logs})
-        cleaned = {partition: offset for partition, offset in self._cleaned.items() if offset >= 0}
-        write_offsets(self.disk, join(self.path, CLEANED_OFFSETS), cleaned)
+        with self._writing:
+            logs = list(self._logs.items())
+            cleaned = {**self._cleaned, **{partition: Offset(log.cleaned_to) for partition, log in logs}}
+            self._write(CLEANED_OFFSETS, {each: offset for each, offset in cleaned.items() if offset >= 0})
+            for partition, log in logs:
+                if self._logs.get(partition) is log:
+                    self._cleaned[partition] = cleaned[partition]
 
     def write_start_offsets(self) -> None:
         """Store where every log starts that does not start at 0.
 
         Also where that is its first segment's base: the removal of older segments may not be on the device yet.
         """
-        starts = {partition: log.log_start_offset for partition, log in list(self._logs.items())}
-        kept = {each: offset for each, offset in self._start_offsets.items() if each not in starts}
-        moved = {each: offset for each, offset in starts.items() if offset}
-        write_offsets(self.disk, join(self.path, START_OFFSETS), {**kept, **moved})
+        with self._writing:
+            kept = dict(self._start_offsets)
+            starts = {**kept, **{partition: log.log_start_offset for partition, log in list(self._logs.items())}}
+            self._write(START_OFFSETS, {each: offset for each, offset in starts.items() if offset})
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Store the partitions' high watermarks."""
-        kept = {each: offset for each, offset in self._high_watermarks.items() if each not in self._logs}
-        write_offsets(self.disk, join(self.path, HIGH_WATERMARKS), {**kept, **high_watermarks})
+        with self._writing:
+            kept = {each: offset for each, offset in list(self._high_watermarks.items()) if each not in self._logs}
+            self._write(HIGH_WATERMARKS, {**kept, **high_watermarks})
 
     def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
         """Close every log, store the checkpoints and leave the mark of a clean end; then the lock is released.

@@ -1,7 +1,9 @@
 """Finding offsets by timestamps, as ListOffsets asks for them.
 
-The indexes narrow the search to one stretch of one segment; there batches are stepped over by their headers, and only the
-one batch that holds the answer is decoded. Reads the disk, so the shell runs it on a thread.
+The indexes narrow the search to one stretch of one segment; there batches are stepped over by their headers, and of the one
+batch that holds the answer only offsets and timestamps are read. A batch whose records are not where their lengths say is
+what its producer sent, as long as its checksum is right: that fails the look-up (KafkaError), and is no damage
+(CorruptionError). Reads the disk, so the shell runs it on a thread.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from ottla.base import CorruptionError, KafkaError, LeaderEpoch, Millis, Offset
 from ottla.log.segment import Segment, headers_between
 from ottla.log.types import TimestampOffset
-from ottla.wire import BatchHeader, Record, iter_batch_records
+from ottla.wire import BatchHeader, batch_times, crc_is_valid
 
 __all__ = ["offset_of_max_timestamp", "offset_of_time"]
 
@@ -27,9 +29,9 @@ def offset_of_time(segments: Sequence[Segment], timestamp: int, start: int, end:
                 return None
             if header.max_timestamp < timestamp or header.last_offset < start:
                 continue
-            for record in _records(segment, header, position):
-                if record.timestamp >= timestamp and record.offset >= start:
-                    return _found(record, header)
+            for offset, time in _times(segment, header, position):
+                if time >= timestamp and offset >= start:
+                    return TimestampOffset(time, offset, LeaderEpoch(header.partition_leader_epoch))
     return None
 
 
@@ -43,9 +45,9 @@ def offset_of_max_timestamp(segments: Sequence[Segment], start: int) -> Timestam
     if found_in is None:
         return None
     for header, position in found_in.headers_from(at):
-        for record in _records(found_in, header, position):
-            if record.timestamp >= largest and record.offset >= start:
-                return _found(record, header)
+        for offset, time in _times(found_in, header, position):
+            if time >= largest and offset >= start:
+                return TimestampOffset(time, offset, LeaderEpoch(header.partition_leader_epoch))
         break
     return None
 
@@ -59,21 +61,20 @@ def _largest(segment: Segment, start: int) -> tuple[int, int]:
     for header, position in segment.headers_from(start):  # what lies before was deleted, its timestamps do not count
         timestamp = header.max_timestamp
         if header.base_offset < start:
-            kept = (each.timestamp for each in _records(segment, header, position) if each.offset >= start)
+            kept = (time for offset, time in _times(segment, header, position) if offset >= start)
             timestamp = max(kept, default=Millis(-1))
         if timestamp > largest and header.record_count:
             largest, last_offset = timestamp, header.last_offset
     return largest, last_offset
 
 
-def _records(segment: Segment, header: BatchHeader, position: int) -> list[Record]:
-    """Return the records of a batch."""
+def _times(segment: Segment, header: BatchHeader, position: int) -> list[tuple[Offset, Millis]]:
+    """Return the offset and the timestamp of each record of a batch."""
     batch = segment.file.pread(position, header.size)
     try:
-        return list(iter_batch_records(batch, 0, header))
+        return list(batch_times(batch, 0, header))
     except KafkaError as error:
-        raise CorruptionError(f"{segment.file.path}: batch at position {position}: {error}") from error
-
-
-def _found(record: Record, header: BatchHeader) -> TimestampOffset:
-    return TimestampOffset(Millis(record.timestamp), Offset(record.offset), LeaderEpoch(header.partition_leader_epoch))
+        if len(batch) == header.size and crc_is_valid(batch, 0, header):
+            raise
+        path = segment.file.path
+        raise CorruptionError(f"{path}: batch at position {position}: {error}", path) from error

@@ -20,8 +20,10 @@ __all__ = [
     "file_name",
     "future_folder_name",
     "is_deleted_folder",
+    "is_stray_folder",
     "parse_folder_name",
     "parse_future_name",
+    "stray_folder_name",
 ]
 
 LOG = ".log"
@@ -80,4 +82,15 @@ def is_deleted_folder(name: str) -> bool:
 def deleted_folder_name(partition: TopicPartition, unique: str) -> str:
     """Return the name that a log's folder gets when its partition is deleted; a long topic name is cut to fit."""
     suffix = f"-{partition.partition}.{unique}-delete"
+    return partition.topic[: _NAME_MAX - len(suffix)] + suffix
+
+
+def is_stray_folder(name: str) -> bool:
+    """True for the folder of a log of no known topic, which is kept until somebody removes it by hand."""
+    return name.endswith("-stray") and _DELETED_FOLDER.fullmatch(name) is not None
+
+
+def stray_folder_name(partition: TopicPartition, unique: str) -> str:
+    """Return the name of the folder of a log that may be another topic's, as Kafka names it; a long topic name is cut."""
+    suffix = f"-{partition.partition}.{unique}-stray"
     return partition.topic[: _NAME_MAX - len(suffix)] + suffix

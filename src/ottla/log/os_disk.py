@@ -11,11 +11,13 @@ import fcntl
 import os
 import resource
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 
-from ottla.base import StorageError
-from ottla.log.disk import Buffer, Entry, File, FileLock, NoSpaceError, Space
+from ottla.base import MissingFileError, NoSpaceError, StorageError
+from ottla.log.disk import Buffer, Entry, File, FileLock, Space
 
 __all__ = ["OsDisk"]
 
@@ -28,6 +30,15 @@ FSYNCS_ALONE = 4
 BUFFERS_MAX = 1024
 """IOV_MAX of Linux."""
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+_PROBE = bytearray(1)
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What ran out is bytes or inodes, a quota, the largest file, descriptors or the kernel's memory: the disk is well."""
+
+
+OF_FILES = frozenset(
+    {errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA, errno.ESTALE, errno.ENXIO, errno.EREMOTEIO}
+)
+"""What a copy from a file to a socket meets where the file is what fails: no socket says any of these."""
 
 
 class OsDisk:
@@ -53,8 +64,11 @@ class OsDisk:
         file = OsFile(self, path)
         if create:
             file._open(os.O_RDWR | os.O_CREAT)
-        elif not os.path.exists(path):
-            raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
+        else:
+            try:
+                os.stat(path)
+            except OSError as error:
+                raise _failed(path, error) from error
         return file
 
     def read(self, path: str) -> bytes | None:
@@ -79,7 +93,13 @@ class OsDisk:
 
     def exists(self, path: str) -> bool:
         """See `Disk.exists`."""
-        return os.path.lexists(path)
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:  # a dead disk does not say that the file is missing
+            raise _failed(path, error) from error
+        return True
 
     def mkdir(self, path: str) -> None:
         """See `Disk.mkdir`."""
@@ -117,12 +137,14 @@ class OsDisk:
         """See `Disk.fsync_dir`."""
         try:
             descriptor = os.open(path, DIRECTORY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise _failed(path, error) from error
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            raise _not_synced(path, error) from error
+        finally:
+            os.close(descriptor)
 
     def fsync_all(self, files: Sequence[File], folders: Sequence[str] = ()) -> None:
         """See `Disk.fsync_all`."""
@@ -132,11 +154,8 @@ class OsDisk:
             for folder in folders:
                 self.fsync_dir(folder)
             return
-        with ThreadPoolExecutor(FSYNC_THREADS) as pool:
-            for _ in pool.map(lambda file: file.fsync(), files):
-                pass
-            for _ in pool.map(self.fsync_dir, folders):
-                pass
+        _on_threads([file.fsync for file in files])
+        _on_threads([partial(self.fsync_dir, folder) for folder in folders])
 
     def lock(self, path: str) -> FileLock | None:
         """See `Disk.lock`."""
@@ -154,6 +173,10 @@ class OsDisk:
                 return None
             raise _failed(path, error) from error
         return _Lock(descriptor)
+
+    def mutex(self) -> AbstractContextManager[object]:
+        """See `Disk.mutex`."""
+        return threading.Lock()
 
     def space(self, path: str) -> Space:
         """See `Disk.space`."""
@@ -184,40 +207,28 @@ class OsDisk:
 class OsFile:
     """A file by its path, with a descriptor while it is used."""
 
-    __slots__ = ("_descriptor", "_disk", "_used", "path")
+    __slots__ = ("_descriptor", "_disk", "_used", "cut_to", "cuts", "path")
 
     def __init__(self, disk: OsDisk, path: str) -> None:
         self.path = path
         self._disk = disk
         self._descriptor: _Descriptor | None = None
         self._used = False
+        self.cuts = 0
+        self.cut_to = 0
+        """The shortest that the file was cut to, where `cuts` is not 0."""
 
     def pread(self, position: int, size: int) -> bytes:
         """See `File.pread`."""
         descriptor = self._descriptor or self._open()
         self._used = True
-        try:
-            data = os.pread(descriptor.fd, size, position)
-            while 0 < len(data) < size and (more := os.pread(descriptor.fd, size - len(data), position + len(data))):
-                data += more
-        except OSError as error:
-            raise _failed(self.path, error) from error
-        return data
+        return _read(descriptor, self.path, position, size)
 
     def pread_nowait(self, position: int, size: int) -> bytes | None:
         """See `File.pread_nowait`."""
         descriptor = self._descriptor or self._open()
         self._used = True
-        data = bytearray(size)
-        try:
-            count = os.preadv(descriptor.fd, [data], position, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system cannot say: tmpfs, old overlays
-                return self.pread(position, size)
-            raise _failed(self.path, error) from error
-        return bytes(data) if count == size else None
+        return _read_nowait(descriptor, self.path, position, size)
 
     def pwrite(self, position: int, *buffers: Buffer) -> None:
         """See `File.pwrite`."""
@@ -239,6 +250,8 @@ class OsFile:
     def truncate(self, size: int) -> None:
         """See `File.truncate`."""
         descriptor = self._descriptor or self._open()
+        self.cut_to = min(size, self.cut_to) if self.cuts else size
+        self.cuts += 1
         try:
             os.ftruncate(descriptor.fd, size)
         except OSError as error:
@@ -257,18 +270,22 @@ class OsFile:
         descriptor = self._descriptor or self._open()
         try:
             os.fsync(descriptor.fd)
-        except OSError as error:  # a lack of space too: what was written before is lost then, so nobody may try again
-            raise StorageError(f"{self.path}: {error.strerror}") from error
+        except OSError as error:
+            raise _not_synced(self.path, error) from error
 
-    def fileno(self) -> int:
-        """See `File.fileno`."""
+    def hold(self) -> OsHeldFile:
+        """See `File.hold`."""
         descriptor = self._descriptor or self._open()
         self._used = True
-        return descriptor.fd
+        return OsHeldFile(self, descriptor)
 
     def close(self) -> None:
         """See `File.close`."""
         self._descriptor = None
+        self._disk._closed(self)
+
+    def release(self) -> None:
+        """See `File.release`."""
         self._disk._closed(self)
 
     def _open(self, flags: int = os.O_RDWR) -> _Descriptor:
@@ -279,6 +296,50 @@ class OsFile:
         self._descriptor = descriptor
         self._disk._opened(self)
         return descriptor
+
+
+class OsHeldFile:
+    """A descriptor that stays open for as long as this lives, shared with all that hold the file now."""
+
+    __slots__ = ("_cuts", "_descriptor", "_file")
+
+    def __init__(self, file: OsFile, descriptor: _Descriptor) -> None:
+        self._file = file
+        self._descriptor = descriptor
+        self._cuts = file.cuts
+
+    def sendfile(self, socket_fd: int, position: int, size: int) -> int:
+        """See `HeldFile.sendfile`."""
+        try:
+            return os.sendfile(socket_fd, self._descriptor.fd, position, size)
+        except OSError as error:
+            if error.errno in OF_FILES:
+                raise _failed(self._file.path, error) from error
+            raise
+
+    def pread(self, position: int, size: int) -> bytes:
+        """See `HeldFile.pread`."""
+        return _read(self._descriptor, self._file.path, position, size)
+
+    def pread_nowait(self, position: int, size: int) -> bytes | None:
+        """See `HeldFile.pread_nowait`."""
+        return _read_nowait(self._descriptor, self._file.path, position, size)
+
+    def is_cached(self, position: int, size: int) -> bool:
+        """See `HeldFile.is_cached`."""
+        try:
+            os.preadv(self._descriptor.fd, (_PROBE,), position, os.RWF_NOWAIT)
+            os.preadv(self._descriptor.fd, (_PROBE,), position + size - 1, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def was_cut(self, end: int) -> bool:
+        """See `HeldFile.was_cut`; where the file was cut more than once, it may say so too early."""
+        file = self._file
+        return file.cuts != self._cuts and file.cut_to < end
 
 
 class _Descriptor:
@@ -317,9 +378,74 @@ def _entry(found: os.DirEntry[str]) -> Entry | None:
     return Entry(found.name, 0 if folder else status.st_size, folder, status.st_mtime_ns // 1_000_000)
 
 
+def _on_threads(tasks: Sequence[Callable[[], None]]) -> None:
+    """Run all the tasks, on this thread and on as many others as can be had; then raise the gravest error."""
+    waiting = deque(tasks)
+    errors: list[Exception] = []
+
+    def work() -> None:
+        while True:
+            try:
+                task = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                task()
+            except Exception as error:
+                errors.append(error)
+
+    threads: list[threading.Thread] = []
+    for _ in range(min(FSYNC_THREADS, len(tasks)) - 1):
+        thread = threading.Thread(target=work)
+        try:
+            thread.start()
+        except RuntimeError:  # the machine gives no more threads, which is no failure of a disk
+            break
+        threads.append(thread)
+    work()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise next((error for error in errors if not isinstance(error, NoSpaceError)), errors[0])
+
+
+def _read(descriptor: _Descriptor, path: str, position: int, size: int) -> bytes:
+    fd = descriptor.fd
+    try:
+        data = os.pread(fd, size, position)
+        while 0 < len(data) < size and (more := os.pread(fd, size - len(data), position + len(data))):
+            data += more
+    except OSError as error:
+        raise _failed(path, error) from error
+    return data
+
+
+def _read_nowait(descriptor: _Descriptor, path: str, position: int, size: int) -> bytes | None:
+    data = bytearray(size)
+    try:
+        count = os.preadv(descriptor.fd, [data], position, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system cannot say: tmpfs, old overlays
+            return _read(descriptor, path, position, size)
+        raise _failed(path, error) from error
+    return bytes(data) if count == size else None
+
+
 def _failed(path: str, error: OSError) -> StorageError:
-    kind = NoSpaceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
-    return kind(f"{path}: {error.strerror}")
+    """Return what an operation on a path came to, in the kinds that cost different things."""
+    kind: type[StorageError] = StorageError
+    if error.errno in NO_ROOM:
+        kind = NoSpaceError
+    elif error.errno == errno.ENOENT:
+        kind = MissingFileError
+    return kind(f"{path}: {error.strerror}", path)
+
+
+def _not_synced(path: str, error: OSError) -> StorageError:
+    """As `_failed`, of an fsync: a lack of space too has lost what was written before, so nobody may try again."""
+    return StorageError(f"{path}: {error.strerror}", path)
 
 
 def _raised_limit() -> int:

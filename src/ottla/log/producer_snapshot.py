@@ -93,5 +93,7 @@ def _entry(
 def write_snapshot(disk: Disk, path: str, producers: Producers) -> None:
     """Write a snapshot, without waiting for the device: a torn one fails its checksum, and an older one serves."""
     file = disk.open(path, create=True)
-    overwrite(file, encode_snapshot(producers))
-    file.close()
+    try:
+        overwrite(file, encode_snapshot(producers))
+    finally:
+        file.close()

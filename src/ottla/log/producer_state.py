@@ -7,9 +7,10 @@ that reads back and replays the batches after it. A batch can be replayed withou
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from struct import Struct
 
-from ottla.base import CorruptionError, Millis
+from ottla.base import CorruptionError, Millis, StorageError
 from ottla.log.disk import Disk, join
 from ottla.log.names import SNAPSHOT, base_offset_of, file_name
 from ottla.log.producer_snapshot import decode_snapshot, write_snapshot
@@ -26,7 +27,7 @@ _MARKER_VALUE = Struct(">hi")
 class ProducerState:
     """`producers`, and the snapshots of them in the log's folder."""
 
-    __slots__ = ("_disk", "_folder", "offsets", "producers")
+    __slots__ = ("_disk", "_folder", "_stale", "offsets", "producers")
 
     def __init__(self, disk: Disk, folder: str, expiration_ms: int, names: Iterable[str] | None = None) -> None:
         """Take the folder's snapshots; `names` are its files, where they are known."""
@@ -36,6 +37,8 @@ class ProducerState:
         parsed = [base_offset_of(name) for name in found if name.endswith(SNAPSHOT)]
         self.offsets: list[int] = sorted(each[0] for each in parsed if each is not None)
         """Offsets of the snapshots on disk, ascending."""
+        self._stale: list[int] = []
+        """Offsets of snapshots that are dropped, and could not be removed."""
         self.producers = Producers(folder.rpartition("/")[2], expiration_ms)
 
     def moved(self, folder: str) -> None:
@@ -44,55 +47,51 @@ class ProducerState:
         self.producers.name = folder.rpartition("/")[2]
 
     def load(self, segments: list[Segment], start: int, end: int, now_ms: Millis, *, newest: int | None = None) -> None:
-        """Bring the producers to `end`: the newest good snapshot not beyond it (or `newest`), and the batches from there.
+        """Bring the producers to `end`, and drop the snapshots that lie elsewhere than from `start` to `end`."""
+        self.adopt(self.read(segments, start, end, now_ms, newest=newest), start, end)
+
+    def read(
+        self, segments: list[Segment], start: int, end: int, now_ms: Millis, *, newest: int | None = None
+    ) -> Producers:
+        """Return the producers at `end`: of the newest good snapshot not beyond it (or `newest`), and the batches after.
 
         A snapshot holds a producer's last batch only; of what is replayed the last five are known, so that requests which
-        were in flight when the process died are recognised when they are sent again.
+        were in flight when the process died are recognised when they are sent again. Changes nothing; raises StorageError.
         """
+        producers = Producers(self.producers.name, self.producers.expiration_ms)
+        producers.clear(min(start, end))
         for offset in reversed(self.offsets):
-            if offset > end or offset < start:
-                self._drop(offset)
-        self.producers.clear(min(start, end))
-        for offset in reversed(self.offsets):
-            if newest is not None and offset > newest:
+            if not start <= offset <= (end if newest is None else min(end, newest)):
                 continue
             data = self._disk.read(self._path(offset))
-            try:
-                self.producers.restore(decode_snapshot(data or b"", self._path(offset)), offset, now_ms)
+            if _restore(producers, data or b"", self._path(offset), offset, now_ms):
                 break
-            except CorruptionError:
-                self._drop(offset)  # torn when the machine stopped; an older one and more replaying do as well
         for segment in segments:
-            if self.producers.end_offset < end and segment.size:
-                self._replay_segment(segment, end)
-        self.producers.end_offset = end
+            if producers.end_offset < end and segment.size:
+                _replay_segment(segment, producers, end)
+        producers.end_offset = end
+        return producers
 
-    def _replay_segment(self, segment: Segment, end: int) -> None:
-        for header, position in segment.headers_from(self.producers.end_offset):
-            if header.base_offset >= end:
-                return
-            if header.base_offset >= self.producers.end_offset:
-                self.replay(header, segment.file.pread(position, header.size) if header.is_control else b"")
+    def adopt(self, producers: Producers, start: int, end: int) -> None:
+        """Go on with these producers, of the log's records from `start` to `end`; nothing fails."""
+        self.producers.take(producers)
+        self._drop([each for each in self.offsets if not start <= each <= end])
 
     def replay(self, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
         """Take in a batch that the log holds already (its bytes only matter for control records); return what it aborted."""
-        self.producers.end_offset = header.next_offset
-        if header.producer_id < 0:
-            return []
-        append = self.producers.prepare(header.producer_id)
-        if header.is_control:
-            add_marker(append, header, batch, check=False)
-        else:
-            append.add(header, header.base_offset, check_epoch=False, check_sequence=False)
-        return self.producers.update(append)
+        return _replay(self.producers, header, batch)
 
     def snapshot(self, offset: int) -> None:
-        """Write a snapshot at an offset, which is where the producers have come to."""
-        if self.offsets and self.offsets[-1] == offset:
-            self.offsets.pop()
-        write_snapshot(self._disk, self._path(offset), self.producers)
-        self.offsets.append(offset)
-        self.offsets.sort()
+        """Write a snapshot at an offset, which is where the producers have come to; raises StorageError."""
+        path = self._path(offset)
+        self.offsets = [each for each in self.offsets if each != offset]
+        try:
+            write_snapshot(self._disk, path, self.producers)
+        except StorageError:
+            with suppress(StorageError):  # a torn one does not read back
+                self._disk.unlink(path)
+            raise
+        self.offsets = sorted([*self.offsets, offset])
 
     def newest_path(self) -> str | None:
         """Return the newest snapshot's file."""
@@ -100,28 +99,65 @@ class ProducerState:
 
     def finish(self, end: int) -> None:
         """End a recovery: drop snapshots beyond the end, and write one there."""
-        for offset in [each for each in self.offsets if each > end]:
-            self._drop(offset)
+        self._drop([each for each in self.offsets if each > end])
+        self.settle()
         self.snapshot(end)
 
     def keep_only(self, bases: list[int]) -> None:
         """Drop the snapshots that are neither at a segment's base nor the newest."""
-        for each in self.offsets[:-1]:
-            if each not in bases:
-                self._drop(each)
+        self._drop([each for each in self.offsets[:-1] if each not in bases])
 
     def clear(self, offset: int) -> None:
         """Forget every producer and drop every snapshot; the log begins at `offset`."""
-        for each in list(self.offsets):
-            self._drop(each)
+        self._drop(self.offsets)
         self.producers.clear(offset)
 
-    def _drop(self, offset: int) -> None:
-        self._disk.unlink(self._path(offset))
-        self.offsets = [each for each in self.offsets if each != offset]
+    def _drop(self, offsets: list[int]) -> None:
+        """Forget snapshots, and remove them if that can be done now."""
+        if offsets:
+            self._stale.extend(offsets)
+            self.offsets = [each for each in self.offsets if each not in offsets]
+            with suppress(StorageError):
+                self.settle()
+
+    def settle(self) -> None:
+        """Remove the snapshots that were dropped; raises StorageError, and may be tried again."""
+        while self._stale:
+            if self._stale[-1] not in self.offsets:  # written anew since
+                self._disk.unlink(self._path(self._stale[-1]))
+            self._stale.pop()
 
     def _path(self, offset: int) -> str:
         return join(self._folder, file_name(offset, SNAPSHOT))
+
+
+def _restore(producers: Producers, data: bytes, path: str, offset: int, now_ms: Millis) -> bool:
+    """Take a snapshot; False for one that was torn when the machine stopped: an older one and more replaying do as well."""
+    try:
+        producers.restore(decode_snapshot(data, path), offset, now_ms)
+    except CorruptionError:
+        return False
+    return True
+
+
+def _replay_segment(segment: Segment, producers: Producers, end: int) -> None:
+    for header, position in segment.headers_from(producers.end_offset):
+        if header.base_offset >= end:
+            return
+        if header.base_offset >= producers.end_offset:
+            _replay(producers, header, segment.file.pread(position, header.size) if header.is_control else b"")
+
+
+def _replay(producers: Producers, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
+    producers.end_offset = header.next_offset
+    if header.producer_id < 0:
+        return []
+    append = producers.prepare(header.producer_id)
+    if header.is_control:
+        add_marker(append, header, batch, check=False)
+    else:
+        append.add(header, header.base_offset, check_epoch=False, check_sequence=False)
+    return producers.update(append)
 
 
 def add_marker(append: ProducerAppend, header: BatchHeader, batch: Buffer, *, check: bool) -> None:

@@ -303,6 +303,11 @@ class Producers:
         self._unreplicated.clear()
         self.end_offset = end_offset
 
+    def take(self, other: Producers) -> None:
+        """Become what another one is, which is not used any more."""
+        self.entries, self.end_offset = other.entries, other.end_offset
+        self._open, self._unreplicated = other._open, other._unreplicated
+
     def restore(self, entries: Iterable[tuple[int, ProducerEntry]], end_offset: int, now_ms: Millis) -> None:
         """Replace everything by a snapshot's entries, but for those that have expired."""
         self.clear(end_offset)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from ottla.base import ZERO_UUID, CorruptionError, NodeId, Uuid, parse_uuid, uuid_text
 from ottla.log.disk import Disk, join, replace_file
+from ottla.wire import crc32c
 
 __all__ = [
     "META_FILE",
     "PARTITION_METADATA_FILE",
     "MetaProperties",
+    "Owner",
     "encode_topic_id",
+    "owner_of",
     "read_meta",
     "read_topic_id",
     "write_meta",
@@ -20,6 +24,9 @@ __all__ = [
 META_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
 META_VERSION = 1
+CHECKSUM_MARK = b"\ncrc32c: "
+CHECKSUM_LEN = 8
+"""Hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +80,33 @@ def _parse(data: bytes) -> dict[str, str]:
     return values
 
 
+class Owner(Enum):
+    """Whose log a folder holds, as far as its `partition.metadata` tells."""
+
+    ASKED = "the topic's that was asked for, or nobody's"
+    ANOTHER = "another topic's, as a checksum proves"
+    UNPROVEN = "another topic's, or this one's with a wrong bit in the id: as Kafka writes the file, nothing tells"
+
+
+def owner_of(disk: Disk, folder: str, topic_id: Uuid) -> Owner:
+    """Return whether a log's folder belongs to the topic with this id.
+
+    Raises CorruptionError where it names another topic and its checksum says that nobody has written that, so that it may be
+    this one's log: nothing may be done with it by itself.
+    """
+    path = join(folder, PARTITION_METADATA_FILE)
+    data = disk.read(path)
+    found = _parsed_topic_id(path, data)
+    if data is None or found is None or found == topic_id:
+        return Owner.ASKED
+    head, mark, checksum = data.partition(CHECKSUM_MARK)
+    if len(checksum) < CHECKSUM_LEN:
+        return Owner.UNPROVEN
+    if not mark or checksum != b"%08x" % crc32c(head):
+        raise CorruptionError(f"{path}: the topic id is damaged; {uuid_text(topic_id)} was expected", path)
+    return Owner.ANOTHER
+
+
 def read_topic_id(disk: Disk, folder: str) -> Uuid | None:
     """Return the topic id in a log's `partition.metadata`; None where there is none, or a start of it only.
 
@@ -80,8 +114,11 @@ def read_topic_id(disk: Disk, folder: str) -> Uuid | None:
     metadata says it again. Raises CorruptionError for a version that is not known.
     """
     path = join(folder, PARTITION_METADATA_FILE)
-    data = disk.read(path)
-    if data is None or len(data) < len(encode_topic_id(ZERO_UUID)) or not any(data):
+    return _parsed_topic_id(path, disk.read(path))
+
+
+def _parsed_topic_id(path: str, data: bytes | None) -> Uuid | None:
+    if data is None or len(data) < TOPIC_ID_LEN or not any(data):
         return None  # the process or the machine stopped before it was written
     values = dict(line.split(": ", 1) for line in data.decode(errors="replace").splitlines() if ": " in line)
     try:
@@ -94,5 +131,16 @@ def read_topic_id(disk: Disk, folder: str) -> Uuid | None:
 
 
 def encode_topic_id(topic_id: Uuid) -> bytes:
-    """Return the content of a `partition.metadata`."""
+    """Return the content of a `partition.metadata`: Kafka's two lines, and a checksum of them in a third.
+
+    Kafka reads the first two lines and nothing behind them.
+    """
+    text = _two_lines(topic_id)
+    return text + CHECKSUM_MARK + b"%08x" % crc32c(text)
+
+
+def _two_lines(topic_id: Uuid) -> bytes:
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+
+
+TOPIC_ID_LEN = len(_two_lines(ZERO_UUID))

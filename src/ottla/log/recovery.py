@@ -6,8 +6,9 @@ producers again. Recovery may itself be killed at any moment and run again: a fi
 segments go newest first, and the recovery point stays where it was until the first flush, so that little has to be fsynced
 here: ten thousand logs recover at the speed of reading them.
 
-Below the recovery point everything was once fsynced; where that does not read back, it is damage and no torn tail, and
-CorruptionError says so instead of cutting. Where whole batches follow the place of a cut, what is cut off is kept aside.
+Below the recovery point, and the mark of the last flush (`flush_mark.py`), everything was once fsynced; where that does not
+read back, it is damage and no torn tail, and CorruptionError says so instead of cutting. Where whole batches follow the
+place of a cut, what is cut off is kept aside.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from itertools import pairwise
 from ottla.base import CorruptionError, KafkaError, Millis, Offset
 from ottla.log.config import INT64_MAX, LogConfig
 from ottla.log.disk import TEMPORARY, Disk, Entry, File, join
+from ottla.log.flush_mark import flushed_end
 from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs, read_epochs
 from ottla.log.names import CLEANED, DELETED, INDEX, LOG, SNAPSHOT, SWAP, TIME_INDEX, base_offset_of, file_name
 from ottla.log.producer_state import ProducerState
@@ -75,9 +77,16 @@ def _complete_swaps(disk: Disk, folder: str) -> None:
             parsed = base_offset_of(other)
             if parsed is not None and parsed[1] != SNAPSHOT and found[0] <= parsed[0] < max(end, found[0] + 1):
                 disk.unlink(join(folder, other))
+    there = {each.name for each in disk.scan(folder)}
     for name in names:
         if name.endswith(SWAP):
-            disk.rename(join(folder, name), join(folder, name.removesuffix(SWAP)))
+            plain = name.removesuffix(SWAP)
+            if (
+                name not in swaps and plain in there
+            ):  # of a swap that was given up: what it should replace is still here
+                disk.unlink(join(folder, name))
+            else:
+                disk.rename(join(folder, name), join(folder, plain))
 
 
 def load_segments(
@@ -141,6 +150,7 @@ class _Recovery:
         first = max((at for at, each in enumerate(segments) if each.base_offset < self.recovery_point), default=0)
         sealed = pairwise(segments[: first + 1])
         notes = [note for each, after in sealed if (note := self._check_sealed(each, after.base_offset))]
+        flushed = max(self.recovery_point, flushed_end(self.disk, self.folder))
         epochs = load_epochs(self.disk, self.folder)
         epochs.truncate_from_end(segments[first].base_offset)
         producers = ProducerState(self.disk, self.folder, self.config.producer_id_expiration_ms)
@@ -158,9 +168,9 @@ class _Recovery:
             if self.progress is not None:
                 self.progress(done, total)
             invalid = position < segment.size and end < bound
-            torn = invalid or (bool(later) and end < bound and not self._may_be_a_gap(end, bound))
-            if invalid and end < self.recovery_point:
-                raise self._damaged(segment, position, end)
+            torn = invalid or (bool(later) and end < bound and not self._may_be_a_gap(end, bound, flushed))
+            if invalid and end < flushed:
+                raise self._damaged(segment, position, end, flushed)
             if torn:  # before the cut: once that is made, nothing tells of the gap
                 cut += self._drop(later, kept)
             cut += self._finish(segment, builder, position, kept if torn else None)
@@ -186,12 +196,13 @@ class _Recovery:
         segment.close()
         return f"{segment.offset_index.path}: built again ({problem})"
 
-    def _may_be_a_gap(self, end: int, bound: int) -> bool:
+    def _may_be_a_gap(self, end: int, bound: int, flushed: int) -> bool:
         """True where a segment may begin at `bound` though the one before ends at `end`.
 
-        Compaction removes records at a segment's end; and a replicated gap that no index can hold lies between segments.
+        Compaction removes records at a segment's end, below the recovery point, whatever the topic's policy is by now; a
+        follower of a compacted log has such gaps above it too. And one that no index can hold lies between segments.
         """
-        return "compact" in self.config.cleanup_policy or bound - end > RELATIVE_OFFSET_MAX // 2
+        return bound <= flushed or "compact" in self.config.cleanup_policy or bound - end > RELATIVE_OFFSET_MAX // 2
 
     def _scan(
         self, segment: Segment, bound: int, epochs: LeaderEpochs, producers: ProducerState
@@ -223,6 +234,7 @@ class _Recovery:
             segment.file.truncate(position)
             segment.size = position
         builder.install(segment, durable=False)
+        segment.transactions.write()
         segment.close()
         return cut
 
@@ -237,10 +249,10 @@ class _Recovery:
         copy.close()
         return path
 
-    def _damaged(self, segment: Segment, position: int, end: int) -> CorruptionError:
+    def _damaged(self, segment: Segment, position: int, end: int, flushed: int) -> CorruptionError:
         return CorruptionError(
             f"{segment.file.path}: damaged at position {position} (offset {end}), below the recovery point "
-            f"{self.recovery_point}: these bytes had been flushed; the log is left as it is"
+            f"{flushed}: these bytes had been flushed; the log is left as it is"
         )
 
     def _drop(self, segments: list[Segment], kept: list[str]) -> int:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.base import CorruptionError, StorageError
-from ottla.log.disk import Buffer, Disk, Entry, File, join
+from ottla.base import CorruptionError, NoSpaceError, StorageError
+from ottla.log.disk import TEMPORARY, Buffer, Disk, Entry, File, join
+from ottla.log.flush_mark import FlushMark
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, Index
 from ottla.log.names import DELETED, INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
 from ottla.log.transaction_index import TransactionIndex
 from ottla.wire import BATCH_OVERHEAD, LENGTH_END, BatchHeader, read_batch_header
 
-__all__ = ["BatchAt", "IndexBuilder", "Segment", "headers_between"]
+__all__ = ["BatchAt", "Cut", "IndexBuilder", "Segment", "headers_between"]
 
 RECENT_MAX = 128
 """Batches whose positions are kept: enough for a reader that follows the end, 4 KiB at most."""
@@ -40,6 +41,17 @@ class BatchAt(NamedTuple):
     end: int
 
 
+class Cut(NamedTuple):
+    """What is left of a segment that is cut: where its bytes and its offsets end, entries of its indexes, its times."""
+
+    position: int
+    end_offset: int
+    index_entries: int
+    time_entries: int
+    max_timestamp: int
+    max_timestamp_offset: int
+
+
 class Segment:
     """A segment. Its end is `size`: bytes beyond it in the file (preallocated) mean nothing."""
 
@@ -57,20 +69,31 @@ class Segment:
         "max_timestamp_offset",
         "modified_ms",
         "offset_index",
+        "overhangs",
         "size",
         "time_index",
         "transactions",
     )
 
-    def __init__(self, disk: Disk, folder: str, base_offset: int, sizes: dict[str, Entry], created_ms: int) -> None:
-        """Take the segment's files as a folder's listing shows them; nothing is read."""
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        base_offset: int,
+        sizes: dict[str, Entry],
+        created_ms: int,
+        file: File | None = None,
+    ) -> None:
+        """Take the files as a folder's listing shows them; nothing is read. `file` is the data under another name."""
         self._disk = disk
         self.folder = folder
         self.base_offset = base_offset
         names = {suffix: file_name(base_offset, suffix) for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX)}
         found = {suffix: entry.size for suffix, name in names.items() if (entry := sizes.get(name)) is not None}
-        self.file: File = disk.open(join(folder, names[LOG]), create=LOG not in found)
+        self.file: File = disk.open(join(folder, names[LOG])) if file is None else file
         self.size = found.get(LOG, 0)
+        self.overhangs = False
+        """True where bytes beyond the end may be whole batches, which must go before anything else is written."""
         self.offset_index = Index(disk, join(folder, names[INDEX]), OFFSET_ENTRY, found.get(INDEX, 0))
         self.time_index = Index(disk, join(folder, names[TIME_INDEX]), TIME_ENTRY, found.get(TIME_INDEX, 0))
         self.transactions = TransactionIndex(disk, join(folder, names[TXN_INDEX]), found.get(TXN_INDEX, 0))
@@ -85,28 +108,63 @@ class Segment:
         self._recent_positions: array[int] | None = None
 
     @classmethod
+    def draft(cls, disk: Disk, folder: str, base_offset: int, now_ms: int, *, preallocate: int = 0) -> Segment:
+        """Make a new, empty segment that no start would find, until `place`; with `preallocate` its file has that room."""
+        path = join(folder, file_name(base_offset, LOG)) + TEMPORARY
+        file = disk.open(path, create=True)
+        try:
+            file.truncate(preallocate)
+        except StorageError:
+            _discard(disk, file)
+            raise
+        return cls(disk, folder, base_offset, {}, now_ms, file)
+
+    @classmethod
     def create(cls, disk: Disk, folder: str, base_offset: int, now_ms: int, *, preallocate: int = 0) -> Segment:
-        """Make a new, empty segment; with `preallocate` its file has that many bytes of room."""
-        segment = cls(disk, folder, base_offset, {}, now_ms)
-        for index in (segment.offset_index, segment.time_index):
-            index.file().truncate(0)
-        segment.file.truncate(preallocate)
+        """Make a new, empty segment whole or not at all."""
+        segment = cls.draft(disk, folder, base_offset, now_ms, preallocate=preallocate)
+        try:
+            segment.place()
+        except StorageError:
+            _discard(disk, segment.file)
+            for index in (
+                segment.offset_index,
+                segment.time_index,
+            ):  # no later segment need begin where this one would have
+                index.close()
+                with suppress(StorageError):
+                    disk.unlink(index.path)
+            raise
         return segment
+
+    def place(self) -> None:
+        """Give a draft its files and its name, the data last: indexes without it are no segment. May be tried again."""
+        path = self.file.path
+        if path.endswith(TEMPORARY):
+            self.offset_index.create()
+            self.time_index.create()
+            self._disk.unlink(self.transactions.path)  # of a segment that was here, and could not be removed whole
+            target = path.removesuffix(TEMPORARY)
+            self._disk.rename(path, target)
+            self.file.path = target
 
     # -- writing
 
     def append(self, data: Buffer, batches: Sequence[tuple[BatchHeader, int, int]], interval: int) -> None:
         """Write stamped batches, each with its place in `data` and its last offset, at the end.
 
-        On an error the segment is as it was, and the error goes on; where the file cannot be cut back, what is left lies
-        beyond `size` and is overwritten by the next append, or cut as a torn tail.
+        On an error the segment is as it was, and the error goes on; where the file cannot be cut back now, that is done
+        before anything else is written. Once the data is written nothing fails.
         """
         start = self.size
+        if self.overhangs:
+            self._cut_file()
         try:
             self.file.pwrite(start, data)
         except StorageError:
+            self.overhangs = True
             with suppress(StorageError):
-                self.file.truncate(start)
+                self._cut_file()
             raise
         self.size = start + len(data)
         offsets, positions = self._recent_offsets, self._recent_positions
@@ -142,14 +200,29 @@ class Segment:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def seal(self) -> None:
-        """Finish a segment that gets no more batches: the time index is completed, nothing stays in memory or open."""
+        """Finish a segment that gets no more batches: its indexes are completed, nothing stays in memory or open.
+
+        After an error it may still be appended to, or sealed again.
+        """
         self.index_time()
-        self.offset_index.write()
-        self.time_index.write()
-        self.file.truncate(self.size)
+        self.settle()
+        self._cut_file()
         self._recent_offsets = self._recent_positions = None
         self.offset_index.close()
         self.time_index.close()
+
+    def settle(self) -> None:
+        """Do to the files what was done in memory only; raises StorageError, and may be tried again."""
+        self.place()
+        self.offset_index.write()
+        self.time_index.write()
+        self.transactions.write()
+        if self.overhangs:
+            self._cut_file()
+
+    def _cut_file(self) -> None:
+        self.file.truncate(self.size)
+        self.overhangs = False
 
     def is_index_full(self, max_bytes: int) -> bool:
         """True where an index has no room for another entry in `segment.index.bytes`."""
@@ -160,22 +233,46 @@ class Segment:
         """True where an offset can be in this segment's index."""
         return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
-    def truncate(self, position: int, offset: int) -> None:
-        """Cut everything from a batch on, which lies at `position` and is the first with records at `offset` or after."""
-        self.offset_index.cut(max(offset - self.base_offset, 0), field=0)
-        self.time_index.cut(max(offset - self.base_offset, 0), field=1)
-        self.transactions.cut(offset)
-        self.file.truncate(position)
-        self.size = position
+    def cut_at(self, offset: int) -> Cut:
+        """Return what is left where everything goes from the first batch with records at `offset` or after; cuts nothing."""
+        found = self.locate(offset)
+        position = self.size if found is None else found.position
+        relative = max(offset - self.base_offset, 0)
+        times = self.time_index.count_below(relative, field=1)
+        last = self.time_index.entry(times - 1) if times else None
+        end, start = self.base_offset, 0
+        timestamp, timestamp_offset = (last[0], last[1] + self.base_offset) if last else (-1, -1)
+        if last is not None and (known := self.locate(timestamp_offset)) is not None and known.position < position:
+            start = known.position
+        for header, _ in headers_between(self.file, start, position):
+            end = header.next_offset
+            if header.max_timestamp > timestamp and header.record_count:
+                timestamp, timestamp_offset = header.max_timestamp, header.last_offset
+        entries = self.offset_index.count_below(relative, field=0)
+        assert self.transactions.aborted is not None  # read while an error changes nothing
+        return Cut(position, end, entries, times, timestamp, timestamp_offset)
+
+    def cut(self, cut: Cut) -> None:
+        """Cut the segment in memory; `settle` follows with the files."""
+        self.offset_index.cut(cut.index_entries)
+        self.time_index.cut(cut.time_entries)
+        self.transactions.cut(cut.end_offset)
+        self.overhangs = True
+        self.size = cut.position
+        self.max_timestamp, self.max_timestamp_offset = cut.max_timestamp, cut.max_timestamp_offset
         self._recent_offsets = self._recent_positions = None
         self.bytes_since_entry = 0
-        if position == 0:
+        if not cut.position:
             self._first_timestamp = None
-        self.load_max_timestamp()
 
     def files_to_sync(self, *, sealed: bool) -> list[File]:
         """Return what has to be fsynced for the segment to be durable; a growing one's indexes can be built again."""
         return [self.file, self.offset_index.file(), self.time_index.file()] if sealed else [self.file]
+
+    def newest_mark(self) -> FlushMark | None:
+        """Return the mark of the last batch that was appended since the segment was opened or cut; None without one."""
+        positions = self._recent_positions
+        return FlushMark.of(self.file, self.base_offset, positions[-1]) if positions else None
 
     # -- finding
 
@@ -200,19 +297,35 @@ class Segment:
         entry = self.offset_index.floor(offset - self.base_offset)
         if entry is not None:
             try:
-                return self._step_to(offset, entry[1])
+                return self._step_to(offset, entry[1], self.base_offset + entry[0])
             except (
                 CorruptionError
             ):  # a wrong entry costs time; where the batches themselves are wrong, the walk below says so
                 pass
         return self._step_to(offset, 0)
 
-    def _step_to(self, offset: int, position: int) -> BatchAt | None:
-        """Return the first batch from `position` on that has a record at `offset` or after it."""
+    def _step_to(self, offset: int, position: int, first_offset: int = -1) -> BatchAt | None:
+        """Return the first batch from `position` on that has a record at `offset` or after it.
+
+        With `first_offset` an index says that a batch lies there which ends at that offset, or before; where none does, the
+        entry is wrong and would lead past records.
+        """
+        if first_offset >= 0 and position >= self.size:
+            raise self.corrupt(position)
         for at, end, last_offset in self._heads(position):
+            if at == position and last_offset > first_offset >= 0:
+                raise self.corrupt(position)
             if last_offset >= offset:
                 return BatchAt(at, end)
         return None
+
+    def end_of(self, position: int) -> int:
+        """Return an offset that is above all records before a position, and near; -1 where the segment's end is near."""
+        offsets, positions = self._recent_offsets, self._recent_positions
+        if offsets and positions and position > positions[0]:
+            return offsets[bisect_left(positions, position) - 1] + 1
+        at = self.offset_index.count_below(position, field=1)
+        return self.base_offset + self.offset_index.entry(at)[0] if at < len(self.offset_index) else -1
 
     def _heads(self, position: int) -> Iterator[tuple[int, int, int]]:
         """Yield (position, end, last offset) of each batch from `position` on."""
@@ -245,23 +358,8 @@ class Segment:
     def position_of_time(self, timestamp: int) -> int:
         """Return a position at or before the first batch whose largest timestamp is this one or later."""
         entry = self.time_index.floor(timestamp - 1)
-        if entry is None:
-            return 0
-        found = self.offset_index.floor(entry[1])
-        return found[1] if found else 0
-
-    def load_max_timestamp(self) -> None:
-        """Find the largest timestamp: the time index's last entry, and the batches after it."""
-        last = self.time_index.last()
-        self.max_timestamp, self.max_timestamp_offset = (last[0], last[1] + self.base_offset) if last else (-1, -1)
-        start = 0
-        if last is not None:
-            found = self.offset_index.floor(last[1])
-            start = found[1] if found else 0
-        for header, _ in headers_between(self.file, start, self.size):
-            if header.max_timestamp > self.max_timestamp and header.record_count:
-                self.max_timestamp = header.max_timestamp
-                self.max_timestamp_offset = header.last_offset
+        found = self.locate(self.base_offset + entry[1]) if entry is not None else None
+        return 0 if found is None else found.position
 
     def load_end(self) -> int:
         """Return the offset after the last batch, from the index's last entry on; notes the largest timestamp too.
@@ -270,7 +368,7 @@ class Segment:
         """
         entry = self.offset_index.last()
         position = entry[1] if entry else 0
-        if position > self.size:
+        if entry is not None and position >= self.size:
             raise self.corrupt(position)
         last = self.time_index.last()
         self.max_timestamp, self.max_timestamp_offset = (last[0], last[1] + self.base_offset) if last else (-1, -1)
@@ -301,41 +399,87 @@ class Segment:
         self.offset_index.close()
         self.time_index.close()
 
+    def release(self) -> None:
+        """Hear that the files are removed: whoever still reads the data keeps it, and nobody else its space."""
+        self.file.release()
+        self.offset_index.close()
+        self.time_index.close()
+
     def paths(self) -> list[str]:
         """Return the segment's files, the data first."""
-        paths = [self.file.path, self.offset_index.path, self.time_index.path]
-        return [*paths, self.transactions.path] if self.transactions else paths
+        return [path for path, _ in self._places()]
+
+    def _places(self) -> list[tuple[str, Callable[[str], None]]]:
+        """Return where each file is, and what notes that it is elsewhere, the data first."""
+        places: list[tuple[str, Callable[[str], None]]] = [
+            (self.file.path, self._file_moved),
+            (self.offset_index.path, self.offset_index.moved),
+            (self.time_index.path, self.time_index.moved),
+        ]
+        if self.transactions.has_file:
+            places.append((self.transactions.path, self.transactions.moved))
+        return places
+
+    def _file_moved(self, path: str) -> None:
+        self.file.path = path
+
+    @property
+    def is_set_aside(self) -> bool:
+        """True where the data is set aside, though perhaps not all that belongs to it."""
+        return self.file.path.endswith(DELETED)
 
     def set_aside(self, mark: str = "") -> list[str]:
         """Rename the files to `.deleted`, so that readers may finish; return the new names.
 
-        `mark` keeps those apart that have one name: a base offset is used again when compaction writes a segment anew.
+        `mark` keeps those apart that have one name: a base offset is used again when compaction writes a segment anew. The
+        data goes first: without it what is left is no segment. After an error this may be tried again. Where there is no
+        room for a name, a file goes at once.
         """
-        end = mark + DELETED
-        renamed = []
-        for path in self.paths():
+        for path, moved in self._places():
+            if path.endswith(DELETED):
+                continue
             if self._disk.exists(path):
-                self._disk.rename(path, path + end)
-                renamed.append(path + end)
-        self.file.path += end
-        for index in (self.offset_index, self.time_index):
-            index.moved(index.path + end)
-            index.close()
-        return renamed
+                try:
+                    self._disk.rename(path, path + mark + DELETED)
+                except NoSpaceError:
+                    self._disk.unlink(path)
+            moved(path + mark + DELETED)
+        self.offset_index.close()
+        self.time_index.close()
+        return self.paths()
+
+    def end_names(self, end: str) -> None:
+        """Know the files by their plain names with this behind, as whoever renamed them says."""
+        for path, moved in self._places():
+            moved(path + end)
+
+    def take_names(self, end: str) -> None:
+        """Give the files their plain names, without this ending, the data first. After an error this may be tried again."""
+        for path, moved in self._places():
+            if path.endswith(end):
+                plain = path.removesuffix(end)
+                self._disk.rename(path, plain)
+                moved(plain)
 
     def moved(self, folder: str) -> None:
         """Follow a rename of the folder."""
         self.folder = folder
-        self.file.path = join(folder, file_name(self.base_offset, LOG))
-        self.offset_index.moved(join(folder, file_name(self.base_offset, INDEX)))
-        self.time_index.moved(join(folder, file_name(self.base_offset, TIME_INDEX)))
-        self.transactions.path = join(folder, file_name(self.base_offset, TXN_INDEX))
+        self.transactions.path = join(folder, self.transactions.path.rpartition("/")[2])
+        for path, moved in self._places():
+            moved(join(folder, path.rpartition("/")[2]))
 
     def remove(self) -> None:
-        """Remove the files at once."""
-        self.close()
+        """Remove the files at once, the data first; after an error this may be tried again."""
+        self.release()
         for path in self.paths():
             self._disk.unlink(path)
+
+
+def _discard(disk: Disk, file: File) -> None:
+    """Remove a draft, as far as the disk allows; a start removes what is left."""
+    file.release()
+    with suppress(StorageError):
+        disk.unlink(file.path)
 
 
 def headers_between(file: File, position: int, end: int) -> Iterator[tuple[BatchHeader, int]]:
@@ -346,13 +490,13 @@ def headers_between(file: File, position: int, end: int) -> Iterator[tuple[Batch
             start = position
             block = file.pread(position, min(HEAD_BYTES, end - position))
             if len(block) < BATCH_OVERHEAD:
-                raise CorruptionError(f"{file.path}: no whole batch at position {position}")
+                raise CorruptionError(f"{file.path}: no whole batch at position {position}", file.path)
         try:
             header = read_batch_header(block, position - start)
         except Exception as error:
-            raise CorruptionError(f"{file.path}: no batch at position {position}: {error}") from error
+            raise CorruptionError(f"{file.path}: no batch at position {position}: {error}", file.path) from error
         if position + header.size > end:
-            raise CorruptionError(f"{file.path}: the batch at position {position} is cut off")
+            raise CorruptionError(f"{file.path}: the batch at position {position} is cut off", file.path)
         yield header, position
         position += header.size
 

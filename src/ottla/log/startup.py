@@ -11,11 +11,11 @@ from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs, read_epochs
 from ottla.log.names import INDEX, TIME_INDEX, file_name
 from ottla.log.producer_state import ProducerState
 from ottla.log.properties import PARTITION_METADATA_FILE, encode_topic_id, read_topic_id
-from ottla.log.recovery import load_segments, tidy
+from ottla.log.recovery import Progress, load_segments, recover, tidy
 from ottla.log.segment import Segment
 from ottla.log.types import RecoveryReport
 
-__all__ = ["Loaded", "load"]
+__all__ = ["Loaded", "load", "load_or_recover"]
 
 
 @dataclass(slots=True)
@@ -29,6 +29,43 @@ class Loaded:
     log_end_offset: int
     topic_id: Uuid | None
     is_new: bool
+    recovery: RecoveryReport | None
+
+
+def load_or_recover(
+    disk: Disk,
+    folder: str,
+    config: LogConfig,
+    *,
+    recovery_point: int,
+    log_start_offset: int,
+    now_ms: int,
+    clean: bool,
+    topic_id: Uuid | None,
+    recovered: RecoveryReport | None,
+    progress: Progress | None,
+) -> Loaded:
+    """Return a folder's log, making the folder where it is missing; recover it first where its end was not clean."""
+    disk.mkdir(folder)
+
+    def recover_now() -> RecoveryReport:
+        return recover(
+            disk,
+            folder,
+            config,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            now_ms=now_ms,
+            progress=progress,
+        )
+
+    report = recover_now() if recovered is None and not clean else recovered
+    try:
+        return load(disk, folder, config, log_start_offset, now_ms, topic_id, recovered=report)
+    except CorruptionError:
+        if report is not None:
+            raise
+    return load(disk, folder, config, log_start_offset, now_ms, topic_id, recovered=recover_now())
 
 
 def load(
@@ -80,6 +117,7 @@ def load(
         end,
         _topic_id(disk, folder, entries, topic_id),
         is_new=is_new,
+        recovery=recovered,
     )
 
 
@@ -109,9 +147,11 @@ def _topic_id(disk: Disk, folder: str, entries: dict[str, Entry], wanted: Uuid |
     found = read_topic_id(disk, folder) if PARTITION_METADATA_FILE in entries else None
     if found is None and wanted is not None:
         file = disk.open(join(folder, PARTITION_METADATA_FILE), create=True)  # durable with the log's first flush
-        file.truncate(0)
-        file.pwrite(0, encode_topic_id(wanted))
-        file.close()
+        try:
+            file.truncate(0)
+            file.pwrite(0, encode_topic_id(wanted))
+        finally:
+            file.close()
         found = wanted
     if found != wanted and wanted is not None:
         raise CorruptionError(f"{folder} belongs to another topic of this name: its id is not the one asked for")

@@ -12,14 +12,16 @@ loop: a few system calls a segment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
+from ottla.base import StorageError
 from ottla.log.disk import Disk, Entry, join
 from ottla.log.names import CLEANED, INDEX, LOG, SWAP, TIME_INDEX, TXN_INDEX, file_name
 from ottla.log.segment import Segment
 from ottla.log.types import CleanedGroup
 
-__all__ = ["cleaned_files", "swap_in"]
+__all__ = ["Swap", "cleaned_files"]
 
 
 def cleaned_files(folder: str, group: CleanedGroup) -> list[str]:
@@ -28,22 +30,44 @@ def cleaned_files(folder: str, group: CleanedGroup) -> list[str]:
     return [join(folder, file_name(group.bases[0], suffix)) for suffix in suffixes]
 
 
-def swap_in(
-    disk: Disk, folder: str, old: Sequence[Segment], group: CleanedGroup, now_ms: int
-) -> tuple[Segment, list[str]]:
-    """Do it; return the new segment, and the old ones' files, which are to be unlinked when nobody reads them."""
-    paths = cleaned_files(folder, group)
-    for path in paths:
-        disk.rename(path + CLEANED, path + SWAP)
-    gone: list[str] = []
-    for segment in old:
-        gone += segment.set_aside(f".{now_ms}")
-    for path in paths:
-        disk.rename(path + SWAP, path)
-    modified_ms = old[-1].modified_ms
-    sizes = (group.size, group.offset_index_bytes, group.time_index_bytes, group.transaction_index_bytes)
-    entries: dict[str, Entry] = {}
-    for path, size in zip(paths, sizes, strict=False):
-        name = path.rpartition("/")[2]
-        entries[name] = Entry(name, size, False, modified_ms)
-    return Segment(disk, folder, group.bases[0], entries, now_ms), gone
+class Swap:
+    """One such exchange. Once `begin` has returned it is going to be completed, by `finish` or by the next start."""
+
+    __slots__ = ("_disk", "_gone", "_mark", "new")
+
+    def __init__(self, disk: Disk, folder: str, old: Sequence[Segment], group: CleanedGroup, now_ms: int) -> None:
+        """Take what a cleaning wrote, and the segments that it was made from."""
+        self._disk = disk
+        self._gone = list(old)
+        self._mark = f".{now_ms}"
+        sizes = (group.size, group.offset_index_bytes, group.time_index_bytes, group.transaction_index_bytes)
+        entries: dict[str, Entry] = {}
+        paths = cleaned_files(folder, group)
+        for path, size in zip(paths, sizes, strict=False):
+            name = path.rpartition("/")[2]
+            entries[name] = Entry(name, size, False, old[-1].modified_ms)
+        self.new = Segment(disk, folder, group.bases[0], entries, now_ms, disk.open(paths[0] + CLEANED))
+        self.new.file.path = paths[0]
+
+    def begin(self) -> None:
+        """Promise it to the next start, whole or not at all; raises StorageError."""
+        paths = self.new.paths()
+        try:
+            for path in paths:
+                self._disk.rename(path + CLEANED, path + SWAP)
+        except StorageError:
+            # the data first: without it a start gives up the others too, and beside one that is not renamed, it as well
+            with suppress(StorageError):
+                for path in paths:
+                    self._disk.unlink(path + SWAP)
+                for path in paths:
+                    self._disk.unlink(path + CLEANED)
+            raise
+        self.new.end_names(SWAP)
+
+    def finish(self, aside: Callable[[Segment], None]) -> None:
+        """Complete it; `aside` hears of each old segment that is set aside. After an error this may be tried again."""
+        while self._gone:
+            self._gone[0].set_aside(self._mark)
+            aside(self._gone.pop(0))
+        self.new.take_names(SWAP)

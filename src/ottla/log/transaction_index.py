@@ -14,10 +14,12 @@ The file exists only where a transaction was aborted.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
+from contextlib import suppress
 from struct import Struct
 
-from ottla.base import CorruptionError, Offset, ProducerId
+from ottla.base import CorruptionError, MissingFileError, Offset, ProducerId, StorageError
 from ottla.log.disk import Disk, replace_file
 from ottla.log.types import AbortedTransaction
 
@@ -27,55 +29,109 @@ TRANSACTION_ENTRY = Struct(">hqqqq")
 
 
 class TransactionIndex:
-    """The aborted transactions of one segment, kept in memory once read: there are few."""
+    """The aborted transactions of one segment, kept in memory once read: there are few.
 
-    __slots__ = ("_aborted", "_disk", "_size", "path")
+    The log has the markers already when an entry comes, so taking one never fails: what cannot be written waits, until the
+    segment is sealed at the latest; after a crash recovery builds the file again.
+    """
+
+    __slots__ = ("_aborted", "_disk", "_is_stale", "_pending", "_written", "path")
 
     def __init__(self, disk: Disk, path: str, size: int) -> None:
         self.path = path
         self._disk = disk
-        self._size = size
         self._aborted: list[AbortedTransaction] | None = None if size else []
+        self._written = -(-size // TRANSACTION_ENTRY.size)
+        """Entries of the file."""
+        self._pending: list[AbortedTransaction] = []
+        """Entries that the file has not got yet."""
+        self._is_stale = False
+        """True where the file has entries that were cut."""
 
     @property
     def aborted(self) -> list[AbortedTransaction]:
-        """Return the entries, in the order in which the transactions ended."""
+        """Return the entries, in the order in which the transactions ended; the first time they are read."""
         if self._aborted is None:
-            self._aborted = read_transactions(self._disk.read(self.path) or b"", self.path)
+            data = self._disk.read(self.path) if self._written else b""
+            if data is None:  # without it, what was aborted would pass for committed
+                raise MissingFileError(f"{self.path}: {self._written} aborted transactions were there", self.path)
+            found = read_transactions(data[: self._written * TRANSACTION_ENTRY.size], self.path)
+            self._aborted = [*found, *self._pending]
         return self._aborted
 
-    def append(self, entry: AbortedTransaction) -> None:
-        """Add an entry and hand it to the operating system."""
-        entries = self.aborted
-        file = self._disk.open(self.path, create=True)
-        file.pwrite(len(entries) * TRANSACTION_ENTRY.size, TRANSACTION_ENTRY.pack(0, *entry))
-        file.close()
-        entries.append(entry)
-        self._size += TRANSACTION_ENTRY.size
+    def between(self, offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
+        """Return those with records from `offset` to `upper_bound`, and whether no later segment has any."""
+        entries, found = self.aborted, []
+        for at in range(bisect_left(entries, offset, key=_last_offset), len(entries)):
+            each = entries[at]
+            if each.first_offset < upper_bound:
+                found.append(each)
+            if each.last_stable_offset >= upper_bound:  # what ends later has begun later
+                return found, True
+        return found, False
 
-    def cut(self, offset: int) -> None:
-        """Remove the transactions whose marker lies at `offset` or after it."""
-        if self._size:
-            self.replace([each for each in self.aborted if each.last_offset < offset])
+    def append(self, entry: AbortedTransaction) -> None:
+        """Add an entry, and hand it to the operating system if that can be done now."""
+        self._pending.append(entry)
+        if self._aborted is not None:
+            self._aborted.append(entry)
+        with suppress(StorageError):
+            self.write()
+
+    def write(self) -> None:
+        """Make the file what it has to be; raises StorageError."""
+        if self._is_stale:
+            self.replace(self.aborted)
+        elif self._pending:
+            file = self._disk.open(self.path, create=True)
+            try:
+                file.pwrite(self._written * TRANSACTION_ENTRY.size, encode_transactions(self._pending))
+            finally:
+                file.close()
+            self._written += len(self._pending)
+            self._pending.clear()
+
+    def cut(self, end_offset: int) -> None:
+        """Forget the transactions whose marker lies at `end_offset` or after it; `aborted` was read before."""
+        kept = [each for each in self.aborted if each.last_offset < end_offset]
+        if len(kept) < len(self.aborted):
+            self._aborted, self._is_stale = kept, True
 
     def replace(self, entries: list[AbortedTransaction]) -> None:
         """Make these the whole content; no file where there are none."""
         if entries:
             replace_file(self._disk, self.path, encode_transactions(entries), durable=False)
-        elif self._size:
+        elif self.has_file:
             self._disk.unlink(self.path)
         self._aborted = list(entries)
-        self._size = len(entries) * TRANSACTION_ENTRY.size
+        self._written, self._is_stale = len(entries), False
+        self._pending.clear()
 
     def sync(self) -> None:
         """Return once the entries are on the device."""
-        if self._size:
+        self.write()
+        if self._written:
             file = self._disk.open(self.path)
-            file.fsync()
-            file.close()
+            try:
+                file.fsync()
+            finally:
+                file.close()
+
+    @property
+    def has_file(self) -> bool:
+        """True where there may be a file."""
+        return self._written > 0 or self._is_stale or bool(self._pending)
+
+    def moved(self, path: str) -> None:
+        """Follow a rename."""
+        self.path = path
 
     def __bool__(self) -> bool:
-        return self._size > 0
+        return self._written > 0 or bool(self._pending) if self._aborted is None else bool(self._aborted)
+
+
+def _last_offset(entry: AbortedTransaction) -> int:
+    return entry.last_offset
 
 
 def encode_transactions(entries: Iterable[AbortedTransaction]) -> bytes:

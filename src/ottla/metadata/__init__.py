@@ -15,6 +15,7 @@ from ottla.metadata.features import (
     METADATA_VERSION_LATEST,
     METADATA_VERSION_OLDEST,
     SUPPORTED_FEATURES,
+    UNSERVED_FEATURES,
 )
 from ottla.metadata.image import (
     DIRECTORY_LOST,
@@ -48,6 +49,7 @@ __all__ = [
     "METADATA_VERSION_OLDEST",
     "NO_LEADER",
     "SUPPORTED_FEATURES",
+    "UNSERVED_FEATURES",
     "Acl",
     "Broker",
     "ConfigResource",

@@ -17,6 +17,7 @@ __all__ = [
     "METADATA_VERSION_LATEST",
     "METADATA_VERSION_OLDEST",
     "SUPPORTED_FEATURES",
+    "UNSERVED_FEATURES",
 ]
 
 METADATA_VERSION: Final = "metadata.version"
@@ -71,8 +72,13 @@ DEFAULT_LEVELS: Mapping[str, int] = {
     "metadata.version": METADATA_VERSION_LATEST,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
     "transaction.version": 2,
 }
-"""What a new cluster finalizes, in the order in which it is written; `kraft.version` is the quorum's own record."""
+"""What a new cluster finalizes, in the order in which it is written; `kraft.version` is the quorum's own record.
+
+Kafka's of the same release finalizes those of `UNSERVED_FEATURES` as well.
+"""
+
+UNSERVED_FEATURES: frozenset[str] = frozenset({"share.version", "streams.version"})
+"""Features of which a level is understood, so that a folder of Kafka's in which it is finalized opens and goes back, and
+behind which there is no API yet: clients would be promised share groups (KIP-932) and streams groups (KIP-1071)."""

@@ -7,6 +7,7 @@ with bounds on what a peer can make it hold and with backpressure in both direct
 
 from ottla.net.frames import FRAME_BYTES_MAX_DEFAULT, FrameProtocol, FrameReceiver, ReceiveBuffer
 from ottla.net.network import Network, ProtocolFactory, Server, TcpNetwork
+from ottla.net.request_memory import RequestMemory
 
 __all__ = [
     "FRAME_BYTES_MAX_DEFAULT",
@@ -15,6 +16,7 @@ __all__ = [
     "Network",
     "ProtocolFactory",
     "ReceiveBuffer",
+    "RequestMemory",
     "Server",
     "TcpNetwork",
 ]

@@ -4,6 +4,9 @@ What a peer can make us hold is bounded by what it has really sent: a frame's de
 and otherwise only ends the frame. Reads go into one `ReceiveBuffer` shared by all connections of a loop, so a
 connection between requests holds no buffer at all. A frame is a writable view that belongs to its receiver for as
 long as it keeps it: memory is used again only when no view of it is alive, which the interpreter itself vouches for.
+
+Requests that are not whole yet, or wait to be handled, count in the buffer's `RequestMemory`. Where that is full, a
+connection is read from no more unless it is in the middle of a request that counts already.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import struct
 from typing import Protocol, cast
 
 from ottla.base import WireError
+from ottla.net.request_memory import RequestMemory
 
 __all__ = ["FRAME_BYTES_MAX_DEFAULT", "FrameProtocol", "FrameReceiver", "ReceiveBuffer"]
 
@@ -24,6 +28,14 @@ LARGE_FRAME_BYTES = 64 * 1024
 """From this size a frame is collected in memory of its own; a shorter beginning is copied in front of the next read."""
 REMEMBERED_FRAME_BYTES_MAX = 4 * 1024 * 1024
 """Who has sent a large frame gets room for another of that size, up to this, without growing step by step."""
+LARGE_BEGUN_BYTES = 16 * 1024
+"""What has to be there of a large frame before it gets memory of its own, of four times as much at most."""
+ROOM_BYTES_MAX = 64 * 1024 * 1024
+"""Memory that all connections together may have for large frames before it grows with what has come of them only."""
+PINNED_BYTES_MAX = 64 * 1024
+"""What is kept and is not larger is copied, so that it does not keep the memory of a whole read from being used again."""
+LOOK_BYTES = 4 * 1024
+"""What is read, and kept, of a connection that has to wait for memory: that it has sent something has to be seen."""
 LARGE_KEPT_MAX = 8
 """Memory of large frames that is kept for the next ones: fresh pages cost as much as everything else a frame costs."""
 PREFIX_BYTES = 4
@@ -65,10 +77,17 @@ class FrameReceiver(Protocol):
 class ReceiveBuffer:
     """The read buffer that all connections of one event loop share; not for several threads."""
 
-    def __init__(self, size: int = READ_BYTES) -> None:
+    def __init__(self, size: int = READ_BYTES, *, requests: RequestMemory | None = None) -> None:
         self._size = size
         self._memory = bytearray()
         self._large: list[bytearray] = []
+        self._room = 0
+        self.requests = requests if requests is not None else RequestMemory()
+
+    @property
+    def room(self) -> int:
+        """Bytes of memory that large frames have now."""
+        return self._room
 
     def take(self) -> bytearray:
         """Return memory that no view refers to; it must be read into and parsed before the next take."""
@@ -78,20 +97,41 @@ class ReceiveBuffer:
         self._memory = memory = bytearray(self._size)
         return memory
 
-    def take_large(self, size: int) -> bytearray:
-        """Return memory of `size` bytes or more for one large frame, and the taker's until it gives it back."""
+    def take_large(self, size: int, *, wanted: int) -> bytearray:
+        """Return memory for one large frame, `size` bytes or more: `wanted` unless too much is taken already.
+
+        It is the taker's until it is given back or dropped.
+        """
+        if self._room + wanted <= ROOM_BYTES_MAX:
+            size = max(size, wanted)
+        found = None
         for index, memory in enumerate(self._large):
             if len(memory) >= size and _is_free(memory):
-                del self._large[index]
-                return memory
-        return bytearray(size)
+                found = self._large.pop(index)
+                break
+        if found is None:
+            found = bytearray(size)
+        self._room += len(found)
+        return found
+
+    def grown(self, memory: bytearray, size: int) -> bytearray:
+        """Return a large frame's beginning in memory of `size` bytes."""
+        grown = bytearray(size)
+        grown[: len(memory)] = memory
+        self._room += size - len(memory)
+        return grown
 
     def give_back(self, memory: bytearray) -> None:
         """Keep a large frame's memory for another; views of the frame may still be alive."""
+        self.drop(memory)
         if len(memory) <= REMEMBERED_FRAME_BYTES_MAX:
             if len(self._large) == LARGE_KEPT_MAX:
                 del self._large[0]
             self._large.append(memory)
+
+    def drop(self, memory: bytearray) -> None:
+        """Let a large frame's memory go."""
+        self._room -= len(memory)
 
 
 def _is_free(memory: bytearray) -> bool:
@@ -118,6 +158,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
     ) -> None:
         self._receiver = receiver
         self._shared = buffer if buffer is not None else ReceiveBuffer()
+        self._requests = self._shared.requests
         self._frame_bytes_max = frame_bytes_max
         self._reading_into = bytearray()
         self._rest: bytes | memoryview = b""
@@ -125,7 +166,15 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._large_end = 0
         self._filled = 0
         self._room_remembered = 0
+        self._counted = 0
+        """Bytes that count in the memory of requests for what is begun, or kept here."""
+        self._held = 0
+        """The same for a frame that the receiver keeps for later."""
         self._reading = True
+        """Whether the receiver takes frames."""
+        self._waits = False
+        """Whether memory is waited for."""
+        self._is_read_from = True
         self._delivering = False
         self._closed = False
 
@@ -136,7 +185,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         large = self._large
         if large is not None:
             if self._filled == len(large):
-                self._large = large = self._grown(large)
+                self._large = large = self._shared.grown(large, min(self._large_end, 2 * len(large)))
             self._reading_into = large
             return memoryview(large)[self._filled : self._large_end]
         memory = self._shared.take()
@@ -146,6 +195,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
         if kept:
             memory[:kept] = rest
             self._rest = b""
+        if self._requests.is_full and not self._counted:
+            return memoryview(memory)[kept : kept + LOOK_BYTES]
         return memoryview(memory)[kept:]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -160,8 +211,10 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._room_remembered = min(self._filled, REMEMBERED_FRAME_BYTES_MAX)
             self._deliver(memoryview(memory)[: self._filled])
             self._shared.give_back(memory)
-            return
-        self._deliver(memoryview(memory)[: self._filled])
+        elif self._requests.is_full and not self._counted:
+            self._wait_for_memory(memoryview(memory)[: self._filled])
+        else:
+            self._deliver(memoryview(memory)[: self._filled])
 
     def _deliver(self, received: memoryview) -> None:
         """Hand out whole frames until they end, the receiver pauses, or a frame is impossible; keep the rest."""
@@ -183,6 +236,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
                     break
                 if stop > end:
                     break
+                if self._counted:
+                    self._count(0)
                 frame_received(received[start:stop])
                 position = stop
         finally:
@@ -194,26 +249,91 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     def _keep(self, rest: memoryview) -> None:
         """Keep a frame's beginning, or frames that a paused receiver has yet to take: no more than was received."""
-        if not self._reading:
-            self._rest = rest  # still in the memory it was read into, which is ours while this view lives
-            return
         kept = len(rest)
-        if kept >= PREFIX_BYTES:
-            whole = PREFIX_BYTES + read_size(rest, 0)[0]
-            if whole > LARGE_FRAME_BYTES:
-                room = min(whole, max(2 * kept, LARGE_FRAME_BYTES, self._room_remembered))
-                self._large = large = self._shared.take_large(room)
-                large[:kept] = rest
-                self._large_end = whole
-                self._filled = kept
+        if not self._reading:
+            self._count(kept)
+            # a large rest is still in the memory it was read into, which is ours while this view lives
+            self._rest = bytes(rest) if kept <= PINNED_BYTES_MAX else rest
+            return
+        if kept < PREFIX_BYTES:
+            self._count(0)
+            self._rest = bytes(rest)
+            return
+        whole = PREFIX_BYTES + read_size(rest, 0)[0]
+        if whole != self._counted:
+            if self._requests.is_full and not self._counted:
+                self._wait_for_memory(rest)
                 return
-        self._rest = bytes(rest)
+            self._count(whole)
+        if whole <= LARGE_FRAME_BYTES or kept < LARGE_BEGUN_BYTES:
+            self._rest = bytes(rest)
+            return
+        room = min(whole, max(2 * kept, LARGE_FRAME_BYTES))
+        self._large = large = self._shared.take_large(room, wanted=min(whole, max(room, self._room_remembered)))
+        large[:kept] = rest
+        self._large_end = whole
+        self._filled = kept
 
-    def _grown(self, large: bytearray) -> bytearray:
-        """Return the collected beginning with room for as much again, or for the rest of the frame if that is less."""
-        grown = bytearray(min(self._large_end, 2 * len(large)))
-        grown[: len(large)] = large
-        return grown
+    # -- memory
+
+    def hold(self, frame: memoryview) -> memoryview:
+        """Return a frame as its receiver keeps it for later, and count it until `let_go`."""
+        self._held = len(frame)
+        self._requests.add(self._held)
+        return frame if len(frame) > PINNED_BYTES_MAX else memoryview(bytearray(frame))
+
+    def let_go(self) -> None:
+        """Hear that the frame is kept no more."""
+        self._requests.add(-self._held)
+        self._held = 0
+
+    def _count(self, size: int) -> None:
+        if size != self._counted:
+            self._requests.add(size - self._counted)
+            self._counted = size
+
+    def _wait_for_memory(self, rest: memoryview) -> None:
+        """Read nothing more until requests of others are handled."""
+        self._rest = bytes(rest)
+        self._waits = True
+        self._read_or_not()
+        self._requests.wait(self)
+
+    def memory_is_free(self) -> None:
+        """Go on: it is this connection's turn."""
+        self._waits = False
+        if self._reading and not self._closed:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Deliver what was kept, then read."""
+        if self._rest and not self._delivering:
+            rest, self._rest = self._rest, b""
+            self._deliver(memoryview(bytearray(rest) if isinstance(rest, bytes) else rest))
+        self._read_or_not()
+
+    def _read_or_not(self) -> None:
+        """Have the transport read where nothing stands against it."""
+        reads = self._reading and not self._waits
+        if reads != self._is_read_from and not self._closed and not self.transport.is_closing():
+            self._is_read_from = reads
+            if reads:
+                self.transport.resume_reading()
+            else:
+                self.transport.pause_reading()
+
+    def _drop(self) -> None:
+        """Forget what was received."""
+        self._closed = True
+        self._reading = False
+        self._rest = b""
+        if self._large is not None:
+            self._shared.drop(self._large)
+            self._large = None
+        self._count(0)
+        self.let_go()
+        if self._waits:
+            self._requests.give_up(self)
 
     def _refuse(self, size: int) -> None:
         error = WireError(f"a frame of {size} bytes was declared; 0 to {self._frame_bytes_max} are allowed")
@@ -222,28 +342,21 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Deliver nothing more, send what was written, then close the connection."""
-        self._closed = True
-        self._reading = False
-        self._rest = b""
-        self._large = None
+        self._drop()
         self.transport.close()
 
     def pause_reading(self) -> None:
         """Deliver nothing more and stop reading until `resume_reading`; at most one read's bytes are kept meanwhile."""
         if self._reading and not self._closed:
             self._reading = False
-            self.transport.pause_reading()
+            self._read_or_not()
 
     def resume_reading(self) -> None:
         """Deliver what was kept, then read on."""
-        if self._reading or self._closed:
-            return
-        self._reading = True
-        if self._rest and not self._delivering:
-            rest, self._rest = self._rest, b""
-            self._deliver(memoryview(bytearray(rest) if isinstance(rest, bytes) else rest))
-        if self._reading and not self._closed and not self.transport.is_closing():
-            self.transport.resume_reading()
+        if not self._reading and not self._closed:
+            self._reading = True
+            if not self._waits:
+                self._read_on()
 
     # -- the rest of asyncio's protocol
 
@@ -254,10 +367,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop what was kept and tell the receiver."""
-        self._closed = True
-        self._reading = False
-        self._large = None
-        self._rest = b""
+        self._drop()
         self._receiver.connection_closed(exc)
 
     def eof_received(self) -> bool:

@@ -28,6 +28,8 @@ class RaftConfig:
     stagger_ms: int = 200
     """How much later each further voter campaigns, so that two seldom do at once: more than an election takes."""
     observer_forgotten_ms: int = 300_000
+    no_room_ms: int = 500
+    """How long a replica waits whose disk had no room before it fetches again what it could not append."""
     bootstrap: tuple[NodeId, ...] = ()
     """Whom an observer asks while it knows no voters: numbers below zero that the driver has given to addresses."""
 
@@ -98,6 +100,15 @@ class Core:
         """Put batches at the log's end."""
         self.appends.append(Append(self.log.end_offset, count, epoch, batches, control))
         self.log = self.log.appended(self.log.end_offset, count, epoch)
+
+    def take_back(self, offset: Offset) -> None:
+        """Go on as if nothing had been appended from this offset on: it is neither on the disk nor sent to anybody."""
+        self.appends = [each for each in self.appends if each.base_offset < offset]
+        self.log = self.log.truncated(offset)
+        self.history = self.history.truncated(offset)
+        self.flushed_offset = min(self.flushed_offset, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        self.applied_to = min(self.applied_to, offset)
 
     def take_effects(self) -> Ready:
         """Return what is to be done, and forget it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.base import LeaderEpoch, NodeId, Offset
+from ottla.base import CorruptionError, LeaderEpoch, NodeId, Offset
 from ottla.raft import elections
 from ottla.raft.control import observed, read_batches
 from ottla.raft.core import Core
@@ -24,7 +24,10 @@ def tick(core: Core, role: Follower, now: int) -> None:
             core.become_unattached(core.epoch, now)
             elections.discover(core, now)
     elif role.resend_at is not None and now >= role.resend_at:
-        core.fetch(now)
+        if core.all_flushed:
+            core.fetch(now)
+        else:  # a disk without room took only a part of what came: the flush of that asks for the rest
+            core.role = replace(role, resend_at=None)
 
 
 def answered(core: Core, source: NodeId, epoch: LeaderEpoch, now: int) -> Follower | None:
@@ -76,7 +79,11 @@ def take_in(core: Core, reply: FetchReply) -> None:
 
 def truncate(core: Core, offset: Offset) -> None:
     """Remove what another leader than this epoch's wrote."""
-    assert offset >= core.high_watermark, f"truncating to {offset} removes what is committed"
+    if offset < core.high_watermark:
+        raise CorruptionError(
+            f"the quorum's leader ends where {core.high_watermark - offset} records that were committed are missing, at "
+            f"{offset}: were the other voters restored from an older backup?"
+        )
     offset = max(offset, core.log.start_offset)
     core.log = core.log.truncated(offset)
     core.history = core.history.truncated(offset)

@@ -20,7 +20,7 @@ from ottla.raft.messages import (
 )
 from ottla.raft.roles import Leader, Progress, Resigned
 
-__all__ = ["announce_end", "append", "flushed", "on_fetch", "on_fetch_snapshot", "resign", "tick"]
+__all__ = ["announce_end", "append", "flushed", "on_fetch", "on_fetch_snapshot", "refused", "resign", "tick"]
 
 
 def append(core: Core, batch: bytes, count: int, *, control: bool, now: int) -> None:
@@ -49,6 +49,23 @@ def resign(core: Core, now: int) -> None:
             successors=successors,
         )
         announce_end(core, successors)
+
+
+def refused(core: Core, role: Leader, now: int) -> None:
+    """Lead no epoch whose first record has no room; later, leave the lead to voters that may have room.
+
+    A leader that is alone stays, and so does one that has just begun: where no disk has room, elections in a row at the
+    pace of what clients ask would help nobody. For the same reason an epoch that has not begun ends without a word: the
+    others campaign in their own time, and this replica after them.
+    """
+    later = 0 if core.voters.ids == (core.key.id,) else core.config.fetch_timeout_ms
+    if core.log.end_offset <= role.epoch_start_offset:
+        deadline = core.election_deadline(now) + later
+        core.role = Resigned(deadline=deadline, resend_at=deadline)
+    elif later and now - role.since >= core.config.check_quorum_ms:
+        resign(core, now)
+        assert isinstance(core.role, Resigned)
+        core.role = replace(core.role, deadline=core.role.deadline + later)
 
 
 def announce_end(core: Core, successors: tuple[NodeId, ...]) -> None:

@@ -279,6 +279,28 @@ class Raft:
             case _:
                 pass
 
+    def refused(self, offset: Offset, now: int) -> None:
+        """Take note that the disk had no room for what was to be appended from this offset on: none of it is there.
+
+        To be called while the `Ready` that asked for it is performed, before its messages leave. A leader resigns where
+        others may have room; a follower keeps what it has, and asks for the rest again after a while.
+        """
+        core = self._core
+        core.take_back(offset)
+        match core.role:
+            case Leader() as role:
+                leading.refused(core, role, now)
+            case Follower() as role:
+                core.role = replace(role, resend_at=now + core.config.no_room_ms)
+            case _:
+                pass
+
+    def not_downloaded(self, snapshot: SnapshotId, now: int) -> None:
+        """Take note that the disk had no room for a snapshot being fetched: ask again after a while, from its start."""
+        core, role = self._core, self._core.role
+        if isinstance(role, Follower) and role.download is not None and role.download.snapshot == snapshot:
+            core.role = replace(role, download=None, resend_at=now + core.config.no_room_ms)
+
     def snapshotted(self, snapshot: SnapshotId, start_offset: int) -> None:
         """Take note of a durable snapshot of committed records, and that the log now starts at this offset."""
         core = self._core

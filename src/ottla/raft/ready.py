@@ -43,7 +43,8 @@ class Ready:
     2. `truncate_to`: remove the log from this offset on.
     3. `appends`: append them, and begin to make them durable; report it with `flushed(end_offset)`, at any later time
        and for many appends at once. The core itself holds back what must wait for that: a leader's own share in the
-       high watermark and a follower's next Fetch.
+       high watermark and a follower's next Fetch. Where the disk has no room for one, go back to before it, report it
+       with `refused(offset)`, and go on; of `messages`, no BeginEpoch may leave if this replica leads no more.
     4. `snapshot_writes`: write them beside the log.
     5. `messages`: send them; a `LogRange` or `SnapshotRange` in one is replaced by the bytes that it names.
     6. `committed`: everything before this offset is held by a majority for good: apply it and answer for it.

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId, Offset
 
-__all__ = ["NO_BROKER_EPOCH", "NO_EPOCH", "CopyView", "IsrProposal", "Pulse", "Replica", "Role"]
+__all__ = ["NEVER", "NO_BROKER_EPOCH", "NO_EPOCH", "CopyView", "IsrProposal", "Pulse", "Replica", "Role"]
 
 NO_EPOCH = LeaderEpoch(-1)
 """In a request: the sender does not say which leader epoch it knows (KIP-320)."""
@@ -37,10 +37,12 @@ class Pulse:
     They need not be looked at one by one then, of which there may be thousands (`Replica.rest`).
     """
 
-    __slots__ = ("fetched_s",)
+    __slots__ = ("confirmed_s", "fetched_s")
 
     def __init__(self, fetched_s: float) -> None:
         self.fetched_s = fetched_s
+        self.confirmed_s = NEVER
+        """A time after which the follower sent that fetch: it followed then."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,8 @@ class _Copy:
     fetched_s: float = NEVER
     leader_end_then: Offset = UNKNOWN_END
     """Where this log ended at the follower's last fetch: who asks for that later had caught up then."""
+    confirmed_s: float = NEVER
+    """A time after which it sent a fetch in this leader's epoch, by the leader's clock alone."""
     broker_epoch: int = NO_BROKER_EPOCH
     is_joining: bool = False
     """True where it is not in sync, and so near that the high watermark waits for it."""
@@ -62,6 +66,10 @@ class _Copy:
     def last_fetch_s(self) -> float:
         """Return when the follower last fetched this partition, or let it rest."""
         return self.fetched_s if self.pulse is None else self.pulse.fetched_s
+
+    def last_confirmed_s(self) -> float:
+        """Return a time after which the follower has still followed."""
+        return self.confirmed_s if self.pulse is None else max(self.confirmed_s, self.pulse.confirmed_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +105,10 @@ class Replica:
     __slots__ = (
         "_copies",
         "_counting",
+        "eligible",
         "epoch_start",
         "high_watermark",
+        "is_departing",
         "isr",
         "lag_max_s",
         "leader",
@@ -121,6 +131,10 @@ class Replica:
         self.partition_epoch = -1
         self.replicas: tuple[NodeId, ...] = ()
         self.isr: tuple[NodeId, ...] = ()
+        self.eligible: tuple[NodeId, ...] | None = ()
+        """Who may lead where nobody is in sync (KIP-966); None where the metadata is to say so yet."""
+        self.is_departing = False
+        """True where a reassignment takes this copy away."""
         self.log_end_offset = log_end_offset
         self.high_watermark = min(high_watermark, log_end_offset)
         self.epoch_start = log_end_offset
@@ -141,6 +155,8 @@ class Replica:
         partition_epoch: int,
         replicas: tuple[NodeId, ...],
         isr: tuple[NodeId, ...],
+        eligible: tuple[NodeId, ...] = (),
+        is_departing: bool = False,
         now_s: float = 0.0,
     ) -> bool:
         """Take in the partition's state from the image; return True where this broker has begun a new leader epoch.
@@ -157,6 +173,8 @@ class Replica:
         self.partition_epoch = partition_epoch
         self.replicas = replicas
         self.isr = isr
+        self.eligible = eligible
+        self.is_departing = is_departing
         if leader != self.node_id:
             self.role = Role.FOLLOWER if leader >= 0 else Role.OFFLINE
             self.proposal = None
@@ -223,12 +241,18 @@ class Replica:
         return counted >= min(min_insync_replicas, len(self.replicas))
 
     def confirmed_s(self) -> float:
-        """Return since when some copy in sync has not fetched: until then, each knew of no leader but this one.
+        """Return a time at which whoever might lead in this broker's place followed it still.
 
-        Who is in sync alone cannot be confirmed: while that is too few, eligible replicas may lead instead (KIP-966).
+        Those are the copies in sync, those about to be, and those that are eligible while too few are in sync (KIP-966);
+        where there is none, nobody else can lead.
         """
-        fetched = [copy.last_fetch_s() for node, copy in self._copies.items() if node in self.isr]
-        return min(fetched, default=NEVER if self.min_insync_replicas > 1 else float("inf"))
+        may_lead = {*self.isr, *(() if self.proposal is None else self.proposal.isr)}
+        may_lead.update(self._copies if self.eligible is None else self.eligible)
+        may_lead.discard(self.node_id)
+        copies = self._copies
+        return min(
+            (copies[node].last_confirmed_s() if node in copies else NEVER for node in may_lead), default=float("inf")
+        )
 
     def follows(self, node: NodeId) -> bool:
         """Return whether a broker is a replica of this partition other than this one."""
@@ -265,10 +289,12 @@ class Replica:
         now_s: float,
         broker_epoch: int = NO_BROKER_EPOCH,
         is_eligible: bool = True,
+        confirmed_s: float = NEVER,
     ) -> bool:
         """Note that a follower has everything before `fetch_offset`; return True where the high watermark moved.
 
         `is_eligible` says whether the controller would take it into the ISR: unfenced, staying, and of this broker epoch.
+        `confirmed_s` is a time after which it has sent this.
         """
         copy = self._copies.get(follower)
         if copy is None:
@@ -282,6 +308,7 @@ class Replica:
         copy.log_start_offset = log_start_offset
         copy.leader_end_then = max(copy.leader_end_then, self.log_end_offset)
         copy.fetched_s = now_s
+        copy.confirmed_s = max(copy.confirmed_s, confirmed_s)
         copy.broker_epoch = broker_epoch
         joins = is_eligible and follower not in self.isr and self._is_caught_up(copy, now_s)
         if joins != copy.is_joining:
@@ -307,6 +334,7 @@ class Replica:
             if pulse is not None:
                 copy.pulse = None
                 copy.fetched_s = pulse.fetched_s
+                copy.confirmed_s = max(copy.confirmed_s, pulse.confirmed_s)
                 copy.caught_up_s = max(copy.caught_up_s, pulse.fetched_s)
 
     def followed(self, log_end_offset: Offset, leader_high_watermark: int) -> bool:
@@ -387,6 +415,7 @@ class Replica:
             return False
         self.partition_epoch = partition_epoch
         self.isr = isr
+        self.eligible = None
         self.proposal = None
         for node, copy in self._copies.items():
             copy.is_joining = copy.is_joining and node not in isr

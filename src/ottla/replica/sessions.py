@@ -8,11 +8,11 @@ be the epoch that the session expects, or the client has to start over. Topics a
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from ottla.base import ErrorCode, KafkaError, Rng
-from ottla.replica.replica import Pulse
+from ottla.replica.replica import NEVER, Pulse
 from ottla.replica.waits import Wait
 
 __all__ = ["FetchSession", "FetchSessionCache", "FetchedPartition", "SessionKey", "next_session_epoch"]
@@ -23,6 +23,9 @@ NO_SESSION = 0
 EPOCH_MAX = 2**31 - 1
 EVICTION_S = 120.0
 """A session is safe from eviction for this long after it was made, or used (Kafka's fixed two minutes)."""
+PARTITIONS_MAX = 500_000
+"""Partitions that consumers' sessions remember together, 300 bytes each: a thousand sessions of whatever size would be as
+much memory as clients like. Who finds no room is served without a session, as where all slots are taken."""
 
 
 class SessionKey(NamedTuple):
@@ -103,7 +106,18 @@ class FetchSession:
     """
 
     __slots__ = (
-        *("awake", "created_s", "epoch", "id", "parked", "partitions", "privileged", "pulse", "replica_epoch"),
+        *(
+            "answered_s",
+            "awake",
+            "created_s",
+            "epoch",
+            "id",
+            "parked",
+            "partitions",
+            "privileged",
+            "pulse",
+            "replica_epoch",
+        ),
         *("resting", "used_s", "uses_topic_ids"),
     )
 
@@ -119,6 +133,8 @@ class FetchSession:
         """Those that the next fetch looks at."""
         self.resting: dict[SessionKey, Restful] = {}
         self.pulse = Pulse(now_s)
+        self.answered_s = NEVER
+        """When a follower's last request was answered: it sends the next one after that."""
         self.replica_epoch = -1
         self.parked: Wait | None = None
         """The fetch of a follower that waits."""
@@ -146,6 +162,7 @@ class FetchSession:
     def beat(self, now_s: float, replica_epoch: int) -> None:
         """Note a follower's fetch; a broker that has registered anew is looked at in every partition."""
         self.pulse.fetched_s = now_s
+        self.pulse.confirmed_s = self.answered_s
         if replica_epoch != self.replica_epoch:
             self.replica_epoch = replica_epoch
             self.stir_all()
@@ -180,19 +197,17 @@ class FetchSession:
 class FetchSessionCache:
     """Sessions of one broker, at most `slots_max` (`max.incremental.fetch.session.cache.slots`)."""
 
-    def __init__(self, slots_max: int, rng: Rng) -> None:
+    def __init__(self, slots_max: int, rng: Rng, *, partitions_max: int = PARTITIONS_MAX) -> None:
         self._slots_max = slots_max
+        self._partitions_max = partitions_max
         self._rng = rng
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self.evictions = 0
+        self.partitions = 0
+        """How many partitions all sessions remember."""
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions all sessions remember."""
-        return sum(len(each.partitions) for each in self._sessions.values())
 
     def create(
         self,
@@ -204,12 +219,38 @@ class FetchSessionCache:
     ) -> FetchSession | None:
         """Make a session, evicting another where the cache is full; None where no other may be evicted."""
         wanted = OrderedDict(partitions)
-        if not wanted or not self._make_room(len(wanted), privileged=privileged, now_s=now_s):
+        size = len(wanted)
+        if not wanted or (not privileged and not self._holds(size, now_s=now_s)):
+            return None
+        if not self._make_room(size, privileged=privileged, now_s=now_s):
             return None
         session = FetchSession(self._new_id(), privileged=privileged, uses_topic_ids=uses_topic_ids, now_s=now_s)
         session.begin(wanted)
         self._sessions[session.id] = session
+        self.partitions += size
         return session
+
+    def update(
+        self,
+        session: FetchSession,
+        changed: Sequence[tuple[SessionKey, FetchedPartition]],
+        forgotten: Iterable[SessionKey],
+        *,
+        now_s: float,
+    ) -> None:
+        """Let an incremental request change its session.
+
+        Raises KafkaError with FETCH_SESSION_ID_NOT_FOUND where it would grow beyond what there is room for: the session is
+        closed, and its client begins anew.
+        """
+        if changed and not session.privileged:
+            added = sum(key not in session.partitions for key, _ in changed)
+            if added and not self._holds(added, now_s=now_s):
+                self.close(session.id)
+                raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        before = len(session.partitions)
+        session.update(changed, forgotten)
+        self.partitions += len(session.partitions) - before
 
     def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now_s: float) -> FetchSession:
         """Return the session of an incremental request and count the request.
@@ -232,13 +273,28 @@ class FetchSessionCache:
         """Forget a session, if it is known."""
         closed = self._sessions.pop(session_id, None)
         if closed is not None:
+            self.partitions -= len(closed.partitions)
             closed.stir_all()
+
+    def of_followers(self) -> list[FetchSession]:
+        """Return the sessions of other brokers."""
+        return [each for each in self._sessions.values() if each.privileged]
 
     def _new_id(self) -> int:
         while True:
             found = 1 + self._rng.randrange(EPOCH_MAX)
             if found not in self._sessions:
                 return found
+
+    def _holds(self, size: int, *, now_s: float) -> bool:
+        """Return whether so many more partitions can be remembered; sessions that nobody has used lately make room."""
+        while self.partitions + size > self._partitions_max and self._sessions:
+            oldest = next(iter(self._sessions.values()))
+            if now_s - oldest.used_s <= EVICTION_S:
+                return False
+            self.close(oldest.id)
+            self.evictions += 1
+        return self.partitions + size <= self._partitions_max
 
     def _make_room(self, size: int, *, privileged: bool, now_s: float) -> bool:
         """Evict the least recently used session if it is stale, else a smaller or less privileged old one."""

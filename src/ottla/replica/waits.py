@@ -11,7 +11,7 @@ __all__ = ["DeadlineQueue", "KeyedWaits", "Wait"]
 K = TypeVar("K", bound=Hashable)
 
 COMPACT_FROM = 64
-"""Finished waits that the heap may carry before it is worth sweeping them out."""
+"""Finished waits that the heap, or a partition's list, may carry before it is worth sweeping them out."""
 
 
 class Wait:
@@ -115,11 +115,11 @@ class KeyedWaits(Generic[K]):
         return bool(self._by_key)
 
     def add(self, key: K, wait: Wait) -> None:
-        """List a wait under a partition; those before it that another partition or their deadline has ended are swept."""
+        """List a wait under a partition; now and then those are swept that another partition or their deadline has ended."""
         waits = self._by_key.get(key)
         if waits is None:
             self._by_key[key] = [wait]
-        elif waits[0].done:
+        elif waits[0].done or (len(waits) >= COMPACT_FROM and len(waits) & (len(waits) - 1) == 0):  # a power of two
             self._by_key[key] = [*(each for each in waits if not each.done), wait]
         else:
             waits.append(wait)

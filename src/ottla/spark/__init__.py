@@ -8,26 +8,29 @@ this face.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ottla.base import late_imports
 from ottla.spark.java import JAVA_VERSION_MIN, Java, find_java, java_missing
+from ottla.spark.requirements import SparkMissingError, check_spark, spark_missing
 
 if TYPE_CHECKING:
-    from ottla.spark.datasource import OttlaDataSource
-    from ottla.spark.delivery import Delivered, Delivery, deliver, delivery_writer
-    from ottla.spark.preparation import Checkpoint
-    from ottla.spark.restarts import Failure
-    from ottla.spark.run import StreamsApplication
+    from ottla.connect.tasks import run_on_model
+    from ottla.spark.connect.jobs import SparkJobs, ThreadJobs
+    from ottla.spark.connect.runner import SparkTaskRunner
+    from ottla.spark.connect.worker import ConnectWorker, distributed_herder
     from ottla.spark.sessions import register, session
     from ottla.spark.shipping import ship_module
-    from ottla.spark.sink import update_writer
-    from ottla.spark.states import State
-    from ottla.spark.supervisor import OnError
-    from ottla.spark.tasks.jobs import SparkJobs, ThreadJobs
-    from ottla.spark.tasks.runner import SparkTaskRunner
-    from ottla.spark.tasks.worker import ConnectWorker, distributed_herder
-    from ottla.spark.test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
-    from ottla.spark.web import ApplicationServer, lookup
+    from ottla.spark.source.datasource import OttlaDataSource
+    from ottla.spark.source.writer import update_writer
+    from ottla.spark.streams.delivery import Delivered, Delivery, deliver, delivery_writer
+    from ottla.spark.streams.preparation import Checkpoint
+    from ottla.spark.streams.restarts import Failure
+    from ottla.spark.streams.run import StreamsApplication
+    from ottla.spark.streams.states import State
+    from ottla.spark.streams.supervisor import OnError
+    from ottla.spark.streams.test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
+    from ottla.spark.streams.web import ApplicationServer, lookup
 
 __all__ = [
     "JAVA_VERSION_MIN",
@@ -41,6 +44,7 @@ __all__ = [
     "OnError",
     "OttlaDataSource",
     "SparkJobs",
+    "SparkMissingError",
     "SparkTaskRunner",
     "State",
     "StreamsApplication",
@@ -49,6 +53,7 @@ __all__ = [
     "TestRecord",
     "ThreadJobs",
     "TopologyTestDriver",
+    "check_spark",
     "deliver",
     "delivery_writer",
     "distributed_herder",
@@ -56,44 +61,41 @@ __all__ = [
     "java_missing",
     "lookup",
     "register",
+    "run_on_model",
     "session",
     "ship_module",
+    "spark_missing",
     "update_writer",
 ]
 
 _HOMES = {
-    "ConnectWorker": "ottla.spark.tasks.worker",
-    "distributed_herder": "ottla.spark.tasks.worker",
-    "SparkJobs": "ottla.spark.tasks.jobs",
-    "SparkTaskRunner": "ottla.spark.tasks.runner",
-    "ThreadJobs": "ottla.spark.tasks.jobs",
-    "TestInputTopic": "ottla.spark.test_driver",
-    "TestOutputTopic": "ottla.spark.test_driver",
-    "TestRecord": "ottla.spark.test_driver",
-    "TopologyTestDriver": "ottla.spark.test_driver",
+    "ConnectWorker": "ottla.spark.connect.worker",
+    "distributed_herder": "ottla.spark.connect.worker",
+    "SparkJobs": "ottla.spark.connect.jobs",
+    "SparkTaskRunner": "ottla.spark.connect.runner",
+    "ThreadJobs": "ottla.spark.connect.jobs",
+    "TestInputTopic": "ottla.spark.streams.test_driver",
+    "TestOutputTopic": "ottla.spark.streams.test_driver",
+    "TestRecord": "ottla.spark.streams.test_driver",
+    "TopologyTestDriver": "ottla.spark.streams.test_driver",
     "ship_module": "ottla.spark.shipping",
-    "lookup": "ottla.spark.web",
-    "Checkpoint": "ottla.spark.preparation",
-    "ApplicationServer": "ottla.spark.web",
-    "StreamsApplication": "ottla.spark.run",
-    "State": "ottla.spark.states",
-    "OnError": "ottla.spark.supervisor",
-    "Failure": "ottla.spark.restarts",
-    "Delivered": "ottla.spark.delivery",
-    "Delivery": "ottla.spark.delivery",
-    "deliver": "ottla.spark.delivery",
-    "delivery_writer": "ottla.spark.delivery",
-    "OttlaDataSource": "ottla.spark.datasource",
+    "lookup": "ottla.spark.streams.web",
+    "Checkpoint": "ottla.spark.streams.preparation",
+    "ApplicationServer": "ottla.spark.streams.web",
+    "StreamsApplication": "ottla.spark.streams.run",
+    "State": "ottla.spark.streams.states",
+    "OnError": "ottla.spark.streams.supervisor",
+    "Failure": "ottla.spark.streams.restarts",
+    "Delivered": "ottla.spark.streams.delivery",
+    "Delivery": "ottla.spark.streams.delivery",
+    "deliver": "ottla.spark.streams.delivery",
+    "delivery_writer": "ottla.spark.streams.delivery",
+    "OttlaDataSource": "ottla.spark.source.datasource",
     "register": "ottla.spark.sessions",
+    "run_on_model": "ottla.connect.tasks",
     "session": "ottla.spark.sessions",
-    "update_writer": "ottla.spark.sink",
+    "update_writer": "ottla.spark.source.writer",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import what needs PySpark when it is first asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = late_imports(__name__, _HOMES)
+"""Imports what needs PySpark when it is first asked for."""

@@ -34,9 +34,9 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java | None:
 
 def java_missing(environ: Mapping[str, str] | None = None) -> str | None:
     """Return one line that says what to install where no Java suits, else None."""
-    found = list(_found(os.environ if environ is None else environ))
-    if any(_suits(java) for java in found):
+    if find_java(environ) is not None:
         return None
+    found = list(_found(os.environ if environ is None else environ))
     have = f" (found: {', '.join(f'{java.version} in {java.home}' for java in found)})" if found else ""
     return (
         f"Spark needs Java {JAVA_VERSION_MIN} or later{have}: install one "

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.spark.java import find_java, java_missing
-from ottla.spark.local_files import quick_local_files
+from ottla.spark.java import find_java
+from ottla.spark.requirements import check_spark
+from ottla.spark.streams.state.local_files import quick_local_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,9 @@ SETTINGS: Mapping[str, str] = {
     # Over TCP each small answer of a Python worker waited for a delayed acknowledgement, 40 ms a task (measured: a task that
     # does nothing took 85 ms, and 48 ms so).
     "spark.python.unix.domain.socket.enabled": "true",
+    # Spark waits so long for a Python worker to come, and for whoever asked to take an answer: 15 s of its own were over on
+    # a machine with other work, and the batch with them.
+    "spark.python.authenticate.socketTimeout": "120s",
     "spark.sql.streaming.metricsEnabled": "false",
 }
 """What a session of ours sets unless told otherwise."""
@@ -60,14 +64,14 @@ def session(
 ) -> SparkSession:
     """Return a Spark session with `format("ottla")`, or the one that is there already.
 
-    `master` is Spark's; `settings` override ours. Python workers run this interpreter, or
-    `spark.pyspark.python`. Raises RuntimeError with one line
-    that says what to install where there is no Java for Spark. Registering `format("ottla")` makes Spark load its SQL
-    engine, which takes a second; without it, Spark does so when it is first used, and finds `pyspark_ottla` by its name.
+    `master` is Spark's; `settings` override ours. Python workers run this interpreter, or `spark.pyspark.python`. Raises
+    SparkMissingError with one line that says what to install where Spark's packages or its Java are not there. Registering
+    `format("ottla")` makes Spark load its SQL engine, which takes a second; without it, Spark does so when it is first
+    used, and finds `pyspark_ottla` by its name.
     """
+    check_spark()
     java = find_java()
-    if java is None:
-        raise RuntimeError(java_missing())
+    assert java is not None, "it was looked for"
     os.environ["JAVA_HOME"] = str(java.home)
     if python := (settings or {}).get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = python  # only spark-submit reads the setting
@@ -99,7 +103,7 @@ def session(
 
 def register(spark: SparkSession) -> None:
     """Register `format("ottla")` with a session; needed only where Spark cannot find `pyspark_ottla` by itself."""
-    from ottla.spark.datasource import OttlaDataSource
+    from ottla.spark.source.datasource import OttlaDataSource
 
     if hasattr(spark, "_jsparkSession"):
         spark.sparkContext.environment.update(STREAM_ENVIRONMENT)

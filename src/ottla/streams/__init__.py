@@ -4,41 +4,17 @@ The room is pure: it makes plans (`StreamsBuilder`, `Topology`), says what they 
 holds the operations in Python (`engine`) for whatever Spark cannot say natively. The `spark` room runs them.
 """
 
-from ottla.streams import aggregates as agg
-from ottla.streams.branched import BranchedKStream
-from ottla.streams.builder import StreamsBuilder
-from ottla.streams.cogroup import CogroupedKStream
 from ottla.streams.dead_letters import Origin, ProcessingFailed, dead_letter_headers
-from ottla.streams.engine import (
-    Change,
-    EngineSettings,
-    Executor,
-    Output,
-    ProcessingError,
-    Progress,
-    Record,
-    StateBackend,
-    StoreChange,
-)
-from ottla.streams.errors import SerializationError, TopologyError
-from ottla.streams.explain import Explained, explain, explain_text
-from ottla.streams.extractors import (
-    FailOnInvalidTimestamp,
-    LogAndSkipOnInvalidTimestamp,
-    RecordMetadataTimestamp,
-    TimestampExtractor,
-    UsePartitionTimeOnInvalidTimestamp,
-    ValueTimestamp,
-    WallclockTimestampExtractor,
-)
-from ottla.streams.functions import Function, vectorised
-from ottla.streams.global_table import GlobalKTable
-from ottla.streams.grouped import KGroupedStream
-from ottla.streams.grouped_table import KGroupedTable
-from ottla.streams.json_serdes import JsonSerde
-from ottla.streams.kstream import KStream
-from ottla.streams.ktable import KTable
-from ottla.streams.parameters import (
+from ottla.streams.dsl import aggregates as agg
+from ottla.streams.dsl.branched import BranchedKStream
+from ottla.streams.dsl.builder import StreamsBuilder
+from ottla.streams.dsl.cogroup import CogroupedKStream
+from ottla.streams.dsl.global_table import GlobalKTable
+from ottla.streams.dsl.grouped import KGroupedStream
+from ottla.streams.dsl.grouped_table import KGroupedTable
+from ottla.streams.dsl.kstream import KStream
+from ottla.streams.dsl.ktable import KTable
+from ottla.streams.dsl.parameters import (
     Branched,
     BufferConfig,
     Consumed,
@@ -53,7 +29,37 @@ from ottla.streams.parameters import (
     Suppressed,
     TableJoined,
 )
-from ottla.streams.partitions import PartitionPlan, partition_plan, source_topics, subtopologies
+from ottla.streams.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream
+from ottla.streams.engine import (
+    Change,
+    EngineSettings,
+    Executor,
+    Output,
+    ProcessingError,
+    Progress,
+    Record,
+    StateBackend,
+    StoreChange,
+)
+from ottla.streams.errors import SerializationError, TopologyError
+from ottla.streams.extractors import (
+    FailOnInvalidTimestamp,
+    LogAndSkipOnInvalidTimestamp,
+    RecordMetadataTimestamp,
+    TimestampExtractor,
+    UsePartitionTimeOnInvalidTimestamp,
+    ValueTimestamp,
+    WallclockTimestampExtractor,
+)
+from ottla.streams.functions import Function, vectorised
+from ottla.streams.plan import operations
+from ottla.streams.plan.explain import Explained, explain, explain_text
+from ottla.streams.plan.partitions import PartitionPlan, partition_plan, source_topics, subtopologies
+from ottla.streams.plan.stage_nodes import STATELESS, functions_of
+from ottla.streams.plan.stages import Entry, Stage, Stages, Tail, UnsupportedPlan, cut, serdes_at
+from ottla.streams.plan.topology import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
+from ottla.streams.plan.topology_builder import TopologyBuilder
+from ottla.streams.plan.upgrades import StageFacts, UpgradeError, check_upgrade, fingerprint
 from ottla.streams.processor_api import (
     Cancellable,
     FixedKeyProcessor,
@@ -65,17 +71,12 @@ from ottla.streams.processor_api import (
     ValueAndTimestamp,
     ValueTransformer,
 )
-from ottla.streams.serde_choice import SerdeLike, Serdes, serde_of
-from ottla.streams.serdes import Serde
+from ottla.streams.serdes.basic import Serde
+from ottla.streams.serdes.choice import SerdeLike, Serdes, serde_of
+from ottla.streams.serdes.json import JsonSerde
+from ottla.streams.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
 from ottla.streams.settings import ExceptionPolicy, StreamsSettings
-from ottla.streams.stage_nodes import STATELESS, functions_of
-from ottla.streams.stages import Entry, Stage, Stages, Tail, UnsupportedPlan, cut, serdes_at
 from ottla.streams.stores import StoreBuilder, Stores, StoreSupplier
-from ottla.streams.topology import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
-from ottla.streams.topology_builder import TopologyBuilder
-from ottla.streams.upgrades import StageFacts, UpgradeError, check_upgrade, fingerprint
-from ottla.streams.windowed import SessionWindowedKStream, TimeWindowedKStream
-from ottla.streams.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
 from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windowed
 
 __all__ = [
@@ -174,6 +175,7 @@ __all__ = [
     "explain_text",
     "fingerprint",
     "functions_of",
+    "operations",
     "partition_plan",
     "serde_of",
     "serdes_at",

@@ -51,6 +51,7 @@ _POLICIES = {
 }
 _CLIENTS_APPLIED = {
     "auto.offset.reset",
+    "session.timeout.ms",
     "bootstrap.servers",
     "client.id",
     "request.timeout.ms",
@@ -152,11 +153,21 @@ class StreamsSettings:
     @property
     def auto_offset_reset(self) -> str:
         """`auto.offset.reset` where no offset is committed: earliest (Streams' default), latest, none or by_duration:…."""
+        return self._of_consumer("auto.offset.reset") or "earliest"
+
+    @property
+    def session_timeout_ms(self) -> int | None:
+        """`session.timeout.ms`: how long after a driver's last sign another may take over; None where it is not given."""
+        found = self._of_consumer("session.timeout.ms")
+        return None if found is None else int(found)
+
+    def _of_consumer(self, name: str) -> str | None:
+        """Return a setting of the main consumer: Kafka Streams' prefixes come before the plain name."""
         for prefix in ("main.consumer", "consumer", ""):
-            found = self.clients.get(prefix, {}).get("auto.offset.reset")
+            found = self.clients.get(prefix, {}).get(name)
             if found is not None:
                 return found
-        return "earliest"
+        return None
 
     @property
     def state_dir(self) -> str | None:

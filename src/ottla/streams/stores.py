@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ottla.streams.durations import Duration, milliseconds
-from ottla.streams.names import validated
-from ottla.streams.serde_choice import SerdeLike, serde_of
-from ottla.streams.topology import StoreSpec
+from ottla.streams.plan.names import validated
+from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.serdes.choice import SerdeLike, serde_of
 
 __all__ = ["StoreBuilder", "StoreSupplier", "Stores"]
 

@@ -5,19 +5,21 @@ the transaction as it becomes and an answer; nothing here waits, knows the time 
 """
 
 from ottla.transactions.adding import add_partitions, verify_partitions
-from ottla.transactions.decision import Decision, Moment, Outcome
-from ottla.transactions.ending import SECOND_PROTOCOL, complete, end_transaction, expired, fence, timed_out
+from ottla.transactions.decision import Decision, DecisionContext, Outcome
+from ottla.transactions.ending import SECOND_PROTOCOL, complete, end_transaction, expired, fence
 from ottla.transactions.initialising import Identity, initialise
 from ottla.transactions.listing import describe, list_transactions, unknown_states
 from ottla.transactions.shard import TOPIC, Shard, State, apply
+from ottla.transactions.timeouts import OpenTransactions
 from ottla.transactions.transaction import Status, Transaction
 
 __all__ = [
     "SECOND_PROTOCOL",
     "TOPIC",
     "Decision",
+    "DecisionContext",
     "Identity",
-    "Moment",
+    "OpenTransactions",
     "Outcome",
     "Shard",
     "State",
@@ -32,7 +34,6 @@ __all__ = [
     "fence",
     "initialise",
     "list_transactions",
-    "timed_out",
     "unknown_states",
     "verify_partitions",
 ]

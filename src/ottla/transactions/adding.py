@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
-from ottla.transactions.decision import NO_CHANGE, Decision, Moment, Outcome
+from ottla.transactions.decision import NO_CHANGE, Decision, DecisionContext, Outcome
 from ottla.transactions.transaction import Status, Transaction
 
 __all__ = ["add_partitions", "verify_partitions"]
@@ -21,7 +21,7 @@ def add_partitions(
     producer_id: ProducerId,
     epoch: ProducerEpoch,
     partitions: frozenset[TopicPartition],
-    moment: Moment,
+    moment: DecisionContext,
     *,
     client_version: int,
 ) -> Decision:

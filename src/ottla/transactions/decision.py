@@ -17,7 +17,7 @@ from ottla.wire import encode_coordinator_record
 from ottla.wire.messages.transaction_log_key import TransactionLogKey
 from ottla.wire.messages.transaction_log_value import TransactionLogValue
 
-__all__ = ["NO_CHANGE", "Decision", "Moment", "Outcome", "Record", "encode_records"]
+__all__ = ["NO_CHANGE", "Decision", "DecisionContext", "Outcome", "Record", "encode_records"]
 
 
 class Record(NamedTuple):
@@ -35,10 +35,11 @@ class Outcome(NamedTuple):
     epoch: ProducerEpoch = NO_EPOCH
 
 
-class Moment(NamedTuple):
+class DecisionContext(NamedTuple):
     """What a decision may know besides its transaction."""
 
     now_ms: Millis
+    """The wall clock's time: records say it to other brokers."""
     settings: BrokerSettings
     version: int
     """The finalized level of `transaction.version`."""
@@ -80,6 +81,17 @@ NO_CHANGE = Decision(Outcome())
 
 
 def encode_records(records: Sequence[Record], version: int) -> list[tuple[bytes, bytes | None]]:
-    """Return (key, value) bytes of records: version 1 of the value from `transaction.version` 1 on, as Kafka 4.3 writes."""
-    value_version = 1 if version >= 1 else 0
-    return [encode_coordinator_record(key, value, value_version) for key, value in records]
+    """Return (key, value) bytes of records: version 1 of the value from `transaction.version` 1 on, as Kafka 4.3 writes.
+
+    A producer that has been told of its next id, or of an epoch that the second protocol has bumped, goes on with them
+    though the level is lowered meanwhile: version 0 could not say so, and a coordinator that takes over would not know.
+    """
+    return [_encoded(key, value, version) for key, value in records]
+
+
+def _encoded(key: TransactionLogKey, value: TransactionLogValue | None, version: int) -> tuple[bytes, bytes | None]:
+    if value is None or version >= 1 or value.next_producer_id != NO_PRODUCER or value.client_transaction_version > 0:
+        return encode_coordinator_record(key, value, 1)
+    return encode_coordinator_record(
+        key, value.replace(previous_producer_id=NO_PRODUCER), 0
+    )  # which has no room for it

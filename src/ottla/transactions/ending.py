@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
-from ottla.transactions.decision import Decision, Moment, Outcome
+from ottla.transactions.decision import Decision, DecisionContext, Outcome
 from ottla.transactions.transaction import EPOCH_MAX, NO_EPOCH, NO_PRODUCER, Status, Transaction
 
-__all__ = ["SECOND_PROTOCOL", "complete", "end_transaction", "expired", "fence", "timed_out"]
+__all__ = ["SECOND_PROTOCOL", "complete", "end_transaction", "expired", "fence"]
 
 SECOND_PROTOCOL = 2
 """The `transaction.version` that bumps the epoch at each end."""
@@ -24,7 +24,7 @@ def end_transaction(
     found: Transaction | None,
     producer_id: ProducerId,
     epoch: ProducerEpoch,
-    moment: Moment,
+    moment: DecisionContext,
     *,
     commit: bool,
     client_version: int,
@@ -44,7 +44,7 @@ def end_transaction(
 
 
 def _end_second(
-    found: Transaction, producer_id: ProducerId, epoch: ProducerEpoch, moment: Moment, *, commit: bool
+    found: Transaction, producer_id: ProducerId, epoch: ProducerEpoch, moment: DecisionContext, *, commit: bool
 ) -> Decision:
     bumped = found.epoch == epoch + 1
     rotated = found.previous_producer_id == producer_id and epoch == EPOCH_MAX - 1 and found.epoch == 0
@@ -75,7 +75,7 @@ def _as_before(found: Transaction, *, commit: bool) -> Outcome:
     return Outcome()
 
 
-def _prepare(found: Transaction, moment: Moment, *, commit: bool, client_version: int) -> Decision:
+def _prepare(found: Transaction, moment: DecisionContext, *, commit: bool, client_version: int) -> Decision:
     """Decide the end; the answer says with which epoch the producer goes on."""
     epoch, last_epoch, next_producer_id = found.epoch, found.last_epoch, NO_PRODUCER
     if client_version >= SECOND_PROTOCOL:
@@ -95,7 +95,7 @@ def _prepare(found: Transaction, moment: Moment, *, commit: bool, client_version
     return Decision(Outcome(ErrorCode.NONE, found.producer_id, epoch), (ending,))
 
 
-def _ending(found: Transaction, moment: Moment, *, commit: bool, client_version: int) -> Transaction:
+def _ending(found: Transaction, moment: DecisionContext, *, commit: bool, client_version: int) -> Transaction:
     is_open = found.status is Status.ONGOING
     return replace(
         found,
@@ -107,7 +107,7 @@ def _ending(found: Transaction, moment: Moment, *, commit: bool, client_version:
     )
 
 
-def fence(found: Transaction, moment: Moment) -> Transaction:
+def fence(found: Transaction, moment: DecisionContext) -> Transaction:
     """Return an open transaction as it is aborted against its producer's will: with an epoch that nobody has."""
     assert found.status is Status.ONGOING
     is_second = moment.version >= SECOND_PROTOCOL
@@ -115,7 +115,9 @@ def fence(found: Transaction, moment: Moment) -> Transaction:
     return _ending(fenced, moment, commit=False, client_version=SECOND_PROTOCOL if is_second else 0)
 
 
-def complete(found: Transaction | None, producer_id: ProducerId, epoch: ProducerEpoch, moment: Moment) -> Decision:
+def complete(
+    found: Transaction | None, producer_id: ProducerId, epoch: ProducerEpoch, moment: DecisionContext
+) -> Decision:
     """Decide that a transaction has ended, now that its markers are written; nothing where that is known already."""
     if found is None or not found.status.is_ending or (found.producer_id, found.epoch) != (producer_id, epoch):
         return Decision(Outcome())
@@ -133,12 +135,7 @@ def complete(found: Transaction | None, producer_id: ProducerId, epoch: Producer
     return Decision(Outcome(), (ended,))
 
 
-def timed_out(found: Iterable[Transaction], now_ms: int) -> list[Transaction]:
-    """Return the open transactions whose time is over."""
-    return [each for each in found if each.status is Status.ONGOING and each.started_ms + each.timeout_ms < now_ms]
-
-
-def expired(found: Iterable[Transaction], moment: Moment) -> list[str]:
+def expired(found: Iterable[Transaction], moment: DecisionContext) -> list[str]:
     """Return the transactional ids that nobody has used for `transactional.id.expiration.ms`."""
     before_ms = moment.now_ms - moment.settings.transactional_id_expiration_ms
     return [each.transactional_id for each in found if each.status.is_at_rest and each.updated_ms <= before_ms]

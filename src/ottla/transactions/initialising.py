@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ottla.base import ErrorCode, KafkaError, Millis, ProducerEpoch, ProducerId
-from ottla.transactions.decision import Decision, Moment, Outcome
+from ottla.transactions.decision import Decision, DecisionContext, Outcome
 from ottla.transactions.ending import fence
 from ottla.transactions.transaction import EPOCH_MAX, NO_EPOCH, NO_PRODUCER, Status, Transaction
 
@@ -19,7 +19,11 @@ Identity = tuple[ProducerId, ProducerEpoch]
 
 
 def initialise(
-    found: Transaction | None, transactional_id: str, timeout_ms: int, expected: Identity | None, moment: Moment
+    found: Transaction | None,
+    transactional_id: str,
+    timeout_ms: int,
+    expected: Identity | None,
+    moment: DecisionContext,
 ) -> Decision:
     """Decide about an InitProducerId; raises KafkaError where it is refused."""
     if not transactional_id:
@@ -46,7 +50,7 @@ def _may_be(found: Transaction, producer_id: ProducerId, epoch: ProducerEpoch) -
     return producer_id == found.previous_producer_id and epoch >= EPOCH_MAX - 1
 
 
-def _begin(found: Transaction, timeout_ms: int, expected: Identity | None, moment: Moment) -> Decision:
+def _begin(found: Transaction, timeout_ms: int, expected: Identity | None, moment: DecisionContext) -> Decision:
     """Give the next epoch, or a new producer id where the epochs are used up."""
     expected_epoch = None if expected is None else expected[1]
     producer_id = found.producer_id

@@ -8,6 +8,7 @@ from immutables import Map
 
 from ottla.base import WireError
 from ottla.transactions.decision import Decision, Record, encode_records
+from ottla.transactions.timeouts import OpenTransactions
 from ottla.transactions.transaction import Status, Transaction, transaction_from_value
 from ottla.wire import Record as LogRecord
 from ottla.wire import decode_coordinator_key, decode_coordinator_value
@@ -35,6 +36,7 @@ class Shard:
     def __init__(self, version: Callable[[], int], on_loaded: Callable[[Shard], None]) -> None:
         """Take what tells the finalized `transaction.version`, and what hears that everything has been replayed."""
         self.state: State = Map()
+        self.open = OpenTransactions()
         self._version = version
         self._on_loaded = on_loaded
 

@@ -7,8 +7,9 @@ arguments and go out as values, and whatever is malformed raises WireError befor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ottla.base import late_imports
 from ottla.wire.api_table import (
     ApiKey,
 )
@@ -91,6 +92,7 @@ from ottla.wire.records import (
     WritableBuffer,
     admit_batch,
     batch_size_at,
+    batch_times,
     build_batch,
     control_record,
     control_type,
@@ -110,6 +112,7 @@ from ottla.wire.records import (
     stamp_batch,
     stamp_log_append_time,
     stamp_max_timestamp,
+    text_of,
     validate_batches,
     varint,
     walk_records,
@@ -189,6 +192,7 @@ __all__ = [
     "WritableBuffer",
     "admit_batch",
     "batch_size_at",
+    "batch_times",
     "build_batch",
     "build_mode",
     "compress",
@@ -234,6 +238,7 @@ __all__ = [
     "stamp_batch",
     "stamp_log_append_time",
     "stamp_max_timestamp",
+    "text_of",
     "validate_batches",
     "varint",
     "varint_column",
@@ -257,11 +262,5 @@ _COLUMNAR = {
     "varint_column": "ottla.wire.columnar_encode",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import what makes columns, and with it numpy, when it is first asked for."""
-    if name not in _COLUMNAR:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_COLUMNAR[name]), name)
+__getattr__ = late_imports(__name__, _COLUMNAR)
+"""Imports what makes columns, and with it numpy, when it is first asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from ottla.wire.compression import DECOMPRESSED_BYTES_MAX, decompress
 from ottla.wire.legacy_records import read_legacy_entry
 from ottla.wire.record_walk import read_varlong
 
-__all__ = ["Header", "Record", "iter_batch_records", "iter_records", "records_payload"]
+__all__ = ["Header", "Record", "batch_times", "iter_batch_records", "iter_records", "records_payload", "text_of"]
 
 Header = tuple[str, bytes | None]
 
@@ -63,10 +64,53 @@ def iter_batch_records(
             if at != end:
                 raise invalid(f"Invalid record size: expected to read {size} bytes, but instead read {at - end + size}")
             yield record if append_time is None else record._replace(timestamp=append_time)
-    except (IndexError, UnicodeDecodeError) as error:
+    except IndexError as error:
         raise invalid("Found invalid record structure") from error
     if at != len(data):
         raise invalid("Incorrect declared batch size, records still remaining in file")
+
+
+def batch_times(
+    buf: Buffer, pos: int, header: BatchHeader, *, limit: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[tuple[Offset, Millis]]:
+    """Yield (offset, timestamp) of each record of the whole v2 batch at `pos`, and look at nothing else of it.
+
+    INVALID_RECORD where records are not where their lengths say.
+    """
+    data = records_payload(buf, pos, header, limit=limit)
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            size, at = read_varlong(data, at)
+            end = at + size
+            if size < 0 or end > len(data):
+                raise invalid("Incorrect declared batch size, premature EOF reached")
+            timestamp, at = read_varlong(data, at + 1)
+            offset, at = read_varlong(data, at)
+            time = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp
+            yield Offset(header.base_offset + offset), Millis(time)
+            at = end
+    except IndexError as error:
+        raise invalid("Found invalid record structure") from error
+
+
+def text_of(data: bytes) -> str:
+    """Return UTF-8 as text, what is none replaced by U+FFFD as Java does: one for each part that cannot be read on."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors=REPLACE_AS_JAVA)
+
+
+def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    bad = error.object[error.start : error.start + 3]
+    is_surrogate = len(bad) == 3 and bad[0] == 0xED and 0xA0 <= bad[1] <= 0xBF and 0x80 <= bad[2] <= 0xBF
+    return "\ufffd", error.start + 3 if is_surrogate else error.end  # Java replaces an encoded surrogate once
+
+
+REPLACE_AS_JAVA = "ottla-replace-as-java"
+codecs.register_error(REPLACE_AS_JAVA, _replace_as_java)
 
 
 def invalid(message: str) -> KafkaError:
@@ -107,5 +151,5 @@ def _read_headers(data: bytes, at: int, count: int) -> tuple[tuple[Header, ...],
         if name is None:
             raise invalid("Invalid negative header key size -1")
         value, at = _read_bytes(data, at)
-        headers.append((name.decode(), value))
+        headers.append((text_of(name), value))
     return tuple(headers), at

@@ -32,7 +32,15 @@ from ottla.wire.batch_builder import (
 )
 from ottla.wire.batch_validation import BatchRules, RecordsRefused, admit_batch, validate_batches
 from ottla.wire.legacy_records import LegacyMessage, read_legacy_entry, read_legacy_message
-from ottla.wire.record_reader import Header, Record, iter_batch_records, iter_records, records_payload
+from ottla.wire.record_reader import (
+    Header,
+    Record,
+    batch_times,
+    iter_batch_records,
+    iter_records,
+    records_payload,
+    text_of,
+)
 from ottla.wire.record_spans import RecordSpan, record_spans
 from ottla.wire.record_walk import read_varlong, walk_records
 
@@ -57,6 +65,7 @@ __all__ = [
     "WritableBuffer",
     "admit_batch",
     "batch_size_at",
+    "batch_times",
     "build_batch",
     "control_record",
     "control_type",
@@ -76,6 +85,7 @@ __all__ = [
     "stamp_batch",
     "stamp_log_append_time",
     "stamp_max_timestamp",
+    "text_of",
     "validate_batches",
     "varint",
     "walk_records",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConf
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from tests.broker.node_client import run, start_node
 from tests.connect.distributed.test_group import SECRETIVE, cluster, tasks
-from tests.connect.distributed.workers import BROKER, SETTINGS, cluster_at, until
+from tests.connect.distributed.workers import BROKER, SETTINGS, Worker, cluster_at, until
 
 TWO = {"connector.class": "tests.Secretive", "tasks.max": "2", "tasks": "2"}
 
@@ -251,5 +251,63 @@ def test_without_a_broker_the_start_fails_with_its_address(tmp_path: Path) -> No
         async with cluster_at("127.0.0.1:1") as group:
             with pytest.raises(KafkaError, match=r"127\.0\.0\.1:1"):
                 await group.add()
+
+    run(test, 30)
+
+
+async def held_back(worker: Worker) -> tuple[asyncio.Event, asyncio.Event]:
+    """Make a worker's next stops of tasks wait; returns what says that one has begun, and what lets them go on.
+
+    As where tasks end on executors, a stop ends those that ran when it was asked, not what was started since.
+    """
+    begun, may_end, stop = asyncio.Event(), asyncio.Event(), worker.runner.stop
+
+    async def slowly(tasks: Collection[TaskId]) -> None:
+        running = worker.runner.tasks
+        found = {task: running[task] for task in tasks if task in running}
+        begun.set()
+        await may_end.wait()
+        await stop([task for task, started in found.items() if running.get(task) is started])
+
+    worker.runner.stop = slowly  # type: ignore[method-assign]
+    return begun, may_end
+
+
+def test_a_task_that_two_stop_at_once_is_stopped_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster(tmp_path) as group:
+            [worker] = await group.grown(1)
+            await worker.ask("POST", "/connectors", {"name": "a", "config": TWO})
+            await until(lambda: group.running() == tasks("a", 2))
+            begun, may_end = await held_back(worker)
+            work, mine = worker.herder._work, [TaskId("a", 0), TaskId("a", 1)]
+            reconfigured = asyncio.create_task(work.stop_tasks(mine))
+            await begun.wait()
+            revoked = asyncio.create_task(work.stop([], mine, 1))
+            await asyncio.sleep(0)
+            may_end.set()
+            assert await reconfigured == mine
+            await revoked
+            assert not work.tasks and not worker.runner.tasks
+
+    run(test, 30)
+
+
+def test_a_task_that_is_revoked_while_it_restarts_does_not_run_on(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster(tmp_path) as group:
+            [worker] = await group.grown(1)
+            await worker.ask("POST", "/connectors", {"name": "a", "config": TWO})
+            await until(lambda: group.running() == tasks("a", 2))
+            begun, may_end = await held_back(worker)
+            work, task = worker.herder._work, TaskId("a", 0)
+            restarted = asyncio.create_task(worker.herder.restart_task(task))
+            await begun.wait()
+            revoked = asyncio.create_task(work.stop([], [task], 1))
+            await asyncio.sleep(0)
+            may_end.set()
+            await restarted
+            await revoked
+            assert {*work.tasks} == {*worker.runner.tasks} == {TaskId("a", 1)}
 
     run(test, 30)

@@ -55,6 +55,20 @@ def test_secrets_are_shown_nowhere_and_survive_being_put_back() -> None:
         assert task.config["key.of.door"] == "open sesame" and task.connector_config["db.password"] == "hunter2"
 
 
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_another_class_does_not_bring_a_stored_secret_to_light(method: str) -> None:
+    with running_worker() as worker:
+        assert ask(worker, "POST", "/connectors", {"name": "door", "config": SECRET})[0] == 201
+        shown = ask(worker, "GET", "/connectors/door/config")[1]
+        other = {"connector.class": "FileStreamSource", "topic": "t", "file": "f"}
+        given = {**shown, **other} if method == "PUT" else other
+        status, body = ask(worker, method, "/connectors/door/config", given)
+        assert status == 400 and "key.of.door" in body["message"] and "sesame" not in json.dumps(body)
+        assert "sesame" not in json.dumps(ask(worker, "GET", "/connectors/door/config")[1])
+        anew = {**given, "key.of.door": "another", "db.password": "another"}
+        assert ask(worker, method, "/connectors/door/config", anew)[0] == 200
+
+
 def test_a_connector_that_cannot_start_is_failed_with_its_trace() -> None:
     with running_worker() as worker:
         status, body = ask(worker, "POST", "/connectors", {"name": "door", "config": {**SECRET, "fail": "yes"}})

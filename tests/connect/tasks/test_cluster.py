@@ -13,8 +13,8 @@ import pytest
 
 from ottla.base import ConfigError
 from ottla.connect.storage import State
+from ottla.spark.connect.cluster import BIND, HOST, address_settings, driver_address
 from ottla.spark.shipping import ottla_archive, packed
-from ottla.spark.tasks.cluster import BIND, HOST, address_settings, driver_address
 from tests.connect.tasks.world import bench, task_start
 
 MASTER = "spark://127.0.0.1:7077"

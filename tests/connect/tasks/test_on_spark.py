@@ -77,7 +77,7 @@ def task_processes() -> list[int]:
         below = children(pid)
         todo += below
         command = Path(f"/proc/{pid}/cmdline")
-        if command.exists() and b"ottla.spark.tasks.daemon" in command.read_bytes():
+        if command.exists() and b"ottla.spark.connect.daemon" in command.read_bytes():
             found += below
     return found
 

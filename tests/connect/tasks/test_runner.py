@@ -11,8 +11,8 @@ import pytest
 
 from ottla.connect import ConnectError
 from ottla.connect.storage import State, TargetState, TaskId
-from ottla.spark.tasks.interface import TaskPort, TaskSpec
-from ottla.spark.tasks.port import Dial, RemotePort
+from ottla.connect.tasks.interface import TaskPort, TaskSpec
+from ottla.connect.tasks.port import Dial, RemotePort
 from tests.connect.tasks.world import Bench, Work, bench, obedient, task_start, until
 
 FAST = {"task.restart.backoff.ms": "1", "task.restart.backoff.max.ms": "2"}

@@ -20,9 +20,9 @@ from ottla.connect.storage import (
     apply_offset,
     encode_offset,
 )
+from ottla.connect.tasks.interface import TaskPort, TaskSpec
 from ottla.spark import SparkTaskRunner, ThreadJobs
-from ottla.spark.tasks.executor import run_here
-from ottla.spark.tasks.interface import TaskPort, TaskSpec
+from ottla.spark.connect.executor import run_here
 
 WAIT_S = 20.0
 Work = Callable[[TaskSpec, TaskPort], None]

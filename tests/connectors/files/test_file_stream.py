@@ -113,7 +113,7 @@ def test_the_standard_input_is_read_where_no_file_is_named() -> None:
 from ottla.connectors.files import FileStreamSourceTask
 from tests.connectors.contexts import started, until
 records = until(started(FileStreamSourceTask(), {"topic": "t"}), lambda found: len(found) == 2)
-print([each.value for each in records], records[0].source_partition, records[0].source_offset)
+print([each.value for each in records], records[-1].source_partition, records[-1].source_offset)
 """
     ran = subprocess.run([sys.executable, "-c", script], input="one\ntwo\n", capture_output=True, text=True, timeout=60)
     assert ran.stdout.split("\n")[0] == "['one', 'two'] {'filename': None} {'position': None}", ran.stderr

@@ -76,6 +76,47 @@ def test_compressed_files_are_unpacked_and_gone_on_with(tmp_path: Path, suffix: 
     assert values(first + rest) == lines
 
 
+@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
+def test_a_damaged_compressed_file_costs_its_own_rest_and_nothing_else(tmp_path: Path, suffix: str, pack: Any) -> None:
+    lines = [line(number) for number in range(20_000)]
+    whole, torn = "\n".join(lines).encode(), tmp_path / f"a.log.1{suffix}"
+    good = pack(whole[:400_000])
+    torn.write_bytes(good + bytes([0x5A]) * 3000)
+    (tmp_path / "a.log").write_text("written to\n")
+    (tmp_path / "b.log").write_text("a neighbour\n")
+    os.utime(torn, (1, 1))
+    task = follow(tmp_path / "*", finished_policy="delete", finished_after_ms="0")
+    found = values(until(task, lambda found: {"written to", "a neighbour"} <= set(values(found))))
+    before = [each for each in found if each not in ("written to", "a neighbour")]
+    assert before and before == lines[: len(before)], "whole lines in front of the damage"
+    for _ in range(3):
+        task.poll()
+    assert torn.exists(), "nobody deletes what could not be read"
+
+
+def test_links_that_lead_nowhere_and_files_that_may_not_be_read_stop_no_other_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dangling.log").symlink_to(tmp_path / "gone")
+    (tmp_path / "loop.log").symlink_to(tmp_path / "loop.log")
+    (tmp_path / "secret.log").write_text("secret\n")
+    (tmp_path / "b.log").write_text("a neighbour\n")
+    really, refused = os.open, [True]
+
+    def opens(path: Any, *arguments: Any, **named: Any) -> int:
+        if str(path).endswith("secret.log") and refused[0]:
+            raise PermissionError(13, "Permission denied")
+        return really(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", opens)
+    task = follow(tmp_path / "*.log", symlinks="true")
+    assert values(until(task, bool)) == ["a neighbour"]
+    refused[0] = False
+    assert values(until(task, bool)) == ["secret"]
+    (tmp_path / "gone").write_text("made late\n")
+    assert "made late" in values(until(task, bool))
+
+
 def test_a_stack_trace_is_one_record(tmp_path: Path) -> None:
     events = [
         "2026-01-01 start",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["DiedError", "LocalFiles"]
+__all__ = ["DiedError", "LocalFiles", "VolatileFiles"]
 
 
 class DiedError(BaseException):
@@ -59,6 +60,10 @@ class LocalFiles:
             raise DiedError
         Path(source).rename(target)
 
+    def sync(self, files: Sequence[str]) -> None:
+        if self._step():
+            raise DiedError
+
     def delete(self, path: str) -> None:
         broken = self._step()
         if Path(path).is_dir():
@@ -71,3 +76,38 @@ class LocalFiles:
             Path(path).unlink(missing_ok=True)
         if broken:
             raise DiedError
+
+
+class VolatileFiles(LocalFiles):
+    """A disk as a power failure leaves it: new names are there after a sync, and what was removed is gone at once.
+
+    `durable` is what is on it, path → text; it belongs to the disk, and outlives this object. A file that was renamed has
+    its old name until the new one is synced, and none where the old one's folder was removed meanwhile.
+    """
+
+    def __init__(self, durable: dict[str, str], *, dies_at: int | None = None) -> None:
+        super().__init__(dies_at=dies_at)
+        self.durable = durable
+        self._renamed: dict[str, str] = {}
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        self._renamed[target] = source
+
+    def sync(self, files: Sequence[str]) -> None:
+        super().sync(files)
+        for each in files:
+            self.durable[each] = self.read(each)
+            self.durable.pop(self._renamed.pop(each, ""), None)
+
+    def delete(self, path: str) -> None:
+        super().delete(path)
+        for each in [each for each in self.durable if each == path or each.startswith(path + "/")]:
+            del self.durable[each]
+
+    def lose_power(self, folder: Path) -> None:
+        """Leave of a folder what is durable."""
+        shutil.rmtree(folder, ignore_errors=True)
+        for path, text in self.durable.items():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_text(text)

@@ -9,7 +9,7 @@ import pytest
 from ottla.base import TopicPartition
 from ottla.connect import ConnectError, Stretch
 from ottla.connectors.filesystem.commits import Commits, Move
-from tests.connectors.filesystem.local_files import DiedError, LocalFiles
+from tests.connectors.filesystem.local_files import DiedError, LocalFiles, VolatileFiles
 
 PARTITION = TopicPartition("t", 0)
 FILES_A_BATCH = 3
@@ -78,6 +78,25 @@ def test_every_record_is_there_once_when_the_recovery_dies_as_well(tmp_path: Pat
             writer.run(LocalFiles(dies_at=second, torn=torn), BATCHES)
         writer.run(LocalFiles(), BATCHES)
         assert writer.seen() == all_numbers(), f"the recovery died at step {second}"
+
+
+def test_every_record_is_there_once_wherever_the_power_fails(tmp_path: Path) -> None:
+    whole = VolatileFiles({})
+    Writer(tmp_path / "whole").run(whole, BATCHES)
+    for step in range(1, whole.changes + 2):  # the last one fails after all is done
+        folder = tmp_path / str(step)
+        writer, disk = Writer(folder), VolatileFiles({}, dies_at=step)
+        if step <= whole.changes:
+            with pytest.raises(DiedError):
+                writer.run(disk, BATCHES)
+        else:
+            writer.run(disk, BATCHES)
+        disk.lose_power(folder)
+        again = VolatileFiles(disk.durable)
+        writer.run(again, BATCHES)
+        assert writer.seen() == all_numbers(), f"the power failed at step {step}"
+        again.lose_power(folder)
+        assert writer.seen() == all_numbers(), f"the power failed at step {step}, and once more after the recovery"
 
 
 def test_offsets_that_an_operator_sets_back_are_written_again_into_the_same_files(tmp_path: Path) -> None:

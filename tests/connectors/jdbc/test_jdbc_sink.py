@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from ottla.base import ConfigError
 from ottla.connect import ConnectError, RetriableError, SchemaBuilder, Struct, data
 from ottla.connectors.jdbc import JdbcSinkConnector
+from ottla.connectors.jdbc.database import open_database
+from ottla.connectors.jdbc.sink_keys import sink_def
+from ottla.connectors.jdbc.urls import database_url
 from tests.connectors.jdbc.conftest import TestDatabase
 from tests.connectors.jdbc.worker import Reporter, errors, record, sink
 
@@ -50,6 +54,103 @@ def test_upserts_are_the_same_however_often_they_are_delivered(database: TestDat
     assert rows(database) == [(1, "Anna", 5), (2, "Bob", None)]
 
 
+def test_a_row_that_waits_for_its_parent_has_no_other_written_or_reported_again(postgres: TestDatabase) -> None:
+    postgres.run("CREATE TABLE parent (id BIGINT PRIMARY KEY)")
+    postgres.run("CREATE TABLE t (id BIGINT REFERENCES parent, name VARCHAR(3), age INT)")
+    postgres.run("INSERT INTO parent VALUES (1)")
+    reporter = Reporter()
+    task = sink({**postgres.props, "max.retries": "10", "retry.backoff.ms": "1"}, reporter)
+    delivery = [
+        record(user(1, "Ann"), offset=0),
+        record(user(1, "too long"), offset=1),
+        record(user(1, "Bob"), offset=2),
+        record(user(2, "Cal"), offset=3),
+    ]
+    for _ in range(5):
+        with pytest.raises(RetriableError):
+            task.put(delivery)
+    postgres.run("INSERT INTO parent VALUES (2)")
+    task.put(delivery)
+    assert [each[1] for each in rows(postgres, order="name")] == ["Ann", "Bob", "Cal"]
+    assert [each.offset for each, _ in reporter.reported] == [1]
+
+
+def test_a_row_that_is_too_large_for_the_database_is_reported_and_holds_nothing_up(postgres: TestDatabase) -> None:
+    postgres.run("CREATE TABLE t (id BIGINT, name TEXT, age INT)")
+    postgres.run("CREATE INDEX ON t (name)")
+    reporter, large = Reporter(), "".join(str(n * 7919) for n in range(20_000))
+    task = sink({**postgres.props, "max.retries": "10"}, reporter)
+    task.put([record(user(1, "Ann"), offset=0), record(user(2, large), offset=1), record(user(3, "Cal"), offset=2)])
+    assert [each[0] for each in rows(postgres)] == [1, 3], "an index row too large is SQLSTATE 54000"
+    assert [each.offset for each, _ in reporter.reported] == [1]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("jdbc:postgresql://h/db?ssl=true", {"sslmode": "verify-full"}),
+        ("jdbc:postgresql://h/db?ssl", {"sslmode": "verify-full"}),
+        ("jdbc:postgresql://h/db?ssl=true&sslmode=require", {"sslmode": "require"}),
+        (
+            "jdbc:postgresql://h/db?sslmode=verify-ca&sslrootcert=ca.pem",
+            {"sslmode": "verify-ca", "sslrootcert": "ca.pem"},
+        ),
+        ("jdbc:postgresql://h/db?ssl=false", {}),
+    ],
+)
+def test_a_jdbc_url_asks_for_as_much_encryption_as_javas_driver_would(url: str, expected: dict[str, str]) -> None:
+    assert dict(database_url(url).query) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("jdbc:postgresql://h/db?ssl=true&sslfactory=org.postgresql.ssl.NonValidatingFactory", "sslfactory"),
+        ("jdbc:postgresql://h/db?kerberosServerName=x", "kerberosServerName"),
+        ("jdbc:postgresql://h/db?socketFactory=com.google.cloud.sql.postgres.SocketFactory", "socketFactory"),
+        ("jdbc:postgresql://h/db?jaasLogin=true", "jaasLogin"),
+        ("jdbc:mysql://h/db?serverRSAPublicKeyFile=key.pem", "serverRSAPublicKeyFile"),
+        ("jdbc:mysql://h/db?socksProxyHost=p", "socksProxyHost"),
+        ("jdbc:mysql://h/db?sessionVariables=sql_mode=STRICT_ALL_TABLES", "sessionVariables"),
+        ("jdbc:mariadb://h/db?credentialType=AWS-IAM", "credentialType"),
+        ("jdbc:sqlite:/tmp/db?open_mode=1", "open_mode"),
+        ("jdbc:sqlite:/tmp/db?cipher=chacha20", "cipher"),
+        ("jdbc:mysql://h/db?sslMode=VERIFY_IDENTITY", "sslMode=VERIFY_IDENTITY"),
+        ("jdbc:mysql://h/db?sslMode=required", "sslMode=REQUIRED"),
+        ("jdbc:mysql://h/db?useSSL=true&requireSSL=true", "sslMode=REQUIRED"),
+        ("jdbc:mysql://h/db?trustCertificateKeyStoreUrl=file:x", "trustCertificateKeyStoreUrl"),
+        ("jdbc:mariadb://h/db?sslMode=verify-full", "sslMode=VERIFY_IDENTITY"),
+    ],
+)
+def test_encryption_that_cannot_be_honoured_is_refused_by_name(url: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        database_url(url)
+
+
+def test_a_url_that_asks_to_read_only_is_one_that_cannot_write(postgres: TestDatabase, sqlite: TestDatabase) -> None:
+    sqlite.run("CREATE TABLE other (id INT)")
+    for database, parameter in ((postgres, "readOnly=true"), (sqlite, "mode=ro")):
+        url = database.props["connection.url"]
+        props = {
+            **database.props,
+            "connection.url": f"{url}{'&' if '?' in url else '?'}{parameter}",
+            "max.retries": "0",
+        }
+        task = sink({**props, **CREATE})
+        with pytest.raises(ConnectError, match=r"read-?only"):
+            task.put([record(user(1, "Ann"))])
+        database.run("CREATE TABLE t (id INT)")  # it is not there
+
+
+def test_a_password_behind_the_question_mark_is_shown_nowhere() -> None:
+    for url in (
+        "jdbc:postgresql://h/db?sslpassword=geheim&sslmode=require",
+        "postgresql+psycopg://h/db?password=geheim",
+    ):
+        database = open_database(sink_def().parse({"connection.url": url}))
+        assert "geheim" not in database.shown
+
+
 def test_updates_change_rows_that_are_there_and_make_none(database: TestDatabase) -> None:
     sink({**database.props, **UPSERT}).put([record(user(1, "Ann"))])
     sink({**database.props, **UPSERT, "insert.mode": "update"}).put([record(user(1, "Anna")), record(user(2, "Bob"))])
@@ -69,6 +170,90 @@ def test_a_tombstone_deletes_the_row_of_its_key_in_the_order_of_the_records(data
     assert rows(database) == [(2, "Bob", None), (3, "Cyd", None)]
     put((2, None), (3, "Cid"))
     assert rows(database) == [(3, "Cid", None)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "first", "second"),
+    [("CHAR(4)", "ab", "ab  "), ("UUID", "A" * 32, "a" * 32), ("TEXT COLLATE caseless", "ab", "AB")],
+)
+def test_keys_that_are_one_in_the_database_alone_are_written_in_the_records_order(
+    postgres: TestDatabase, type_: str, first: str, second: str
+) -> None:
+    postgres.run("CREATE COLLATION caseless (provider=icu, locale='und-u-ks-level2', deterministic=false)")
+    postgres.run(f"CREATE TABLE t (id {type_} PRIMARY KEY, name TEXT)")
+    schema = SchemaBuilder.struct().field("name", data.STRING).build()
+
+    def put(mode: str, *pairs: tuple[str, str | None]) -> Any:
+        sink({**postgres.props, **KEYED, "insert.mode": mode, "delete.enabled": "true"}).put(
+            [
+                record(None if name is None else Struct(schema, name=name), key=key, key_schema=data.STRING)
+                for key, name in pairs
+            ]
+        )
+        return postgres.run("SELECT name FROM t")
+
+    assert put("upsert", (first, "old"), (second, "new")) == [("new",)]
+    assert put("update", (second, "b"), (first, "a"), (second, "c")) == [("c",)]
+    assert put("upsert", (first, "kept"), (second, None)) == [], "deleted last"
+
+
+def test_keys_that_only_sqlite_takes_for_one_are_deleted_in_the_records_order(sqlite: TestDatabase) -> None:
+    sqlite.run("CREATE TABLE t (id TEXT COLLATE NOCASE PRIMARY KEY, name TEXT)")
+    schema = SchemaBuilder.struct().field("name", data.STRING).build()
+    task = sink({**sqlite.props, **KEYED, "delete.enabled": "true"})
+    pairs = [("a", "one"), ("A", None), ("b", None), ("B", "two"), ("c", "one"), ("C", "two"), ("c", "three")]
+    task.put(
+        [
+            record(None if name is None else Struct(schema, name=name), key=key, key_schema=data.STRING)
+            for key, name in pairs
+        ]
+    )
+    assert sqlite.run("SELECT name FROM t ORDER BY 1") == [("three",), ("two",)]
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_keys_that_are_no_number_are_one_key(postgres: TestDatabase, made: bool) -> None:
+    if made:
+        postgres.run("CREATE TABLE t (id DOUBLE PRECISION PRIMARY KEY, name TEXT)")
+    schema = SchemaBuilder.struct().field("name", data.STRING).build()
+    task = sink({**postgres.props, **KEYED})
+    task.put(
+        [
+            record(Struct(schema, name=name), key=float(key), key_schema=data.FLOAT64)
+            for key, name in (("nan", "a"), ("-0", "b"), ("nan", "c"), ("0", "d"), ("inf", "e"))
+        ]
+    )
+    assert postgres.run("SELECT name FROM t ORDER BY id") == [("d",), ("e",), ("c",)]
+
+
+def test_keys_that_a_trigger_makes_one_are_written_one_after_the_other(postgres: TestDatabase) -> None:
+    postgres.run("CREATE TABLE t (id TEXT PRIMARY KEY, name TEXT)")
+    postgres.run(
+        "CREATE FUNCTION low() RETURNS trigger AS 'BEGIN NEW.id = lower(NEW.id); RETURN NEW; END' LANGUAGE plpgsql"
+    )
+    postgres.run("CREATE TRIGGER low BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION low()")
+    schema = SchemaBuilder.struct().field("name", data.STRING).build()
+    task = sink({**postgres.props, **KEYED})
+    task.put(
+        [
+            record(Struct(schema, name=str(number)), key=key, key_schema=data.STRING)
+            for number, key in enumerate(["a", "b", "A", "B", "b"])
+        ]
+    )
+    assert postgres.run("SELECT id, name FROM t ORDER BY id") == [("a", "2"), ("b", "4")]
+
+
+@pytest.mark.parametrize("other", ["INTEGER", "JSONB"])
+def test_a_table_whose_column_somebody_alters_is_looked_at_again(postgres: TestDatabase, other: str) -> None:
+    postgres.run("CREATE TABLE t (id BIGINT PRIMARY KEY, name TEXT)")
+    reporter = Reporter()
+    task = sink({**postgres.props, **UPSERT}, reporter)
+    schema = SchemaBuilder.struct().field("id", data.INT64).field("name", data.STRING).build()
+    task.put([record(Struct(schema, id=1, name="1"))])
+    postgres.run(f"ALTER TABLE t ALTER COLUMN name TYPE {other} USING name::{other}")
+    task.put([record(Struct(schema, id=2, name="2"))])
+    assert not reporter.reported
+    assert [str(name) for _, name in postgres.run("SELECT * FROM t ORDER BY id")] == ["1", "2"]
 
 
 def test_the_key_may_be_a_struct_and_the_table_its_fields_only(database: TestDatabase) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.connect import ConnectError, Schema, SchemaBuilder, data
 from tests.connectors.jdbc.conftest import TestDatabase
-from tests.connectors.jdbc.worker import record, sink, source_tasks
+from tests.connectors.jdbc.worker import record, sink, source_tasks, values
 
 
 def optional_of(schema: Schema) -> Schema:
@@ -180,3 +180,10 @@ def test_a_number_that_connect_cannot_say_fails_by_name_and_is_never_rounded(
     (task,) = source_tasks({**postgres.props, "mode": "bulk"})
     with pytest.raises(ConnectError, match=f"Column price .*{said}"):
         task.poll()
+
+
+def test_columns_with_a_collation_of_their_own_are_columns_as_others_are(postgres: TestDatabase) -> None:
+    postgres.run("""CREATE TABLE t (id INT PRIMARY KEY, a TEXT COLLATE "C", b JSON, c VARCHAR(9) COLLATE "POSIX")""")
+    postgres.run("""INSERT INTO t VALUES (1, 'x', '{"a"\\: 1}', 'y')""")
+    [task] = source_tasks({**postgres.props, "mode": "bulk"})
+    assert values(task.poll(), "a", "b", "c") == [("x", '{"a": 1}', "y")]

@@ -11,6 +11,7 @@ from ottla.base import ErrorCode
 from ottla.wire import Message
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.sim.batches import Style
 from tests.sim.client import Connection, NoAnswer
 from tests.sim.cluster.ledger import ClusterLedger
 from tests.sim.trace import Trace
@@ -66,10 +67,11 @@ class Clients:
     """(epoch, node, high watermark) of a partition's newest leader, as nobody but the simulation can know."""
     leads: Callable[[int, str, int], int]
     """The epoch in which a node takes itself for a partition's leader, or -1."""
-    is_settled: Callable[[str, int], bool]
-    """Whether a partition's newest leader has led for longer than its copies may still confirm the one before."""
+    has_batch_before_last: Callable[[int, str, int, bytes], bool]
+    """Whether a batch is in a node's log of a partition, and a later one of its producer too."""
     producer_ids: dict[int, str] = field(default_factory=dict)
     """Who was given which."""
+    style: Style = field(default_factory=Style)
 
     lands_late = True
 

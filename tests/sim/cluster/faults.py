@@ -38,6 +38,9 @@ class Faults:
         self._due: list[tuple[float, Callable[[], None]]] = []
         self.pause_s = 4.0
         """The longest pause between two faults."""
+        self.pause_s_min = 0.2
+        self.lasting = 1.0
+        """By how much what lasts (a cut, a pause, the time that a host is down) is longer or shorter than drawn."""
         self.count = 2 + self.rng.randrange(FAULTS_MAX - 1)
         self.kinds: tuple[Callable[[], Awaitable[None] | None], ...] = (
             *(self._killed, self._killed, self._killed_in_a_write, self._leader_killed, self._leader_killed),
@@ -59,16 +62,19 @@ class Faults:
             result = kind()
             if result is not None:
                 await result
-            await self._pass(tasks, 0.2 + self.pause_s * self.rng.random())
-            if self.world.is_whole():
-                self._fragile = None
-                self._unclean.clear()
+            await self._pass(tasks, self.pause_s_min + self.pause_s * self.rng.random())
+            self._forget_if_whole()
+
+    def _forget_if_whole(self) -> None:
+        """Where every copy is in sync nothing is lacking any more, and everyone can prove what it has."""
+        if self.world.is_whole():
+            self._fragile = None
+            self._unclean.clear()
 
     async def _pass(self, tasks: list[asyncio.Task[None]], seconds: float) -> None:
         until = self.world.loop.time() + seconds
         while (left := until - self.world.loop.time()) > 0:
             await self.world.watch(tasks, min(left, 0.25))
-            self._do_what_is_due()
             self.tend()
 
     def _note(self, text: str) -> None:
@@ -86,7 +92,11 @@ class Faults:
             act()
 
     def tend(self) -> None:
-        """Restart a node that says it can no longer serve, as whoever runs it has to."""
+        """Start what is to be started by now, and a node that says it can no longer serve, as whoever runs them has to.
+
+        A stop may last longer than all faults, so this has to go on until everyone is up.
+        """
+        self._do_what_is_due()
         for host in self.world.hosts.values():
             node = host.node
             if (
@@ -148,7 +158,7 @@ class Faults:
             host.start()
 
     def _down_s(self) -> float:
-        return self.rng.choice((0.05, 0.5, 0.5, DOWN_S_MAX)) * self.rng.random()
+        return self.lasting * self.rng.choice((0.05, 0.5, 0.5, DOWN_S_MAX)) * self.rng.random()
 
     def _kill(self, host: Host) -> None:
         if not host.is_alive or not self._may_kill(host):
@@ -231,7 +241,7 @@ class Faults:
             return
         self._note(f"pause {host.name}")
         process.pause()
-        drawn = self.rng.choice((0.3, 2.0, 6.0)) * self.rng.random()
+        drawn = self.lasting * self.rng.choice((0.3, 2.0, 6.0)) * self.rng.random()
         self._later(drawn if seconds is None else seconds, process.resume)
 
     def _paused(self) -> None:
@@ -258,7 +268,7 @@ class Faults:
         others = [each.name for each in self.world.hosts.values() if each is not host]
         ways = [way for other in others for way in ((host.name, other), (other, host.name))]
         self._note(f"isolate {host.name}")
-        self._cut(ways, 0.5 + 7.0 * self.rng.random())
+        self._cut(ways, self.lasting * (0.5 + 7.0 * self.rng.random()))
 
     def _isolated(self) -> None:
         self._cut_off(self._some())
@@ -275,7 +285,7 @@ class Faults:
         outward = self.rng.random() < 0.5
         self._note(f"one way {'from' if outward else 'to'} {host.name}")
         ways = [(host.name, each) if outward else (each, host.name) for each in others]
-        self._cut(ways, 0.5 + 6.0 * self.rng.random())
+        self._cut(ways, self.lasting * (0.5 + 6.0 * self.rng.random()))
 
     def _bridged(self) -> None:
         """Two nodes do not reach each other; others reach both."""
@@ -283,7 +293,7 @@ class Faults:
         self.rng.shuffle(names)
         one, other = names[:2]
         self._note(f"bridge {one} {other}")
-        self._cut([(one, other), (other, one)], 0.5 + 6.0 * self.rng.random())
+        self._cut([(one, other), (other, one)], self.lasting * (0.5 + 6.0 * self.rng.random()))
 
     async def _reset(self) -> None:
         self._note("reset of connections")
@@ -339,7 +349,7 @@ class Faults:
         self.world.inspection.look()
         self._unclean[host.name] = None
         host.lose_power(data=data, metadata=True)
-        self._later(0.2 + self._down_s(), lambda: self._up(host))
+        self._later(0.2 * self.lasting + self._down_s(), lambda: self._up(host))
 
     def all_metadata_lost(self) -> None:
         """Every host's power at once, where the data disks have a battery."""
@@ -350,7 +360,7 @@ class Faults:
             self._note(f"power loss {host.name}")
             self._unclean[host.name] = None
             host.lose_power(data=False, metadata=True)
-            self._later(0.2 + self._down_s(), lambda host=host: self._up(host))  # type: ignore[misc]
+            self._later(0.2 * self.lasting + self._down_s(), lambda host=host: self._up(host))  # type: ignore[misc]
 
     async def _clock_jumps(self) -> None:
         for _ in range(1 + self.rng.randrange(3)):
@@ -374,7 +384,7 @@ class Faults:
                 self._fall(host)
             self._up(host)
 
-        self._later(1.0 + 3.0 * self.rng.random(), restart)
+        self._later(self.lasting * (1.0 + 3.0 * self.rng.random()), restart)
 
     def _disk_full(self) -> None:
         host = self._some()
@@ -391,4 +401,4 @@ class Faults:
                 self._fall(host)
             self._up(host)
 
-        self._later(0.5 + 3.0 * self.rng.random(), restart)
+        self._later(self.lasting * (0.5 + 3.0 * self.rng.random()), restart)

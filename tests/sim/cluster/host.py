@@ -46,8 +46,11 @@ class Host:
         fabric: Fabric,
         trace: Trace,
         watch: Callable[[Host, Node], None],
+        died: Callable[[Host], None],
         offload_s: float = 0.004,
+        data_dirs: Sequence[str] = (DATA,),
     ) -> None:
+        self.data_dirs = tuple(data_dirs)
         self.node_id = node_id
         self.roles = roles
         self.name = f"n{node_id}"
@@ -69,12 +72,20 @@ class Host:
         self._fabric = fabric
         self._trace = trace
         self._watch = watch
+        self._tell_died = died
         self._offload_s = offload_s
 
     @property
     def is_alive(self) -> bool:
         """True while a process runs here, paused or not, started or starting."""
         return self.process is not None and self.process.alive
+
+    def take_ran(self) -> bool:
+        """Return whether anything of the process has run since this was asked last."""
+        if self.process is None or not self.process.has_run:
+            return False
+        self.process.has_run = False
+        return True
 
     @cached_property
     def config(self) -> BrokerConfig:
@@ -85,13 +96,14 @@ class Host:
         """Give the folders their identity, as `ottla storage format` does."""
         process = Process(self._loop, f"{self.name} format")
         disk = SimDisk(self.storage, process, rng, self._trace, now_ms=self.clock.now_ms)
-        for path in (DATA, METADATA):
+        folders = (*self.data_dirs, METADATA)
+        for path in folders:
             disk.mkdir(path)
             log_dir = LogDir.open(disk, path)
             now_ms = self.clock.now_ms()
             format_directory(self.config, log_dir, cluster_id=CLUSTER_ID, rng=rng, now_ms=now_ms, voters=voters)
             log_dir.release()
-        for path in (DATA, METADATA, "/"):
+        for path in (*folders, "/"):
             disk.fsync_dir(path)
         process.kill()
 
@@ -164,6 +176,7 @@ class Host:
 
     def _died(self) -> None:
         self.is_running = False
+        self._tell_died(self)
 
     # ---------------------------------------------------------------- end
 
@@ -177,7 +190,7 @@ class Host:
         """Take the host's power: the process ends, and these disks forget what was not made durable."""
         self.kill()
         self._fabric.power_off(self.name)
-        for path, forgets in ((DATA, data), (METADATA, metadata)):
+        for path, forgets in (*((each, data) for each in self.data_dirs), (METADATA, metadata)):
             if self.storage.exists(path) and not forgets:
                 _make_durable(self.storage.directory(path))
         self.storage.lose_power()

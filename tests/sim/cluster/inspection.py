@@ -9,17 +9,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ottla.broker import Node
-from ottla.broker.tenure import CONFIRMED_S
 from ottla.metadata import EMPTY_IMAGE, Delta, Image
-from tests.sim.cluster.host import DATA, Host
+from ottla.replica import Role
+from ottla.wire import iter_batches, read_batch_header
+from tests.sim.cluster.host import Host
 from tests.sim.ledger import Violation
 from tests.sim.storage import Directory
 
 __all__ = ["Inspection"]
 
-SLACK_S = 0.1
 STEP_S = 0.004
 """Virtual time between two looks."""
 AHEAD_S = 0.02
@@ -44,8 +45,6 @@ class _Partition:
     """By leader epoch, where the leader's log ended when it began, or a moment later."""
     newest: tuple[int, int, int] = (-1, -1, 0)
     """(epoch, node, high watermark) of the newest leader."""
-    begun_s: float = 0.0
-    """When the newest leader was first seen to lead."""
     committed: int = 0
     """The highest high watermark that a leader ever had."""
     batches: dict[int, Span] = field(default_factory=dict)
@@ -75,6 +74,12 @@ class Inspection:
         self._partitions: dict[tuple[bytes, int], _Partition] = {}
         self._ids: dict[Key, tuple[bytes, int]] = {}
         self._seen: dict[tuple[int, int, bytes, int], _Seen] = {}
+        self._shown: dict[object, tuple[int, int, bool]] = {}
+        """By a node's partition, what needs no second look: its watermark and leader epoch, and whether it leads."""
+        self._ahead: set[int] = set()
+        """Nodes with a partition that seemed to be ahead of its leaders."""
+        self._leading: dict[int, dict[Any, None]] = {}
+        """By node, the partitions that it was seen to lead: what they committed counts when it holds them no more."""
         self._watched: dict[int, int] = {}
         self._now_s = now_s
         self._note = note
@@ -88,10 +93,12 @@ class Inspection:
         if self._watched.get(host.node_id) == host.incarnation:
             return
         self._watched[host.node_id] = host.incarnation
+        self._leading[host.node_id] = {}
 
         def changed(old: Image, image: Image, delta: Delta) -> None:
             try:
                 self._image(host, old, image)
+                self._look_back(host)
             except Violation as violation:
                 self._fail(violation)
 
@@ -105,7 +112,7 @@ class Inspection:
         self.look()
 
     def look(self) -> None:
-        """Look at everything, leaders first."""
+        """Look at all nodes of which something has run since the last look, at leaders first."""
         self._next_s = self._now_s() + STEP_S
         self.looks += 1
         followers = []
@@ -113,18 +120,40 @@ class Inspection:
             for host in self.hosts:
                 if not host.is_alive or host.node is None:
                     continue
+                if not host.take_ran() and host.node_id not in self._ahead:
+                    continue
                 self._look(host, host.node)
+                self._ahead.discard(host.node_id)
                 for held in getattr(host.node, "_partitions", ()):
-                    if held.is_offline:
+                    replica = held.replica
+                    leads = replica.role is Role.LEADER
+                    if self._shown.get(held) == (replica.high_watermark, replica.leader_epoch, leads):
                         continue
-                    if held.replica.is_leader:
+                    if leads:  # also one whose directory has failed: what it committed before, it did
                         self._look_at(host, held)
-                    else:
+                    elif not held.is_offline:
                         followers.append((host, held))
             for follower in followers:
                 self._look_at(*follower)
         except Violation as violation:
             self._fail(violation)
+
+    def died(self, host: Host) -> None:
+        """Look at what a process led when it ended, which may be in the middle of anything."""
+        try:
+            self._look_back(host)
+        except Violation as violation:
+            self._fail(violation)
+
+    def _look_back(self, host: Host) -> None:
+        """Look at what a node has led: since the last look it may have committed more, and told it to followers.
+
+        Its process ends now, or its image changes, by which it may come to lead no more, or not to hold the partition.
+        """
+        leading = {held: None for held in getattr(host.node, "_partitions", ()) if held.replica.is_leader}
+        for held in self._leading.get(host.node_id, {}) | leading:
+            self._look_at(host, held)
+        self._leading[host.node_id] = leading
 
     def check(self) -> None:
         """Raise what was found."""
@@ -137,11 +166,6 @@ class Inspection:
         ids = self._ids.get((topic, index))
         return None if ids is None else self._partitions[ids].newest
 
-    def is_settled(self, topic: str, index: int) -> bool:
-        """True where the newest leader has led for so long that no other may take itself for the leader any more."""
-        ids = self._ids.get((topic, index))
-        return ids is not None and self._now_s() - self._partitions[ids].begun_s > CONFIRMED_S + SLACK_S
-
     def leads(self, node: int, topic: str, index: int) -> int:
         """Return the epoch in which a node takes itself for a partition's leader, or -1."""
         host = next(each for each in self.hosts if each.node_id == node)
@@ -150,6 +174,18 @@ class Inspection:
         partitions = getattr(host.node, "_partitions", None)
         held = None if partitions is None else partitions.get(topic, index)
         return held.replica.leader_epoch if held is not None and held.replica.is_leader else -1
+
+    def has_batch_before_last(self, node: int, topic: str, index: int, batch: bytes) -> bool:
+        """Return whether a batch is in a node's log, and a later one of its producer too."""
+        sent = read_batch_header(batch)
+        host = next(each for each in self.hosts if each.node_id == node)
+        sequences = [
+            header.base_sequence
+            for data in _logs_of(host, f"{topic}-{index}")
+            for header, _ in iter_batches(bytes(data))
+            if header.producer_id == sent.producer_id and header.producer_epoch == sent.producer_epoch
+        ]
+        return sent.base_sequence in sequences[:-1]
 
     def _fail(self, violation: Violation) -> None:
         if self.failed is None:
@@ -186,7 +222,10 @@ class Inspection:
         high_watermark, epoch, leads = replica.high_watermark, replica.leader_epoch, replica.is_leader
         place = (host.node_id, host.incarnation, held.topic_id, held.key.partition)
         before = self._seen.get(place)
-        if before is not None and before.is_settled and before.shown == (high_watermark, epoch, leads):
+        shown = self._shown[held] = (high_watermark, epoch, leads)
+        if leads:
+            self._leading.setdefault(host.node_id, {})[held] = None
+        if before is not None and before.is_settled and before.shown == shown:
             return
         ids = place[2:]
         known = self._partitions.get(ids)
@@ -194,7 +233,7 @@ class Inspection:
             known = self._partitions[ids] = _Partition()
             self._ids[held.key.topic, held.key.partition] = ids
         name = f"{held.key.topic}-{held.key.partition}"
-        seen = self._seen[place] = _Seen((high_watermark, epoch, leads))
+        seen = self._seen[place] = _Seen(shown)
         end = held.log.log_end_offset
         if high_watermark > end:
             raise Violation(f"{host.name}: {name} has watermark {high_watermark} beyond its end {end}")
@@ -206,9 +245,11 @@ class Inspection:
             if before is not None and before.shown[2]:  # it led until a moment ago
                 known.committed = high_watermark
                 return
-            self._ahead(host, name, known, before, seen)
+            self._ahead.add(host.node_id)
+            del self._shown[held]
+            self._seems_ahead(host, name, known, before, seen)
 
-    def _ahead(self, host: Host, name: str, known: _Partition, before: _Seen | None, seen: _Seen) -> None:
+    def _seems_ahead(self, host: Host, name: str, known: _Partition, before: _Seen | None, seen: _Seen) -> None:
         """A follower is ahead of every leader that was looked at: the leader may be looked at a moment later."""
         seen.ahead_since_s = self._now_s()
         if before is not None and before.ahead_since_s is not None:
@@ -222,8 +263,6 @@ class Inspection:
         if leader is None:
             known.leaders[epoch] = host.node_id
             known.starts[epoch] = end
-            if epoch > known.newest[0]:
-                known.begun_s = self._now_s()
             self._note(f"{self._now_s():.6f} {host.name} leads {name} in epoch {epoch}, to {high_watermark} of {end}")
             newest = max(known.leaders) == epoch
             if newest and end < known.committed:
@@ -243,14 +282,18 @@ class Inspection:
 
     # ---------------------------------------------------------------- files
 
-    def compare_logs(self, topics: Sequence[str] | None = None) -> int:
-        """Logs agree below the watermark, batch by batch; return how many batches were compared."""
+    def compare_logs(self, topics: Sequence[str] | None = None, *, but: Sequence[str] = ()) -> int:
+        """Logs agree below the watermark, batch by batch; return how many batches were compared.
+
+        Logs of the topics in `but` are left out: where they are compacted, copies differ.
+        """
         compared = 0
         for host in self.hosts:
             if not host.is_running or host.node is None:
                 continue
             for held in host.node._partitions:
-                if held.is_offline or (topics is not None and held.key.topic not in topics):
+                name = held.key.topic
+                if held.is_offline or name in but or (topics is not None and name not in topics):
                     continue
                 known = self._partitions.get((held.topic_id, held.key.partition))
                 if known is not None:
@@ -280,14 +323,8 @@ class Inspection:
 
 def spans_of(host: Host, name: str) -> Iterator[Span]:
     """Yield the batches of a partition's log as the files have them."""
-    path = f"{DATA}/{name}"
-    if not host.storage.exists(path):
-        return
-    folder = host.storage.directory(path)
-    for file in sorted(each for each in folder.entries if each.endswith(".log")):
-        inode = folder.entries[file]
-        assert not isinstance(inode, Directory)
-        data, at = inode.data, 0
+    for data in _logs_of(host, name):
+        at = 0
         while at + BATCH_BYTES_MIN <= len(data):
             base, length, epoch, _, crc = HEADER.unpack_from(data, at)
             if length <= 0 or at + BATCH_OVERHEAD + length > len(data):
@@ -295,6 +332,18 @@ def spans_of(host: Host, name: str) -> Iterator[Span]:
             delta = LAST_OFFSET_DELTA.unpack_from(data, at + LAST_OFFSET_DELTA_AT)[0]
             yield base, base + delta, epoch, crc
             at += BATCH_OVERHEAD + length
+
+
+def _logs_of(host: Host, name: str) -> Iterator[bytearray]:
+    """Yield the content of a partition's segments, in order."""
+    path = next((f"{each}/{name}" for each in host.data_dirs if host.storage.exists(f"{each}/{name}")), None)
+    if path is None:
+        return
+    folder = host.storage.directory(path)
+    for file in sorted(each for each in folder.entries if each.endswith(".log")):
+        inode = folder.entries[file]
+        assert not isinstance(inode, Directory)
+        yield inode.data
 
 
 def _difference(one: Image, other: Image) -> str:

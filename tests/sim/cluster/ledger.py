@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.sim.ledger import Row, Violation
+from tests.sim.ledger import Row, Tally, Violation, check_exactly_once, remember_acknowledged, remember_seen
 
 __all__ = ["ClusterLedger", "Promises", "TopicPromises"]
 
@@ -14,6 +14,7 @@ class Promises:
     """One partition's: the offset of every record that was acknowledged or shown, and how far all that goes."""
 
     name: str
+    tally: Tally = field(default_factory=Tally)
     values: dict[int, tuple[bytes, int]] = field(default_factory=dict)
     kept: set[bytes] = field(default_factory=set)
     """Values that were acknowledged, some without their offset."""
@@ -25,27 +26,15 @@ class Promises:
 
     def acknowledge(self, base_offset: int, values: list[bytes], log_append_time: int) -> None:
         """A producer was told that its records are there; -1 where it was not told at which offsets."""
+        self.tally.records += len(values)
         self.kept.update(values)
         if base_offset < 0:
             return
-        for index, value in enumerate(values):
-            offset = base_offset + index
-            known = self.values.get(offset)
-            if known is not None and known[0] != value:
-                raise Violation(f"{self.name}: offset {offset} was acknowledged for {value!r} but holds {known[0]!r}")
-            if known is None:
-                self.values[offset] = (value, log_append_time)
-        self.end = max(self.end, base_offset + len(values))
+        self.end = max(self.end, remember_acknowledged(self.name, self.values, base_offset, values, log_append_time))
 
     def observe(self, rows: list[Row]) -> None:
         """A reader saw these records."""
-        for offset, value, timestamp in rows:
-            known = self.values.get(offset)
-            if known is None or (known[1] == -1 and known[0] == value):
-                self.values[offset] = (value, timestamp)
-            elif known != (value, timestamp):
-                raise Violation(f"{self.name}: offset {offset} was {known} and is now {(value, timestamp)}")
-            self.end = max(self.end, offset + 1)
+        self.end = max(self.end, remember_seen(self.name, self.values, rows))
 
     def last_look(self, log_start: int, end: int, rows: list[Row]) -> None:
         """Everything is quiet; `rows` is all that the leader shows, from its log start to its end."""
@@ -60,23 +49,7 @@ class Promises:
         deleted = {value for offset, (value, _) in self.values.items() if offset < log_start}
         if log_start == 0 and (lost := self.kept - there - deleted):
             raise Violation(f"{self.name}: acknowledged, and nowhere: {sorted(lost)[:5]}")
-        self._exactly_once(rows)
-
-    def _exactly_once(self, rows: list[Row]) -> None:
-        """No value is there twice, and an idempotent producer's are in the order they were sent."""
-        seen: dict[bytes, int] = {}
-        last: dict[bytes, tuple[int, int]] = {}
-        for offset, value, _ in rows:
-            before = seen.setdefault(value, offset)
-            if before != offset:
-                raise Violation(f"{self.name}: {value!r} is there twice, at {before} and {offset}")
-            name, _, number = value.split()[0].partition(b":")
-            if name.startswith(b"idempotent"):
-                major, _, minor = number.partition(b".")
-                place = (int(major), int(minor))
-                if place <= last.get(name, (-1, -1)):
-                    raise Violation(f"{self.name}: {value!r} at {offset} came after number {last[name]}")
-                last[name] = place
+        check_exactly_once(self.name, rows)
 
 
 @dataclass
@@ -92,6 +65,7 @@ class ClusterLedger:
     """All promises of a cluster."""
 
     def __init__(self) -> None:
+        self.tally = Tally()
         self.topics: dict[str, TopicPromises] = {}
         self.partitions: dict[tuple[str, int], Promises] = {}
 
@@ -99,4 +73,4 @@ class ClusterLedger:
         """A topic is there from now on, for ever."""
         self.topics[name] = TopicPromises(name, topic_id, partitions)
         for index in range(partitions):
-            self.partitions[name, index] = Promises(f"{name}-{index}")
+            self.partitions[name, index] = Promises(f"{name}-{index}", self.tally)

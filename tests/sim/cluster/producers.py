@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ottla.base import ErrorCode, Millis
-from ottla.wire import Codec, Record, build_batch
+from ottla.base import ErrorCode
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import (
     PartitionProduceData,
@@ -15,6 +14,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from tests.sim.batches import batch_of, values_of
 from tests.sim.client import NoAnswer
 from tests.sim.cluster.client import MOVING, Application, Clients, Link
 from tests.sim.cluster.ledger import Promises
@@ -23,25 +23,11 @@ from tests.sim.ledger import Violation
 __all__ = ["produce_idempotently", "produce_plainly"]
 
 IN_FLIGHT_MAX = 5
-BATCH_RECORDS_MAX = 4
 RETRY_S = 0.1
-CODECS = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD)
 
 
-def values_of(clients: Clients, name: str, number: int) -> list[bytes]:
-    """Make up the values of one batch; each names its producer and its place."""
-    size = clients.rng.choice((0, 10, 100, 400))
-    return [
-        b"%s:%d.%d %s" % (name.encode(), number, index, b"x" * clients.rng.randrange(size + 1))
-        for index in range(1 + clients.rng.randrange(BATCH_RECORDS_MAX))
-    ]
-
-
-def batch_of(clients: Clients, values: list[bytes], **identity: int) -> bytes:
-    """Build a batch as a client does."""
-    now = clients.now_ms()
-    records = [Record(timestamp=Millis(now + index), value=value) for index, value in enumerate(values)]
-    return bytes(build_batch(records, codec=clients.rng.choice(CODECS), **identity))
+def _batch(clients: Clients, values: list[bytes], **identity: int) -> bytes:
+    return bytes(batch_of(clients.rng, clients.style, clients.now_ms(), values, **identity))
 
 
 def produce_request(clients: Clients, topic: str, index: int, acks: int, records: bytes) -> ProduceRequest:
@@ -66,7 +52,7 @@ async def produce_plainly(
         number += 1
         try:
             link = await application.leader(topic, index)
-            await _send_once(clients, link, (topic, index), acks, values_of(clients, name, number))
+            await _send_once(clients, link, (topic, index), acks, values_of(clients.rng, clients.style, name, number))
         except NoAnswer:
             application.forget(topic, index)
             await asyncio.sleep(RETRY_S)
@@ -76,7 +62,7 @@ async def produce_plainly(
 
 async def _send_once(clients: Clients, link: Link, key: tuple[str, int], acks: int, values: list[bytes]) -> None:
     connection = link.connection
-    request = produce_request(clients, *key, acks, batch_of(clients, values))
+    request = produce_request(clients, *key, acks, _batch(clients, values))
     version = connection.version_of(0)
     future = connection.send(request, version, answered=acks != 0)
     if acks == 0:
@@ -141,11 +127,12 @@ class _Session:
             if not sent:
                 connection.close()
                 return
+            led_in = self.clients.leads(link.node, self.topic, self.index)
             answer = _only(await connection.receive(ProduceResponse, sent.pop(0), 0, version))
-            if not self._heard(answer):
+            if not self._heard(answer, link.node, led_in):
                 connection.close()
                 raise NoAnswer(ErrorCode(answer.error_code).name)
-            await asyncio.sleep(0.15 * rng.random())
+            await asyncio.sleep(self.clients.style.thinking_s * rng.random())
 
     async def _begin(self) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
@@ -164,8 +151,8 @@ class _Session:
 
     def _next(self) -> bytes:
         self.number += 1
-        values = values_of(self.clients, self.name, self.number)
-        records = batch_of(
+        values = values_of(self.clients.rng, self.clients.style, self.name, self.number)
+        records = _batch(
             self.clients,
             values,
             producer_id=self.producer_id,
@@ -180,7 +167,16 @@ class _Session:
         request = produce_request(self.clients, self.topic, self.index, -1, records)
         return link.connection.send(request, version)
 
-    def _heard(self, answer: PartitionProduceResponse) -> bool:
+    def _is_forgotten(self, node: int, led_in: int) -> bool:
+        """Say whether a leader may not know the oldest batch in flight: it is in its log, and not its producer's last.
+
+        Where it has not led all the time since it was waited for, its log may be another by now, and nobody can tell.
+        """
+        if not 0 <= led_in == self.clients.leads(node, self.topic, self.index):
+            return True
+        return self.clients.has_batch_before_last(node, self.topic, self.index, self.unacknowledged[0][2])
+
+    def _heard(self, answer: PartitionProduceResponse, node: int, led_in: int) -> bool:
         """Take in one answer; False where everything must be sent again, to whoever leads now."""
         code = ErrorCode(answer.error_code)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
@@ -193,7 +189,7 @@ class _Session:
             return True
         if code in MOVING:
             return False
-        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.sent_again:
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.sent_again and self._is_forgotten(node, led_in):
             # A snapshot of the producers' states has the last batch of each, as Kafka's: what was in flight when its broker
             # ended may be in the log and not be known again. Clients give up here, or begin anew.
             self.clients.trace.note(f"{self.name} begins anew")

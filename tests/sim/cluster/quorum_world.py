@@ -14,12 +14,14 @@ from ottla.base import ErrorCode, KafkaError, NodeId, Uuid
 from ottla.metadata import Image, decide
 from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.wire.messages.producer_ids_record import ProducerIdsRecord
+from tests.sim.cluster.busy_faults import BusyFaults
+from tests.sim.cluster.faults import Faults
 from tests.sim.cluster.host import Host
 from tests.sim.cluster.world import ClusterWorld, Shape
 from tests.sim.ledger import Violation
 from tests.sim.process import Crash
 
-__all__ = ["SHAPES", "QuorumWorld", "VotersWorld"]
+__all__ = ["SHAPES", "BusyQuorumWorld", "BusyVotersWorld", "QuorumWorld", "VotersWorld"]
 
 SHAPES = (*(Shape((1, 2, 3), ()),) * 3, Shape((1, 2, 3, 4, 5), ()))
 ASKERS = 3
@@ -75,6 +77,7 @@ class QuorumWorld(ClusterWorld):
             if ticket <= before:
                 raise Violation(f"{host.name} gave ticket {ticket} to {name}; {before} had been given")
             self.answered = max(self.answered, ticket)
+            self.ledger.tally.records += 1
 
     def is_whole(self) -> bool:
         """True where every controller has the leader's image."""
@@ -152,3 +155,17 @@ class VotersWorld(QuorumWorld):
                 self.trace.note(f"voters changed by {chosen.name}: {quorum.status.voters.ids}")
             except (Crash, TimeoutError, KafkaError):
                 continue
+
+
+class BusyQuorumWorld(QuorumWorld):
+    """Controllers of the second generation: storms of faults, and single calls of their disks that fail."""
+
+    def _faults(self) -> Faults:
+        return BusyFaults(self)
+
+
+class BusyVotersWorld(VotersWorld):
+    """The same while voters come and go."""
+
+    def _faults(self) -> Faults:
+        return BusyFaults(self)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ottla.base import ErrorCode
+from ottla.wire import iter_records
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -15,6 +16,7 @@ from ottla.wire.messages.list_offsets import (
 )
 from tests.sim.client import NoAnswer
 from tests.sim.cluster.client import MOVING, Application, Clients, Link
+from tests.sim.hostile import check_headers
 from tests.sim.ledger import Row, Violation
 from tests.sim.workload import rows_of
 
@@ -35,10 +37,7 @@ async def list_offset(application: Application, key: Key, timestamp: int, *, iso
         isolation_level=isolation,
         topics=[ListOffsetsTopic(name=key[0], partitions=[partition])],
     )
-    newest = clients.newest(*key)
     promised = clients.ledger.partitions[key].end if key in clients.ledger.partitions else 0
-    if newest is not None and newest[1] != link.node and not clients.is_settled(*key):
-        promised = 0  # the copies may still have confirmed the leader before (Tenure)
     version = link.connection.version_of(2) if not isolation else 7
     answer = await application.ask(link.connection, request, ListOffsetsResponse, version)
     found = answer.topics[0].partitions[0]
@@ -65,8 +64,6 @@ async def fetch(
         topics=[FetchTopic(topic=topic.name, topic_id=topic.topic_id, partitions=[partition])],
     )
     newest, led_in = clients.newest(*key), clients.leads(link.node, *key)
-    if not clients.is_settled(*key):
-        newest = None
     answer = await application.ask(link.connection, request, FetchResponse)
     if answer.error_code:
         raise Violation(f"fetch of {key}: {ErrorCode(answer.error_code).name}")
@@ -127,6 +124,9 @@ async def _read_once(application: Application, key: Key, offset: int) -> int:
         return await list_offset(application, key, EARLIEST)
     rows = rows_of(data, offset)
     _check_rows(key, rows, offset, data)
+    if application.clients.style.has_headers:
+        for record in iter_records(data.records or b""):
+            check_headers(record)
     application.clients.ledger.partitions[key].observe(rows)
     return offset + len(rows)
 

@@ -10,13 +10,14 @@ import asyncio
 from dataclasses import dataclass, field
 
 from ottla.base import ErrorCode, Millis
-from ottla.wire import Record, build_batch, iter_batch_records, iter_batches
+from ottla.wire import Record, build_batch
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.sim.client import NoAnswer
 from tests.sim.cluster.client import MOVING, Application, Clients
+from tests.sim.committed import Again, CommittedReader, judge
 from tests.sim.ledger import Violation
 
 __all__ = ["TOPIC", "Book", "look_at_the_end", "read_committed", "transact"]
@@ -28,18 +29,6 @@ END_RETRIES_MAX = 100
 LAST_LOOK_SECONDS_MAX = 60.0
 PRODUCE_VERSION, END_VERSION, INIT_VERSION, FETCH_VERSION = 12, 5, 5, 12
 PASSING = {*MOVING, ErrorCode.CONCURRENT_TRANSACTIONS}
-FENCED = {
-    ErrorCode.PRODUCER_FENCED,
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-    ErrorCode.INVALID_TXN_STATE,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-}
-"""What a producer hears when another has taken its transactional id."""
-
-
-class Again(Exception):
-    """Not now; the next initialisation aborts what is open."""
 
 
 @dataclass
@@ -74,13 +63,7 @@ async def transact(clients: Clients, name: str, transactional_id: str, book: Boo
 
 
 def _judge(code: int, what: str) -> ErrorCode:
-    """Return NONE or a code of the fenced; raises Again for what passes, Violation for what must not be."""
-    found = ErrorCode(code)
-    if found in PASSING:
-        raise Again
-    if found is not ErrorCode.NONE and found not in FENCED:
-        raise Violation(f"{what}: {found.name}")
-    return found
+    return judge(code, what, PASSING)
 
 
 async def _initialise(application: Application, transactional_id: str) -> tuple[int, int]:
@@ -116,6 +99,7 @@ async def _one(
     if commit:
         book.unknown.discard(tag)
         book.committed.add(tag)
+        clients.ledger.tally.records += len(PARTITIONS)
     clients.trace.note(f"{'committed' if commit else 'aborted'} {tag}")
     return answer.producer_id, answer.producer_epoch
 
@@ -225,11 +209,11 @@ async def look_at_the_end(clients: Clients, transactional_id: str, book: Book) -
 
 async def _read(application: Application, index: int) -> list[str]:
     """Return the values that a reader of committed records sees."""
-    tags: list[str] = []
-    offset = 0
+    reader = CommittedReader(f"{TOPIC}-{index}")
+    size = application.clients.style.draw_slice(application.clients.rng)
     while True:
         link = await application.leader(TOPIC, index)
-        wanted = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+        wanted = FetchPartition(partition=index, fetch_offset=reader.offset, partition_max_bytes=size)
         request = FetchRequest(
             isolation_level=1, session_epoch=-1, topics=[FetchTopic(topic=TOPIC, partitions=[wanted])]
         )
@@ -241,18 +225,6 @@ async def _read(application: Application, index: int) -> list[str]:
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:  # a new leader does not know yet how far all is
             raise Again
         if found.error_code:
-            raise Violation(f"reading {TOPIC}-{index} at {offset}: {ErrorCode(found.error_code).name}")
-        aborted = sorted((each.first_offset, each.producer_id) for each in found.aborted_transactions or ())
-        inside: set[int] = set()
-        before = offset
-        data = bytes(found.records or b"")
-        for header, at in iter_batches(data):
-            while aborted and aborted[0][0] <= header.last_offset:
-                inside.add(aborted.pop(0)[1])
-            if header.is_control:
-                inside.discard(header.producer_id)
-            elif header.producer_id not in inside:
-                tags += [bytes(each.value or b"").decode() for each in iter_batch_records(data, at, header)]
-            offset = header.last_offset + 1
-        if offset == before:
-            return tags
+            raise Violation(f"reading {TOPIC}-{index} at {reader.offset}: {ErrorCode(found.error_code).name}")
+        if not reader.take(found):
+            return reader.values

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
-import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
-from traceback import format_exc
 from typing import Any
 
 from ottla.raft import VoterSet
@@ -26,13 +23,13 @@ from tests.sim.cluster.transactions import TOPIC as TXN_TOPIC
 from tests.sim.cluster.transactions import Book, look_at_the_end, read_committed, transact
 from tests.sim.consumers import SETTINGS as CONSUMER_SETTINGS
 from tests.sim.consumers import Holdings, consume_in_group
+from tests.sim.course import Outcome, run_to_its_end
 from tests.sim.groups import Membership, commit_alone, take_part
-from tests.sim.ledger import Violation
+from tests.sim.ledger import Tally, Violation
 from tests.sim.loop import SimLoop
 from tests.sim.network import Fabric, Weather
-from tests.sim.process import Crash
+from tests.sim.process import Process
 from tests.sim.trace import Trace
-from tests.sim.world import Outcome, _ignore_crashes, _Said
 
 __all__ = ["ClusterWorld", "LonelyWorld", "Shape", "run_cluster"]
 
@@ -58,6 +55,7 @@ DEFAULTS = {
     "log.index.interval.bytes": "300",
     "log.cleaner.enable": "false",
     "metadata.log.max.record.bytes.between.snapshots": "6000",
+    "ottla.metadata.reserve.bytes": "65536",  # a piece: each sector of it is drawn at a power loss
     "group.initial.rebalance.delay.ms": "500",
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
@@ -110,6 +108,12 @@ SHAPES = (
 class ClusterWorld:
     """Hosts, clients and what befalls them."""
 
+    defaults: Mapping[str, str] = DEFAULTS
+    data_dirs: tuple[str, ...] = (DATA,)
+    core_topics = CORE_TOPICS
+    compacted: tuple[str, ...] = ()
+    """Topics whose copies may differ, because each broker compacts its own."""
+
     def __init__(self, seed: int, *, shape: Shape | None = None, faults: bool = True) -> None:
         self.seed = seed
         self.loop = SimLoop()
@@ -124,7 +128,7 @@ class ClusterWorld:
         self.ledger = ClusterLedger()
         self.registry = Registry()
         self.book = Book()
-        self.faults = Faults(self)
+        self.faults = self._faults()
         self.has_faults = faults
         self._client_hosts: dict[str, Any] = {}
         self.clients = Clients(
@@ -136,13 +140,31 @@ class ClusterWorld:
             Random(f"{seed} clients"),
             self.inspection.newest,
             self.inspection.leads,
-            self.inspection.is_settled,
+            self.inspection.has_batch_before_last,
         )
+
+    @property
+    def befallen(self) -> list[str]:
+        """The faults that there were."""
+        return self.faults.log
+
+    @property
+    def tally(self) -> Tally:
+        """What was promised."""
+        return self.ledger.tally
+
+    def all_processes(self) -> Iterator[Process]:
+        """Yield every process that there ever was, on any host."""
+        for host in self.hosts.values():
+            yield from host.processes
 
     def _quorum_settings(self) -> dict[str, str]:
         """Who votes, or where to ask."""
         voters = ",".join(f"{each}@n{each}:{CONTROLLER_PORT}" for each in self.shape.controllers)
         return {"controller.quorum.voters": voters}
+
+    def _faults(self) -> Faults:
+        return Faults(self)
 
     def _voters(self) -> VoterSet | None:
         """The first voters, where they are records."""
@@ -163,10 +185,11 @@ class ClusterWorld:
             listeners.append(f"PLAINTEXT://{name}:{PORT}")
         if "controller" in roles:
             listeners.append(f"CONTROLLER://{name}:{CONTROLLER_PORT}")
-        settings = DEFAULTS | {
+        settings = dict(self.defaults) | {
             "node.id": str(node),
             "process.roles": roles,
             "listeners": ",".join(listeners),
+            "log.dirs": ",".join(self.data_dirs),
             **self._quorum_settings(),
             "replica.lag.time.max.ms": self.lag_ms,
         }
@@ -179,7 +202,9 @@ class ClusterWorld:
             fabric=self.fabric,
             trace=self.trace,
             watch=lambda host, node: self.inspection.watch(host, node),
+            died=lambda host: self.inspection.died(host),
             offload_s=self._draw_offload_s(),
+            data_dirs=self.data_dirs,
         )
 
     async def _dial(self, name: str, host: str, port: int) -> Connection:
@@ -215,7 +240,7 @@ class ClusterWorld:
         """Format and start every node; create what is written to."""
         self.format_and_start()
         await self.until(self.is_up, UP_SECONDS_MAX, "the cluster does not come up")
-        for name, partitions, configs in CORE_TOPICS:
+        for name, partitions, configs in self.core_topics:
             await asyncio.wait_for(create_core_topic(self.clients, name, partitions, configs), UP_SECONDS_MAX)
 
     def format_and_start(self) -> None:
@@ -381,7 +406,7 @@ class ClusterWorld:
         """Everything that was promised is there, on every replica."""
         application = Application(self.clients, "last reader")
         for key, promises in self.ledger.partitions.items():
-            if key[0] == TXN_TOPIC:
+            if key[0] == TXN_TOPIC or key[0] in self.compacted:
                 continue
             for attempt in range(40):
                 try:
@@ -401,7 +426,7 @@ class ClusterWorld:
             except NoAnswer:
                 await asyncio.sleep(0.5)
         await asyncio.sleep(2.0)  # watermarks reach the followers
-        self.inspection.compare_logs()
+        self.inspection.compare_logs(but=self.compacted)
         self.check()
 
     async def end(self) -> None:
@@ -451,38 +476,4 @@ def run_cluster(
     seed: int, *, shape: Shape | None = None, faults: bool = True, kind: type[ClusterWorld] | None = None
 ) -> Outcome:
     """Run one cluster to its end."""
-    said = _Said()
-    logger = logging.getLogger("ottla")
-    logger.addHandler(said)
-    propagated, logger.propagate = logger.propagate, False
-    world = (kind or ClusterWorld)(seed, shape=shape, faults=faults)
-    error = ""
-    unraisable, sys.unraisablehook = sys.unraisablehook, _ignore_crashes(sys.unraisablehook)
-    asyncio.set_event_loop(None)
-    try:
-        world.loop.run_until_complete(world.live())
-    except (Exception, Crash):
-        error = format_exc()
-    finally:
-        _bury(world)
-        gc.collect(1)
-        sys.unraisablehook = unraisable
-        logger.removeHandler(said)
-        logger.propagate = propagated
-    recent = (*world.trace.recent(), *said.lines) if error else ()
-    trace = world.trace
-    return Outcome(
-        seed, trace.digest, error, trace.count, world.loop.steps, tuple(world.faults.log), recent, world.loop.time()
-    )
-
-
-def _bury(world: ClusterWorld) -> None:
-    """End what is left without letting it say anything."""
-    for host in world.hosts.values():
-        for process in host.processes:
-            process.kill()
-            process.bury()
-    for task in asyncio.all_tasks(world.loop):
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
-    world.loop.set_exception_handler(lambda loop, context: None)
-    world.loop.close()
+    return run_to_its_end((kind or ClusterWorld)(seed, shape=shape, faults=faults))

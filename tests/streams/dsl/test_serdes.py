@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.streams import Serdes, SerializationError, TopologyError, Windowed, serde_of
-from ottla.streams.aggregates import Average, AverageSerde
-from ottla.streams.internal_serdes import (
+from ottla.streams.dsl.aggregates import Average, AverageSerde
+from ottla.streams.serdes.internal import (
     CombinedKey,
     CombinedKeySerde,
     Response,

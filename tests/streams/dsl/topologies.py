@@ -23,7 +23,7 @@ from ottla.streams import (
     UnlimitedWindows,
     ValueTransformer,
 )
-from ottla.streams.parameters import BufferConfig
+from ottla.streams.dsl.parameters import BufferConfig
 
 __all__ = ["OPTIMIZED", "PLANS", "made"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from ottla.streams import Topology
 from ottla.streams.engine.executor import ProcessingError
 from ottla.streams.engine.interface import Record
-from ottla.streams.serde_choice import serde_of
+from ottla.streams.serdes.choice import serde_of
 from tests.streams.java.driver import APPLICATION, Driver
 from tests.streams.java.plans import build
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.spark import Delivery, delivery_writer, session
-from ottla.spark.rows import HEADERS_DDL
-from ottla.spark.stateful import STATE_SETTINGS, stateful
+from ottla.spark.streams.lowering.rows import HEADERS_DDL
+from ottla.spark.streams.state.operator import STATE_SETTINGS, stateful
 from ottla.streams import StoreSpec, operations
 from tests.streams.engine.plans import LONG, STRING, Codec, sink, source, step, topology
 from tests.streams.spark.entry_files import plan_of

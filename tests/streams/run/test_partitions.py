@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base import KafkaError
-from ottla.spark.internal_topics import internal_topics
+from ottla.spark.streams.internal_topics import internal_topics
 from ottla.streams import (
     SourceNode,
     StoreSpec,

@@ -15,10 +15,10 @@ import pytest
 from ottla.base import KafkaError, TopicPartition
 from ottla.client import BlockingClient
 from ottla.spark import StreamsApplication
-from ottla.spark.plain_values import key_of_text, plain
-from ottla.spark.store_tables import LoggedEntry, StoreTable
-from ottla.spark.stores import StoreReader
-from ottla.spark.web import ApplicationServer, metrics_text
+from ottla.spark.streams.plain_values import key_of_text, plain
+from ottla.spark.streams.state.store_tables import LoggedEntry, StoreTable
+from ottla.spark.streams.state.stores import StoreReader
+from ottla.spark.streams.web import ApplicationServer, metrics_text
 from ottla.streams import StoreSpec, StreamsSettings, Topology, Windowed
 from ottla.wire import Record, build_batch
 from tests.server import running_server

@@ -10,10 +10,10 @@ import pytest
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.spark import Failure, OnError, State
-from ottla.spark.progress import BatchProgress, QueryMetrics, duration_ms, read_progress
-from ottla.spark.restarts import failure_of
-from ottla.spark.states import StateMachine
-from ottla.spark.supervisor import RunningQuery, Supervisor
+from ottla.spark.streams.progress import BatchProgress, QueryMetrics, duration_ms, read_progress
+from ottla.spark.streams.restarts import failure_of
+from ottla.spark.streams.states import StateMachine
+from ottla.spark.streams.supervisor import RunningQuery, Supervisor
 from ottla.streams import StreamsSettings
 
 IN = TopicPartition("in", 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 from ottla.client import BlockingClient
 from tests import spark_connector
 from tests.server import running_server
+from tests.streams.spark.test_application import World
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +23,8 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_server(tmp_path_factory.mktemp("ottla")) as server:
+    quickly = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
+    with running_server(tmp_path_factory.mktemp("ottla"), overrides=quickly) as server:
         yield server.bootstrap
 
 
@@ -35,7 +38,7 @@ def client(broker: str) -> Iterator[BlockingClient]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session as a Streams application has it, of two slots; its workers can import `tests`."""
     from ottla.spark import session
-    from ottla.spark.stateful import LOCAL_SETTINGS, STATE_SETTINGS
+    from ottla.spark.streams.state.operator import LOCAL_SETTINGS, STATE_SETTINGS
 
     path = [str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(path)
@@ -53,3 +56,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             opened.conf.set(name, value)
     yield opened
     opened.stop()
+
+
+@pytest.fixture
+def world(
+    request: pytest.FixtureRequest, client: BlockingClient, spark: SparkSession, tmp_path: Path
+) -> Iterator[World]:
+    """Topics of the test's name, and applications that are closed in the end."""
+    made = World(re.sub(r"\W", "-", request.node.name.removeprefix("test_"))[-40:], client, spark, tmp_path)
+    yield made
+    for application in made.open:
+        application.close()

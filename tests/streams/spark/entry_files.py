@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.spark.rows import ENTRY
-from ottla.spark.stateful import progress_of, stateful
+from ottla.spark.streams.lowering.rows import ENTRY
+from ottla.spark.streams.state.operator import progress_of, stateful
 from ottla.streams import EngineSettings, Executor, Progress, Record, Topology
 from tests.streams.engine.plans import Backend
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from ottla.spark.state_task import TaskPlan
+    from ottla.spark.streams.state.task import TaskPlan
 
 
 class In(NamedTuple):
@@ -158,7 +158,7 @@ def new_executor(plan: TaskPlan, task: int, backend: Backend) -> Executor:
 
 def plan_of(topology: Topology, *entries: str, tasks: int = 2, **settings: Any) -> TaskPlan:
     """Return the plan of a stage that does a whole topology."""
-    from ottla.spark.state_task import TaskPlan
+    from ottla.spark.streams.state.task import TaskPlan
 
     return TaskPlan(
         stage="stateful-0",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base import Offset, TopicPartition
 from ottla.client import BlockingClient
-from ottla.spark.lower import ClusterTopics, plan_query
+from ottla.spark.streams.lowering.stages import ClusterTopics, plan_query
 from ottla.streams import Stages, StreamsSettings, Topology, cut
 from ottla.wire import Record, build_batch
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

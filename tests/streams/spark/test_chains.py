@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ottla.spark.lower_cells import FAILED, apply
-from ottla.spark.lower_chain import INPUT, Chain, ChainEnd, ChainStep
-from ottla.spark.lower_python import HEADERS, Entering, Leaving
-from ottla.spark.state_chunks import finished_apart, runs_of
-from ottla.spark.state_groups import group_of
+from ottla.spark.streams.lowering.cells import FAILED, apply
+from ottla.spark.streams.lowering.chain import INPUT, Chain, ChainEnd, ChainStep
+from ottla.spark.streams.lowering.python import HEADERS, Entering, Leaving
+from ottla.spark.streams.state.chunks import finished_apart, runs_of
+from ottla.spark.streams.state.groups import group_of
 from ottla.streams import ExceptionPolicy, Function, ProcessingFailed, Serdes, operations, vectorised
 from ottla.wire import hash_keys
 

@@ -13,16 +13,16 @@ import pytest
 from ottla.base import Offset, TopicPartition
 from ottla.client import BlockingClient, FetchPosition, Isolation
 from ottla.spark import StreamsApplication
-from ottla.spark.lower_arrow import OPERATIONS, arrow_expression
+from ottla.spark.streams.lowering.arrow import OPERATIONS, arrow_expression
 from ottla.streams import StreamsBuilder, Topology
 from ottla.wire import ColumnDecoder, Record, build_batch
 from tests.spark.conftest import create_topic
+from tests.streams.spark.test_application import WAIT_SECONDS_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-WAIT_SECONDS_MAX = 100.0
+pytestmark = pytest.mark.spark
 NOW_MS = int(time.time() * 1000)
 TEXTS = [
     "",
@@ -186,7 +186,7 @@ def test_a_batch_that_is_done_again_behind_its_transactions_is_passed_over(
             failed.append(place)
             raise RuntimeError("the driver ends here")
 
-    monkeypatch.setattr("ottla.spark.delivery.failpoint", fail_once)
+    monkeypatch.setattr("ottla.spark.streams.delivery.failpoint", fail_once)
     topic = "direct-again"
     create_topic(client, topic, 3)
     create_topic(client, f"{topic}-out", 2)

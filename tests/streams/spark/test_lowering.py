@@ -12,7 +12,7 @@ import pytest
 
 from ottla.client import BlockingClient
 from ottla.streams import StreamsBuilder, TimeWindows, Topology, UnsupportedPlan, cut, vectorised
-from ottla.streams import aggregates as agg
+from ottla.streams.dsl import aggregates as agg
 from ottla.wire import hash_keys
 from tests.streams.spark.lowered import Bench
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from ottla.spark.local_topics import LocalRecord
-from ottla.spark.test_driver import TopologyTestDriver
+from ottla.spark.source.local_topics import LocalRecord
+from ottla.spark.streams.test_driver import TopologyTestDriver
 from ottla.streams import Materialized, StreamsBuilder, TimeWindows, Topology, agg, cut
-from ottla.streams.serde_choice import serde_of
+from ottla.streams.serdes.choice import serde_of
 from tests.streams.java.goldens import read
 from tests.streams.java.plans import build
 

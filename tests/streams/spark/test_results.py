@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ottla.spark.lower_chain import Chain, ChainEnd, ChainStep
-from ottla.spark.lower_python import Leaving, key_hashes
-from ottla.spark.lower_results import Results
+from ottla.spark.streams.lowering.chain import Chain, ChainEnd, ChainStep
+from ottla.spark.streams.lowering.python import Leaving, key_hashes
+from ottla.spark.streams.lowering.results import Results
 from ottla.streams import TimeWindowedSerde, operations, serde_of
 
 NUMBERS: list[int | None] = [0, -1, 1 << 40, None]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client import BlockingClient
-from ottla.spark.rows import OUT
-from ottla.spark.state_rebuild import changelogs_of, initial_state
+from ottla.spark.streams.lowering.rows import OUT
+from ottla.spark.streams.state.rebuild import changelogs_of, initial_state
 from tests.server import running_server
 from tests.spark.conftest import create_topic
 from tests.streams.spark.entry_files import Alone, Stage, plan_of

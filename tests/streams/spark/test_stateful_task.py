@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark")
 
+import pyarrow as pa
 from pyspark import cloudpickle
 
-from ottla.spark import state_task
-from ottla.spark.state_chunks import fold_entries, fold_results, runs_of, unfold
-from ottla.spark.state_groups import group_of, task_of
-from ottla.spark.state_task import KEEPER, StateMismatch, TaskProcessor, check_keeper, keeper
+from ottla.spark.streams.state import chunks as state_chunks
+from ottla.spark.streams.state import task as state_task
+from ottla.spark.streams.state.chunks import fold_entries, fold_results, runs_of, unfold
+from ottla.spark.streams.state.groups import group_of, task_of
+from ottla.spark.streams.state.task import KEEPER, StateMismatch, TaskProcessor, check_keeper, keeper
 from ottla.streams import Output, ProcessRecord, PunctuationType, Record, StoreChange
 from ottla.streams import operations as op
 from tests.streams.engine.plans import sink, source, step, topology
@@ -142,6 +144,25 @@ def test_results_come_out_as_they_went_in() -> None:
         ("b", None, b"v", 2, [], None),
         ("app-store-changelog", b"k", b"v", 3, [], 5),
     ]
+
+
+def test_results_of_many_bytes_are_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_chunks, "CHUNK_BYTES", 10)
+    values = [b"12345", b"12345", b"1", b"x" * 20, None, b""]
+    chunks = list(fold_results([Output("s", "t", b"", each, 1) for each in values], [], task=0, changelogs={}))
+    tables = [pa.ipc.open_stream(each).read_all() for each in chunks]
+    found = [each.column("value").to_pylist() for each in tables]
+    assert found == [[b"12345", b"12345"], [b"1"], [b"x" * 20], [None, b""]]
+    assert list(fold_results([], [], task=0, changelogs={})) == []
+
+
+def test_records_of_more_bytes_than_arrow_joins_keep_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (chunks,) = chunks_of(tmp_path, records(200, keys=60, tasks=1)[::-1]).values()
+    as_they_are = list(runs_of(chunks))
+    monkeypatch.setattr(state_chunks, "JOINED_BYTES_MAX", 0)
+    assert list(runs_of(chunks)) == as_they_are
 
 
 def test_a_worker_that_did_the_last_batch_reads_only_the_token(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.base import ConfigError, KafkaError
-from ottla.spark.test_driver import TestRecord, TopologyTestDriver
+from ottla.spark.streams.test_driver import TestRecord, TopologyTestDriver
 from ottla.streams import (
     Processor,
     ProcessRecord,

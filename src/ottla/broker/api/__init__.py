@@ -1,1 +1,1 @@
-"""One module per Kafka API, each with its `HANDLER`; `broker/handlers.py` finds them."""
+"""One module per Kafka API, each with its `HANDLER`; `broker/requests/handlers.py` finds them."""

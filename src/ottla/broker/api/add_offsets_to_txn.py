@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
-from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
 from ottla.transactions import Outcome, add_partitions
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
-from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
 from ottla.transactions import Outcome, add_partitions, verify_partitions
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -6,8 +6,8 @@ Version 1 can be answered before the change is committed, for controllers that j
 from __future__ import annotations
 
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, NodeId, Uuid
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.quorum_service import check_cluster, check_leads
+from ottla.broker.quorum.service import check_cluster, check_leads
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.raft import ReplicaKey, VoterEndpoint
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import decide
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.api.incremental_alter_configs import may_alter, refusal
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.api.incremental_alter_configs import may_alter, may_make_room, refusal
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import Image, ResourceType, decide
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -34,7 +34,7 @@ async def alter_configs(context: RequestContext, request: AlterConfigsRequest) -
     def decision(image: Image) -> decide.Decision[list[decide.AlteredConfig]]:
         return decide.replace_configs(image, wanted, config=services.configuration.broker)
 
-    results += [_answer(each) for each in await services.quorum.submit(decision)]
+    results += [_answer(each) for each in await services.quorum.submit(decision, makes_room=may_make_room(wanted))]
     return AlterConfigsResponse(responses=results)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.controller.hand_over import submit_in_parts
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import decide
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignableTopicResponse,
 )
 
 __all__ = ["HANDLER"]
@@ -16,12 +18,28 @@ async def alter_partition_reassignments(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Begin and cancel what can be, and answer once it is committed; the copying goes on for as long as it takes."""
-    services = context.services
-    config = services.configuration.broker
-    return await services.quorum.submit(
-        lambda image: decide.alter_partition_reassignments(image, request, config=config),
+    config = context.services.configuration.broker
+    parted = await submit_in_parts(
+        context,
+        request,
+        lambda image, part: decide.alter_partition_reassignments(image, part, config=config),
         timeout_ms=request.timeout_ms,
     )
+    if len(parted.answers) == 1:
+        return parted.answers[0]
+    found = {
+        (topic.name, each.partition_index): each
+        for answer in parted.answers
+        for topic in answer.responses
+        for each in topic.partitions
+    }
+    responses = [
+        ReassignableTopicResponse(
+            name=topic.name, partitions=[found[topic.name, each.partition_index] for each in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    return parted.answers[0].replace(responses=responses)
 
 
 HANDLER = Handler(

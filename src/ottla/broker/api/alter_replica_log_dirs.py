@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, StorageError, TopicPartition
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -47,7 +47,7 @@ def _alter(context: RequestContext, path: str, key: TopicPartition) -> ErrorCode
     try:
         services.moves.begin(held, log_dir)
     except StorageError as error:
-        services.partitions.dir_failed(log_dir, error)
+        services.partitions.failures.met(error, held)
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
 

@@ -1,5 +1,7 @@
 """ApiVersions (KIP-35, KIP-511, KIP-584): what is served, computed from the handlers; nothing else is advertised.
 
+One range is wider than what is served: Produce begins at 0, as in Kafka (its handler says why).
+
 A version that is not known is answered in version 0 with UNSUPPORTED_VERSION, by the router, which finds it here.
 Version 4 differs from 3 only in allowing a feature's minimum version 0 (KIP-1022); 3 leaves such features out.
 """
@@ -7,7 +9,7 @@ Version 4 differs from 3 only in allowing a feature's minimum version 0 (KIP-102
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.handler import NOTHING, Handler, RequestContext
+from ottla.broker.requests.handler import NOTHING, Handler, RequestContext
 from ottla.metadata import SUPPORTED_FEATURES
 from ottla.wire import APIS, ApiKey
 from ottla.wire.messages.api_versions import (
@@ -30,7 +32,7 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
     side = "controller" if context.connected.is_controller else "broker"
     return ApiVersionsResponse(
         api_keys=[
-            ApiVersion(api_key=each.api_key, min_version=each.versions[0], max_version=each.versions[1])
+            ApiVersion(api_key=each.api_key, min_version=each.advertised_from, max_version=each.versions[1])
             for each in sorted(context.services.handlers, key=lambda each: each.api_key)
             if side in APIS[each.api_key].listeners
         ],

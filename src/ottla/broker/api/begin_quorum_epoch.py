@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.quorum_log import METADATA_PARTITION
-from ottla.broker.quorum_service import (
+from ottla.broker.quorum.log import METADATA_PARTITION
+from ottla.broker.quorum.service import (
     asked_partition,
     check_cluster,
     is_own_key,
@@ -13,6 +12,7 @@ from ottla.broker.quorum_service import (
     learn_leader,
     node_endpoints,
 )
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.raft import BeginEpoch
 from ottla.wire.messages.begin_quorum_epoch import (
     BeginQuorumEpochRequest,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ottla.base import NodeId, Uuid
 from ottla.broker.api.broker_registration import active_duties
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import Image, decide
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 

@@ -6,8 +6,8 @@ Version 2 adds log directories (KIP-858), 3 the epoch of the last clean shutdown
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Uuid
-from ottla.broker.controller_duties import ControllerDuties
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.controller.duties import ControllerDuties
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import Endpoint, decide
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.api.consumer_group_heartbeat import is_enabled
-from ottla.broker.authorized_operations import group_operations
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.authorized_operations import group_operations
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.groups import ShardState, consumer
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.group_coordinator import asker_of
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.coordinators.group_coordinator import asker_of
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.groups import Decision, Shard, consumer
 from ottla.metadata import GROUP_VERSION
 from ottla.wire.messages.consumer_group_heartbeat import (

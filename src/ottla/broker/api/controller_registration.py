@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.base import NodeId, Uuid
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import Endpoint, decide
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.broker.quotas import mutation_quota
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import Image, decide
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,

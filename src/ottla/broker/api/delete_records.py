@@ -7,8 +7,8 @@ is at once, or says REQUEST_TIMED_OUT.
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, StorageError
-from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.hosted_partition import HostedPartition
+from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
 from ottla.replica import Wait
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -31,7 +31,7 @@ class _Deletion:
         self.index = index
         self.code = ErrorCode.NONE
         self.low_watermark = UNKNOWN_LOW_WATERMARK
-        self.held: HostedPartition | None = None
+        self.held: LocalPartition | None = None
         self.wanted = 0
 
     @property
@@ -62,7 +62,7 @@ def _delete(context: RequestContext, deletion: _Deletion, offset: int) -> None:
     partitions = context.services.partitions
     if not context.allows(Operation.DELETE, Resource.TOPIC, deletion.topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    held = partitions.serving(deletion.topic, deletion.index)
+    held = partitions.writable(deletion.topic, deletion.index)
     cleanup_policy = held.log.config.cleanup_policy
     if cleanup_policy and "delete" not in cleanup_policy:
         raise KafkaError(ErrorCode.POLICY_VIOLATION)
@@ -73,14 +73,14 @@ def _delete(context: RequestContext, deletion: _Deletion, offset: int) -> None:
     try:
         held.log.delete_records_before(wanted)
     except StorageError as error:
-        partitions.dir_failed(held.log_dir, error)
+        partitions.failures.met(error, held)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
     held.log_start_moved()
     deletion.held, deletion.wanted = held, wanted
     deletion.low_watermark = _low_watermark(context, held)
 
 
-def _low_watermark(context: RequestContext, held: HostedPartition) -> Offset:
+def _low_watermark(context: RequestContext, held: LocalPartition) -> Offset:
     brokers = context.services.quorum.image.brokers
     alive = frozenset(NodeId(each.id) for each in brokers.values() if not each.fenced)
     return held.replica.low_watermark(held.log.log_start_offset, alive)

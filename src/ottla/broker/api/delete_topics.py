@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Uuid
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.broker.quotas import mutation_quota
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import Image, decide
 from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -41,7 +41,9 @@ async def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -
     quota = mutation_quota(context, strict_from=STRICT_FROM)
     charge = None if quota is None else quota.charge
     codes = await context.services.quorum.submit(
-        lambda latest: decide.delete_topics(latest, wanted, charge=charge), timeout_ms=request.timeout_ms
+        lambda latest: decide.delete_topics(latest, wanted, charge=charge),
+        timeout_ms=request.timeout_ms,
+        makes_room=True,
     )
     results += [(ref, code, TEXTS.get(code)) for ref, code in zip(wanted, codes, strict=True)]
     throttle_ms = 0 if quota is None else quota.throttle_ms

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.authorized_operations import NOT_ASKED, cluster_operations
-from ottla.broker.handler import NOTHING, Handler, RequestContext
+from ottla.broker.requests.authorized_operations import NOT_ASKED, cluster_operations
+from ottla.broker.requests.handler import NOTHING, Handler, RequestContext
 from ottla.metadata import Broker, Controller
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,

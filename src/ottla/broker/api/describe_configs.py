@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.client_config import client_metrics_entries, group_entries
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.broker.loggers import logger_entries
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.config import ConfigEntry, ConfigSource
 from ottla.metadata import ResourceType
 from ottla.wire.messages.describe_configs import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.authorized_operations import group_operations
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.authorized_operations import group_operations
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.groups import ShardState
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 

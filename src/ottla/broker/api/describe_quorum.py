@@ -6,8 +6,8 @@ Version 1 adds times, 2 directory ids, error texts and the voters' listeners (KI
 from __future__ import annotations
 
 from ottla.base import ZERO_UUID, ErrorCode
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.quorum import QuorumStatus
+from ottla.broker.quorum.driver import QuorumStatus
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.raft import Progress, ReplicaKey
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.authorized_operations import topic_operations
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.authorized_operations import topic_operations
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.broker.topic_view import INTERNAL_TOPICS, partition_view
 from ottla.metadata import Image, Partition, Topic, decide
 from ottla.wire.messages.describe_topic_partitions import (

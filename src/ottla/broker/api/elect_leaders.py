@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.base import KafkaError
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import decide
 from ottla.wire.messages.elect_leaders import (
     ElectLeadersRequest,

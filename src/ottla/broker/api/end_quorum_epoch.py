@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.quorum_log import METADATA_PARTITION
-from ottla.broker.quorum_service import asked_partition, check_cluster, leader_and_epoch, node_endpoints
+from ottla.broker.quorum.log import METADATA_PARTITION
+from ottla.broker.quorum.service import asked_partition, check_cluster, leader_and_epoch, node_endpoints
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.raft import EndEpoch
 from ottla.wire.messages.end_quorum_epoch import (
     EndQuorumEpochRequest,

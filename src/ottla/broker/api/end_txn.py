@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
-from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
 from ottla.transactions import Outcome, end_transaction
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 

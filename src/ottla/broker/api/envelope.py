@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, WireError
-from ottla.broker.answering import answered, has_moved
-from ottla.broker.handler import Connected, Encoded, Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.principals import address_text, read_principal
+from ottla.broker.requests.handler import Connected, Encoded, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.local_requests import answered, has_moved
+from ottla.broker.requests.principals import address_text, read_principal
 from ottla.wire import decode, encode_response, read_request_header
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 

@@ -6,6 +6,7 @@
   anew, so that the answer has everything that came meanwhile. At least one whole batch is sent if any partition has
   one.
 - Large slices go from the page cache to the socket, small ones are copied; what is not in memory is read on a thread.
+- Where too many answers lie unread, one of many partitions waits for its turn (`AnswerMemory`), and is read anew then.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, NodeId
-from ottla.broker.fetch_answer import fetch_answer
-from ottla.broker.fetching import FetchLimits, Reading, note_follower, read_all
-from ottla.broker.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.metadata_fetch import fetch_metadata
+from ottla.broker.quorum.metadata_fetch import fetch_metadata
+from ottla.broker.replicas.fetch_answer import fetch_answer
+from ottla.broker.replicas.fetching import FetchLimits, FetchPlan, note_follower, read_all
+from ottla.broker.requests.answer_memory import PART_BYTES, AnswerMemory, Turn
+from ottla.broker.requests.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
 from ottla.replica import FetchedPartition, FetchSession, SessionKey, Wait
 from ottla.wire import Fetch, read_fetch_request, write_fetch_response
 
@@ -79,7 +81,7 @@ class _Fetch:
             self.wanted = asked
             return
         session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids=by_id, now_s=now_s)
-        session.update(asked, _forgotten(request, by_id=by_id))
+        sessions.update(session, asked, _forgotten(request, by_id=by_id), now_s=now_s)
         if not session.partitions:
             sessions.close(session.id)
             return
@@ -87,10 +89,11 @@ class _Fetch:
         self.is_incremental = True
         if self.limits.replica_id >= 0 and not self.limits.is_stale:
             session.beat(now_s, self.limits.replica_epoch)
+            self.limits.confirmed_s = session.pulse.confirmed_s
             self.may_rest = True
         self.wanted = session.awake.items()
 
-    def read(self) -> list[Reading]:
+    def read(self) -> list[FetchPlan]:
         """Read every partition as it is now, except those of which a follower has everything.
 
         A follower may have been fenced since it asked.
@@ -99,11 +102,21 @@ class _Fetch:
             note_follower(self.context, self.limits, self.limits.replica_epoch)
         return read_all(self.context, list(self.wanted) if self.may_rest else self.wanted, self.limits)
 
-    def awake(self, readings: list[Reading]) -> list[Reading]:
+    def must_wait_for_room(self, readings: list[FetchPlan]) -> bool:
+        """Return whether so many answers lie unread that this one has to wait for its turn."""
+        memory = self.context.services.answer_memory
+        if not memory.is_full:
+            return False
+        given = len(readings)
+        if self.is_incremental:
+            given = sum(reading.size > 0 or reading.is_urgent for reading in readings)
+        return memory.must_wait(given * PART_BYTES, is_follower=self.limits.replica_id >= 0)
+
+    def awake(self, readings: list[FetchPlan]) -> list[FetchPlan]:
         """Return the readings of partitions that a follower has to ask for again, and let the others rest."""
         return [each for each in readings if not self._rests(each)] if self.may_rest else readings
 
-    def _rests(self, reading: Reading) -> bool:
+    def _rests(self, reading: FetchPlan) -> bool:
         """Return whether a follower has everything of a partition, and knows it: then its next fetch need not look."""
         session, held = self.session, reading.partition
         if session is None or held is None or reading.size or reading.is_urgent:
@@ -114,7 +127,7 @@ class _Fetch:
             return False
         return held.rest(session, reading.key, NodeId(self.limits.replica_id))
 
-    def answer(self, readings: list[Reading]) -> Any:
+    def answer(self, readings: list[FetchPlan]) -> Any:
         """Render the answer; in an incremental one, only partitions with something new."""
         quotas = self.context.services.quotas
         if quotas is not None and self.limits.replica_id < 0:
@@ -138,6 +151,8 @@ class _Fetch:
             for reading in shown:
                 if reading.size:
                     session.served(reading.key)
+            if self.limits.replica_id >= 0:
+                session.answered_s = self.context.services.loop.time()
         session_id = session.id if session is not None else 0
         return fetch_answer(self.context, shown, session_id=session_id, is_follower=self.limits.replica_id >= 0)
 
@@ -183,24 +198,75 @@ def fetch(context: RequestContext, request: Fetch) -> Any:
         or not (readings or fetch.may_rest)
         or any(reading.is_urgent for reading in readings)
     ):
-        return fetch.answer(readings)
+        return _answer_in_turn(fetch) if fetch.must_wait_for_room(readings) else fetch.answer(readings)
     return _answer_later(fetch, readings, missing=limits.min_bytes - size)
 
 
-def _answer_later(fetch: _Fetch, readings: list[Reading], *, missing: int) -> Deferred:
-    deferred = Deferred()
-    services = fetch.context.services
+class _Later:
+    """A fetch that is answered later: when there is enough, or it has waited long enough, and there is room."""
 
-    def finish(reached: bool) -> None:
+    __slots__ = ("_fetch", "_turn", "_wait", "deferred")
+
+    def __init__(self, fetch: _Fetch) -> None:
+        self._fetch = fetch
+        self._wait: Wait | None = None
+        self._turn: Turn | None = None
+        self.deferred = Deferred()
+        self.deferred.on_give_up = self._give_up
+
+    def until(self, deadline_s: float, *, missing: int) -> Wait:
+        """Wait for bytes, or for a time."""
+        self._wait = Wait(deadline_s, self._waited, missing_bytes=missing)
+        return self._wait
+
+    def in_turn(self) -> None:
+        """Wait for room."""
+        self._turn = self._memory.wait(self._answer, is_follower=self._fetch.limits.replica_id >= 0)
+
+    @property
+    def _memory(self) -> AnswerMemory:
+        return self._fetch.context.services.answer_memory
+
+    def _waited(self, reached: bool) -> None:
+        self._wait = None
+        self._answer(has_room=False)
+
+    def _answer(self, has_room: bool = True) -> None:
+        """Read anew, since something may have come meanwhile, and answer."""
+        self._turn = None
+        fetch, services = self._fetch, self._fetch.context.services
         fetch.limits.is_again = True
         try:
-            answer = fetch.answer(fetch.read())
+            if not has_room and self._memory.is_full and fetch.must_wait_for_room(fetch.read()):
+                self.in_turn()
+                return
+            if fetch.limits.replica_id < 0 and not services.tenure.is_sure:
+                answer = services.confirmation.before(lambda: fetch.answer(fetch.read()))
+            else:
+                answer = fetch.answer(fetch.read())
         except Exception as error:  # the router renders it, as it does what a handler raises
-            deferred.fail(error)
+            self.deferred.fail(error)
         else:
-            deferred.resolve(answer)
+            self.deferred.resolve(answer)
 
-    wait = Wait(services.loop.time() + fetch.limits.max_wait_ms / 1000, finish, missing_bytes=missing)
+    def _give_up(self) -> None:
+        """The client is gone: hold nothing for it."""
+        if self._wait is not None:
+            self._fetch.context.services.waits.give_up(self._wait)
+        if self._turn is not None:
+            self._memory.give_up(self._turn)
+
+
+def _answer_in_turn(fetch: _Fetch) -> Deferred:
+    later = _Later(fetch)
+    later.in_turn()
+    return later.deferred
+
+
+def _answer_later(fetch: _Fetch, readings: list[FetchPlan], *, missing: int) -> Deferred:
+    services = fetch.context.services
+    later = _Later(fetch)
+    wait = later.until(services.loop.time() + fetch.limits.max_wait_ms / 1000, missing=missing)
     readings = fetch.awake(readings)
     keys = tuple(each.partition.key for each in readings if each.partition is not None)
     if fetch.may_rest and fetch.session is not None:
@@ -212,7 +278,7 @@ def _answer_later(fetch: _Fetch, readings: list[Reading], *, missing: int) -> De
         for each in readings:
             if each.partition is not None and each.is_watermark_news:
                 services.waits.tell_followers(each.partition.key)
-    return deferred
+    return later.deferred
 
 
 def _asked_for(request: Fetch, *, by_id: bool) -> list[tuple[SessionKey, FetchedPartition]]:

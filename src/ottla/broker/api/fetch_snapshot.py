@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId, Offset
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.quorum_log import METADATA_PARTITION
-from ottla.broker.quorum_service import asked_partition, check_cluster, epoch_error, leader_and_epoch, node_endpoints
+from ottla.broker.quorum.log import METADATA_PARTITION
+from ottla.broker.quorum.service import asked_partition, check_cluster, epoch_error, leader_and_epoch, node_endpoints
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.raft import FetchSnapshot, Message, SnapshotChunk, SnapshotId
 from ottla.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,

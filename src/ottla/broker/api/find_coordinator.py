@@ -7,9 +7,9 @@ when it is first asked for; who asked is told COORDINATOR_NOT_AVAILABLE, and ask
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.coordinator import partition_of
+from ottla.broker.coordinators.coordinator import partition_of
 from ottla.broker.endpoints import leader_endpoints
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 __all__ = ["HANDLER"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.groups import Decision, Shard
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.forwarding import from_controller
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.broker.loggers import change_levels
+from ottla.broker.requests.forwarding import from_controller
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import Image, ResourceType, decide
+from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -15,6 +16,22 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 
 __all__ = ["HANDLER"]
+
+MAKES_ROOM = frozenset(
+    {
+        "cleanup.policy",
+        "file.delete.delay.ms",
+        "retention.bytes",
+        "retention.ms",
+        "log.cleanup.policy",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "log.retention.minutes",
+        "log.retention.hours",
+        "log.segment.delete.delay.ms",
+    }
+)
+"""Settings by which somebody whose disk is full gets room."""
 
 
 async def incremental_alter_configs(
@@ -45,8 +62,13 @@ async def _alter_stored(
     def decision(image: Image) -> decide.Decision[list[decide.AlteredConfig]]:
         return decide.alter_configs(image, request, config=services.configuration.broker)
 
-    altered = await services.quorum.submit(decision)
+    altered = await services.quorum.submit(decision, makes_room=may_make_room(request))
     return IncrementalAlterConfigsResponse(responses=[_answer(each) for each in altered])
+
+
+def may_make_room(request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> bool:
+    """Return whether a request changes what lets records go, which somebody may want because the disk is full."""
+    return any(each.name in MAKES_ROOM for resource in request.resources for each in resource.configs)
 
 
 def may_alter(context: RequestContext, kind: int, name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
-from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
 from ottla.transactions import Identity, Outcome, initialise
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

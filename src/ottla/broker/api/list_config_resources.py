@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import Image, ResourceType
 from ottla.wire.messages.list_config_resources import (
     ConfigResource,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla import groups
 from ottla.base import KafkaError
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 __all__ = ["HANDLER"]

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, StorageError
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.hosted_partition import HostedPartition
+from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -73,8 +73,7 @@ async def _answer(
     except KafkaError as error:
         return _error(context, asked, error.code)
     except StorageError as error:
-        context.services.partitions.dir_failed(partition.log_dir, error)
-        return _error(context, asked, ErrorCode.KAFKA_STORAGE_ERROR)
+        return _error(context, asked, context.services.partitions.failures.met(error, partition))
     if context.api_version < LEADER_EPOCH_FROM:
         epoch = -1
     return ListOffsetsPartitionResponse(
@@ -83,7 +82,7 @@ async def _answer(
 
 
 async def _find(
-    context: RequestContext, request: ListOffsetsRequest, partition: HostedPartition, timestamp: int
+    context: RequestContext, request: ListOffsetsRequest, partition: LocalPartition, timestamp: int
 ) -> tuple[int, int, int]:
     """Return (timestamp, offset, leader epoch) of what was asked for; the first is -1 for the ends of the log."""
     log = partition.log
@@ -101,11 +100,10 @@ async def _find(
         return UNKNOWN
     if timestamp < MAX_TIMESTAMP:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    offload = context.services.offload
     if timestamp == MAX_TIMESTAMP:
-        found = await offload.thread(log.max_timestamp_offset)
+        found = await partition.on_thread(log.max_timestamp_offset)
     else:
-        found = await offload.thread(log.offset_for_timestamp, timestamp)
+        found = await partition.on_thread(log.offset_for_timestamp, timestamp)
     if found is None or found.offset >= end:
         if is_behind:
             raise _not_available(context)
@@ -119,7 +117,7 @@ def _not_available(context: RequestContext) -> KafkaError:
     return KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if knows else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _readable_end(request: ListOffsetsRequest, partition: HostedPartition) -> int:
+def _readable_end(request: ListOffsetsRequest, partition: LocalPartition) -> int:
     """Return where the log ends for whoever asks: a replica, a consumer, or one that reads committed records only."""
     if request.replica_id != CONSUMER:
         return partition.log.log_end_offset

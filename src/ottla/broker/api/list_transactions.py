@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.transactions import list_transactions, unknown_states
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
@@ -12,7 +12,7 @@ __all__ = ["HANDLER"]
 def list_here(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
     """List those that the filters let through and the asker may know of."""
     transactions = context.services.transactions
-    now_ms = transactions.now_ms()
+    now_ms = context.now_ms()
     found = [
         each
         for state in transactions.committed_states()

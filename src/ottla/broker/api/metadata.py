@@ -8,10 +8,13 @@ offline replicas, 7 leader epochs, 10 topic ids, 12 asks by id (KIP-516), 13 may
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Uuid
-from ottla.broker.authorized_operations import NOT_ASKED, cluster_operations, topic_operations
-from ottla.broker.handler import Encoded, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.authorized_operations import NOT_ASKED, cluster_operations, topic_operations
+from ottla.broker.requests.handler import Encoded, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.turns import in_turn
 from ottla.broker.topic_view import INTERNAL_TOPICS, partition_view
 from ottla.metadata import Image, Partition, Topic, decide
 from ottla.wire import encode_response
@@ -28,11 +31,29 @@ __all__ = ["HANDLER"]
 
 NAME_OR_ID = 12
 """The first version in which a topic may be asked for by id alone."""
+TOPIC_BYTES, PARTITION_BYTES = 80, 48
+"""About what a topic, and a partition of three copies, take in an answer."""
 LISTENER_ERRORS = 6
 """The first version that knows LISTENER_NOT_FOUND."""
 
 
-def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse | Encoded:
+def metadata(context: RequestContext, request: MetadataRequest) -> Any:
+    """Answer, in turn where the answer is large and too many lie unread."""
+    answer = partial(_metadata, context, request)
+    return in_turn(context, _size(context, request), answer) if context.services.answer_memory.is_full else answer()
+
+
+def _size(context: RequestContext, request: MetadataRequest) -> int:
+    """Return about how large the answer is."""
+    image = context.services.quorum.image
+    topics: Iterable[Topic | None] = image.topics.values()
+    if request.topics or (request.topics is not None and context.api_version > 0):
+        names = _names_and_ids(context, request.topics)
+        topics = (image.topic(name) if name is not None else image.topic_by_id(topic_id) for name, topic_id in names)
+    return sum(TOPIC_BYTES + PARTITION_BYTES * (0 if each is None else len(each.partitions)) for each in topics)
+
+
+def _metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse | Encoded:
     """Answer from the committed image; topics that are missing begin to be created where that is allowed."""
     services = context.services
     image = services.quorum.image

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
 
 from ottla import groups
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Uuid
-from ottla.broker.coordinator_errors import coordinator_error
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.coordinators.coordinator_errors import coordinator_error
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.turns import in_turn
 from ottla.groups import Committed, FetchedOffset, ShardState
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -27,6 +31,8 @@ __all__ = ["HANDLER"]
 GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
 GROUP_ERRORS_FROM = 2
+PARTITION_BYTES = 32
+"""About what a partition takes in an answer."""
 NONE = Committed(-1, -1, "", -1)
 """What is told where nothing is committed."""
 
@@ -39,7 +45,38 @@ class _Topic(NamedTuple):
     partitions: Sequence[int]
 
 
-def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Any:
+    """Answer, in turn where the answer is large and too many lie unread."""
+    answer = partial(_offset_fetch, context, request)
+    return in_turn(context, _size(context, request), answer) if context.services.answer_memory.is_full else answer()
+
+
+def _size(context: RequestContext, request: OffsetFetchRequest) -> int:
+    """Return about how large the answer is."""
+    if context.api_version >= GROUPS_FROM:
+        return sum(_group_size(context, each.group_id, each.topics) for each in request.groups)
+    return _group_size(context, request.group_id, request.topics)
+
+
+def _group_size(
+    context: RequestContext,
+    group_id: str,
+    topics: Sequence[OffsetFetchRequestTopics] | Sequence[OffsetFetchRequestTopic] | None,
+) -> int:
+    count = 0
+    if topics is not None:
+        count = sum(len(each.partition_indexes) for each in topics)
+    else:
+        with suppress(KafkaError):  # the answer will say so
+            count = context.services.groups.read(group_id, partial(_committed_count, group_id))
+    return count * PARTITION_BYTES
+
+
+def _committed_count(group_id: str, state: ShardState) -> int:
+    return sum(1 for _ in state.offsets.of_group(group_id))
+
+
+def _offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Answer for every group by itself; earlier versions ask for one."""
     if context.api_version >= GROUPS_FROM:
         answers = [_answer(context, each, require_stable=request.require_stable) for each in request.groups]

@@ -19,13 +19,13 @@ from inspect import isawaitable
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
+from ottla.broker.coordinators.transaction_admission import Admission, Admitted, Writer, admit
 from ottla.broker.endpoints import leader_endpoints
-from ottla.broker.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.hosted_partition import HostedPartition
-from ottla.broker.recompression import recompressed
+from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.replicas.recompression import recompressed
+from ottla.broker.replicas.verification import Verification
+from ottla.broker.requests.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
 from ottla.broker.services import Services
-from ottla.broker.transaction_admission import Admission, Admitted, Writer, admit
-from ottla.broker.verification import Verification
 from ottla.replica import Wait
 from ottla.wire import (
     BATCH_OVERHEAD,
@@ -63,7 +63,7 @@ ATTRIBUTES_LOW_BYTE = 22
 """Where a batch's codec stands."""
 
 
-_Appended = tuple[HostedPartition, ProducedPartition, int]
+_Appended = tuple[LocalPartition, ProducedPartition, int]
 """A partition that was appended to, its answer, and the offset that its high watermark has to reach."""
 _Known = Mapping[TopicPartition, Admission]
 """Partitions of which it is known before the append why there is none, or with what of a transaction there is."""
@@ -91,6 +91,7 @@ def _produce(context: RequestContext, request: Produce, known: _Known) -> Any:
         return _unacknowledged(context, responses)
     for partition, _, _ in appended:
         if partition.must_flush:
+            _forget_records(request)
             return _acknowledged_when_durable(context, request, responses, appended)
     return _acknowledged(context, request, responses, appended)
 
@@ -102,8 +103,16 @@ def _acknowledged(
     if request.acks == -1:
         waiting = {each.key: end for each, _, end in appended if each.replica.high_watermark < end}
         if waiting:
+            _forget_records(request)
             return _acknowledged_later(context, request, responses, appended, waiting)
     return _response(context, responses)
+
+
+def _forget_records(request: Produce) -> None:
+    """Let a request's frame go, which is in the log: the request is kept until it is answered."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            data.records = None
 
 
 def _append_topic(
@@ -119,7 +128,7 @@ def _append_topic(
         try:
             if refusal is not None:
                 raise refusal
-            partition = partitions.serving(name, data.index)
+            partition = partitions.writable(name, data.index)
             verification = _admission(known, partition) if known else None
             if data.records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch")
@@ -142,7 +151,7 @@ def _append_topic(
     return ProducedTopic(name, topic.topic_id, answers)
 
 
-def _admission(known: _Known, partition: HostedPartition) -> Verification | None:
+def _admission(known: _Known, partition: LocalPartition) -> Verification | None:
     """Return with what a batch is appended; raises the KafkaError for which it is not."""
     found = known.get(partition.key)
     if isinstance(found, KafkaError):
@@ -156,7 +165,7 @@ def _admission(known: _Known, partition: HostedPartition) -> Verification | None
 def _produce_in_transaction(context: RequestContext, request: Produce) -> Any:
     """Ask the transaction's coordinator about every partition to which the transaction has not written yet."""
     identities: set[tuple[int, int]] = set()
-    wanted: list[tuple[HostedPartition, int]] = []
+    wanted: list[tuple[LocalPartition, int]] = []
     for topic in request.topic_data:
         name, refusal = _resolve(context, request, topic)
         for data in topic.partition_data:
@@ -212,7 +221,7 @@ def _transactional_header(data: ProducePartition) -> BatchHeader | None:
 # -- recompression
 
 
-def _to_recompress(context: RequestContext, request: Produce) -> list[tuple[HostedPartition, ProducePartition]]:
+def _to_recompress(context: RequestContext, request: Produce) -> list[tuple[LocalPartition, ProducePartition]]:
     """Return the partitions whose batch has another codec than their topic."""
     partitions = context.services.partitions
     found = []
@@ -225,7 +234,7 @@ def _to_recompress(context: RequestContext, request: Produce) -> list[tuple[Host
     return found
 
 
-def _has_other_codec(partition: HostedPartition, records: memoryview) -> bool:
+def _has_other_codec(partition: LocalPartition, records: memoryview) -> bool:
     wanted = partition.recompress_to
     return (
         wanted is not None
@@ -281,7 +290,8 @@ def _refused(context: RequestContext, name: str, index: int, error: Exception) -
     if not isinstance(error, KafkaError):
         log.error("Appending to %s-%s failed", name, index, exc_info=error)
         error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    answer = ProducedPartition(index, int(error.code), error_message=error.message)
+    says_more = error.message != error.code.name  # else clients have a sentence of their own for it
+    answer = ProducedPartition(index, int(error.code), error_message=error.message if says_more else None)
     if isinstance(error, RecordsRefused):
         answer.record_errors = error.record_errors
     _tell_leader(context, answer, TopicPartition(name, index), error.code)
@@ -361,7 +371,7 @@ def _acknowledged_later(
     return deferred
 
 
-def _replication_error(partition: HostedPartition, end: int) -> ErrorCode:
+def _replication_error(partition: LocalPartition, end: int) -> ErrorCode:
     """Return what an acks=all append has to be answered with when the wait for its replication is over."""
     replica = partition.replica
     if partition.is_offline:
@@ -417,10 +427,15 @@ def refuse(request: Produce, error: KafkaError) -> Any:
     )
 
 
+ADVERTISED_FROM = 0
+"""What Kafka advertises although it refuses versions 0 to 2 by closing the connection, as here: librdkafka up to 2.10 takes
+a broker without version 0 for one that knows no gzip, snappy or lz4, and sends uncompressed (KAFKA-18659)."""
+
 HANDLER = Handler(
     Produce,
     api_key=0,
     versions=(3, 13),
+    advertised_from=ADVERTISED_FROM,
     needs=Needs(Operation.WRITE, Resource.TOPIC),
     handle=produce,
     read=read_produce_request,

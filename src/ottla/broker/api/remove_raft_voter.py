@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, NodeId, Uuid
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.quorum_service import check_cluster, check_leads
+from ottla.broker.quorum.service import check_cluster, check_leads
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.raft import ReplicaKey
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 

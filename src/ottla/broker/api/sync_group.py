@@ -6,8 +6,8 @@ from typing import Any
 
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.group_coordinator import asker_of
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.coordinators.group_coordinator import asker_of
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.groups import Decision, Shard
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

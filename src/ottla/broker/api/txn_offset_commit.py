@@ -10,11 +10,11 @@ from typing import Any
 
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
-from ottla.broker.coordinator_errors import coordinator_error
-from ottla.broker.group_coordinator import asker_of
-from ottla.broker.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.hosted_partition import HostedPartition
-from ottla.broker.transaction_admission import Admitted, Writer, admit
+from ottla.broker.coordinators.coordinator_errors import coordinator_error
+from ottla.broker.coordinators.group_coordinator import asker_of
+from ottla.broker.coordinators.transaction_admission import Admitted, Writer, admit
+from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
 from ottla.groups import Decision, Shard
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -111,7 +111,7 @@ def _commit(context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
 
 
 async def _commit_later(
-    context: RequestContext, request: TxnOffsetCommitRequest, held: HostedPartition, admitted: Awaitable[Admitted]
+    context: RequestContext, request: TxnOffsetCommitRequest, held: LocalPartition, admitted: Awaitable[Admitted]
 ) -> Any:
     found = await admitted
     try:
@@ -122,7 +122,7 @@ async def _commit_later(
 
 
 def _commit_admitted(
-    context: RequestContext, request: TxnOffsetCommitRequest, held: HostedPartition, admitted: Admitted
+    context: RequestContext, request: TxnOffsetCommitRequest, held: LocalPartition, admitted: Admitted
 ) -> Any:
     """Write the offsets; raises the KafkaError for which they cannot be part of the transaction."""
     verification = admitted[held.key]

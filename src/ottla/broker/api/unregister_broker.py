@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.controller.hand_over import submit_handing_over
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.metadata import decide
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
@@ -12,9 +13,7 @@ __all__ = ["HANDLER"]
 async def unregister_broker(context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
     """Forget the broker, and answer once that is committed."""
     config = context.services.configuration.broker
-    await context.services.quorum.submit(
-        lambda image: decide.unregister_broker(image, request.broker_id, config=config)
-    )
+    await submit_handing_over(context, lambda image: decide.unregister_broker(image, request.broker_id, config=config))
     return UnregisterBrokerResponse()
 
 

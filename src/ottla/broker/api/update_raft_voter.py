@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Uuid
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.quorum_service import check_cluster, epoch_error, leader_and_epoch, leader_endpoint
+from ottla.broker.quorum.service import check_cluster, epoch_error, leader_and_epoch, leader_endpoint
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.raft import ReplicaKey, Voter, VoterEndpoint
 from ottla.wire.messages.update_raft_voter import CurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId, Offset, Uuid
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.quorum_log import METADATA_PARTITION
-from ottla.broker.quorum_service import asked_partition, check_cluster, is_own_key, leader_and_epoch, node_endpoints
+from ottla.broker.quorum.log import METADATA_PARTITION
+from ottla.broker.quorum.service import asked_partition, check_cluster, is_own_key, leader_and_epoch, node_endpoints
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.raft import Message, ReplicaKey, Vote, VoteReply
 from ottla.wire.messages.vote import (
     NodeEndpoint,

@@ -6,8 +6,8 @@ Version 2 says by which protocol the transaction ends (KIP-1228).
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
-from ottla.broker.handler import Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.transaction_markers import Marker
+from ottla.broker.coordinators.transaction_markers import Marker
+from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

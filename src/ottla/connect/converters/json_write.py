@@ -10,9 +10,11 @@ from typing import Any
 
 from ottla.connect.converters.json_text import quoted
 from ottla.connect.data import logical
+from ottla.connect.data.builder import OPTIONAL_FLOAT32
+from ottla.connect.data.far_times import EndOfDay, FarDate, FarTimestamp
 from ottla.connect.data.java_text import double_text, float_text, java_class
 from ottla.connect.data.schema import Schema, SchemaType
-from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP, Struct, schema_type_of
+from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP, Struct, schema_type_of, validate_value
 from ottla.connect.errors import DataError
 
 __all__ = ["Write", "write_plain", "writer_of"]
@@ -40,9 +42,9 @@ def writer_of(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
 def _logical(schema: Schema, *, numeric: bool) -> Write | None:
     """Return what writes a logical type, or None where the schema's name says none."""
 
-    def moment(word: str, kind: type, number: Callable[[Any], int]) -> Write:
+    def moment(word: str, kind: type | tuple[type, ...], number: Callable[[Any], int]) -> Write:
         def write(value: Any) -> str:
-            if not isinstance(value, kind) or (kind is date and isinstance(value, datetime)):
+            if not isinstance(value, kind) or (word == "Date" and isinstance(value, datetime)):
                 raise DataError(f"Invalid type for {word}, expected Date but was {java_class(value)}")
             return str(number(value))
 
@@ -51,17 +53,19 @@ def _logical(schema: Schema, *, numeric: bool) -> Write | None:
     def decimal(value: Any) -> str:
         if not isinstance(value, Decimal):
             raise DataError(f"Invalid type for Decimal, expected BigDecimal but was {java_class(value)}")
+        if not value.is_finite():
+            raise DataError(f"{value} is no decimal that Connect knows")
         return str(value) if numeric else _base64(logical.bytes_of_decimal(schema, value))
 
     match schema.name:
         case name if name == DECIMAL:
             return decimal
         case name if name == DATE:
-            return moment("Date", date, logical.days_of)
+            return moment("Date", (date, FarDate), logical.days_of)
         case name if name == TIME:
-            return moment("Time", time, logical.ms_of_day)
+            return moment("Time", (time, EndOfDay), logical.ms_of_day)
         case name if name == TIMESTAMP:
-            return moment("Timestamp", datetime, logical.ms_of_timestamp)
+            return moment("Timestamp", (datetime, FarTimestamp), logical.ms_of_timestamp)
     return None
 
 
@@ -74,9 +78,16 @@ def _fraction(text: str) -> str:
     return text if text[-1].isdigit() else f'"{text}"'
 
 
+def _float(value: float) -> float:
+    """Return a value that a float of 32 bits has, or is near to; raises DataError."""
+    validate_value(OPTIONAL_FLOAT32, value)
+    return value
+
+
+_WHOLE_BITS = {SchemaType.INT8: 7, SchemaType.INT16: 15, SchemaType.INT32: 31, SchemaType.INT64: 63}
 _SCALARS: dict[SchemaType, tuple[tuple[type, ...], Write]] = {
     **dict.fromkeys((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64), ((int,), int.__repr__)),
-    SchemaType.FLOAT32: ((float,), lambda value: _fraction(float_text(value))),
+    SchemaType.FLOAT32: ((float,), lambda value: _fraction(float_text(_float(value)))),
     SchemaType.FLOAT64: ((float,), lambda value: _fraction(double_text(value))),
     SchemaType.BOOLEAN: ((bool,), lambda value: "true" if value else "false"),
     SchemaType.STRING: ((str,), quoted),
@@ -86,6 +97,8 @@ _SCALARS: dict[SchemaType, tuple[tuple[type, ...], Write]] = {
 
 def _typed(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
     type_ = schema.type
+    if type_ in _WHOLE_BITS:
+        return _whole(type_, 1 << _WHOLE_BITS[type_])
     if type_ in _SCALARS:
         kinds, inner = _SCALARS[type_]
         bools = type_ is SchemaType.BOOLEAN
@@ -110,6 +123,15 @@ def _typed(schema: Schema, *, numeric: bool, replace_null: bool) -> Write:
     as_object = schema.key_schema is not None and schema.key_schema.type is SchemaType.STRING
     of_key, of_value = of(schema.key_schema), of(schema.value_schema)
     return lambda value: _map(value, of_key, of_value, as_object=as_object)
+
+
+def _whole(type_: SchemaType, end: int) -> Write:
+    def whole(value: Any) -> str:
+        if not isinstance(value, int) or isinstance(value, bool) or not -end <= value < end:
+            raise DataError(f"Invalid type for {type_}: {java_class(value)}")
+        return int.__repr__(value)
+
+    return whole
 
 
 def _list(value: Any, element: Write) -> str:

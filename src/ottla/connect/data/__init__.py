@@ -21,6 +21,7 @@ from ottla.connect.data.builder import (
     STRING,
     SchemaBuilder,
 )
+from ottla.connect.data.far_times import EndOfDay, FarDate, FarTimestamp
 from ottla.connect.data.java_text import AS_JAVA, Float32, Int8, Int16, Int32, java_text
 from ottla.connect.data.logical import (
     DATE_SCHEMA,
@@ -63,6 +64,9 @@ __all__ = [
     "STRING",
     "TIMESTAMP_SCHEMA",
     "TIME_SCHEMA",
+    "EndOfDay",
+    "FarDate",
+    "FarTimestamp",
     "Field",
     "Float32",
     "Int8",

@@ -1,7 +1,8 @@
 """Logical types: decimals, dates, times of day and timestamps, and the plain values that carry them.
 
 Kafka has one class for the last three; here each is Python's own, in UTC, to the millisecond. Years before 1 and after
-9999, which `datetime` has not, are refused with a DataError.
+9999, which `datetime` has not, come from sources as values of `far_times`; made of a number they are refused with a
+DataError.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from ottla.connect.data.builder import SchemaBuilder
+from ottla.connect.data.far_times import EndOfDay, FarDate, FarTimestamp
 from ottla.connect.data.java_text import java_class
 from ottla.connect.data.schema import Schema
 from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP
@@ -93,8 +95,10 @@ def decimal_of_bytes(schema: Schema, data: bytes) -> Decimal:
     return decimal_of(int.from_bytes(data, "big", signed=True), _schema_scale(schema))
 
 
-def days_of(value: date) -> int:
+def days_of(value: date | FarDate) -> int:
     """Return a date's days since 1970-01-01."""
+    if isinstance(value, FarDate):
+        return value.days
     return value.toordinal() - _EPOCH_DAY
 
 
@@ -106,21 +110,27 @@ def date_of_days(days: int) -> date:
         raise DataError(f"Date {days} days from 1970-01-01 is outside the years 1 to 9999") from error
 
 
-def ms_of_day(value: time) -> int:
+def ms_of_day(value: time | EndOfDay) -> int:
     """Return a time of day in milliseconds."""
+    if isinstance(value, EndOfDay):
+        return value.ms
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
 
 
-def time_of_ms(ms: int) -> time:
-    """Return the time of day at a millisecond; raises DataError outside of a day."""
+def time_of_ms(ms: int) -> time | EndOfDay:
+    """Return the time of day at a millisecond, 24:00 included; raises DataError outside of a day."""
     if not 0 <= ms <= MS_PER_DAY:
         raise DataError("Time values must use number of milliseconds greater than 0 and less than 86400000")
-    seconds, rest = divmod(ms % MS_PER_DAY, 1000)
+    if ms == MS_PER_DAY:
+        return EndOfDay()
+    seconds, rest = divmod(ms, 1000)
     return time(seconds // 3600, seconds // 60 % 60, seconds % 60, rest * 1000)
 
 
-def ms_of_timestamp(value: datetime) -> int:
+def ms_of_timestamp(value: datetime | FarTimestamp) -> int:
     """Return a timestamp's milliseconds since 1970; one without a zone is taken as UTC."""
+    if isinstance(value, FarTimestamp):
+        return value.ms
     aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(milliseconds=1)
 
@@ -136,10 +146,10 @@ def timestamp_of_ms(ms: int) -> datetime:
 def epoch_ms(value: Any) -> int:
     """Return the milliseconds since 1970 of a timestamp, a date or a time of day."""
     match value:
-        case datetime():
+        case datetime() | FarTimestamp():
             return ms_of_timestamp(value)
-        case date():
+        case date() | FarDate():
             return days_of(value) * MS_PER_DAY
-        case time():
+        case time() | EndOfDay():
             return ms_of_day(value)
     raise DataError(f"Expected a timestamp, date or time but found {java_class(value)}")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
+from math import isfinite
 from typing import Any, NamedTuple
 
+from ottla.connect.data.far_times import EndOfDay, FarDate, FarTimestamp
 from ottla.connect.data.java_text import Float32, Int8, Int16, Int32, java_class, java_text
 from ottla.connect.data.schema import Field, Schema, SchemaType
 from ottla.connect.errors import DataError
@@ -139,12 +141,20 @@ def _instance_of(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kinds)
 
 
+_FLOAT32_MAX = 3.4028235677973362e38
+"""What is less than this is one of the floats of 32 bits when it is rounded."""
+
+
+def _is_float32(value: Any) -> bool:
+    return isinstance(value, float) and (abs(value) <= _FLOAT32_MAX or not isfinite(value))
+
+
 _FITS: dict[SchemaType, Callable[[Any], bool]] = {
     SchemaType.INT8: _integer_within(7),
     SchemaType.INT16: _integer_within(15),
     SchemaType.INT32: _integer_within(31),
     SchemaType.INT64: _integer_within(63),
-    SchemaType.FLOAT32: _instance_of(float),
+    SchemaType.FLOAT32: _is_float32,
     SchemaType.FLOAT64: _instance_of(float),
     SchemaType.BOOLEAN: _instance_of(bool),
     SchemaType.STRING: _instance_of(str),
@@ -155,9 +165,9 @@ _FITS: dict[SchemaType, Callable[[Any], bool]] = {
 }
 _FITS_LOGICAL: dict[str, Callable[[Any], bool]] = {
     DECIMAL: _instance_of(Decimal),
-    DATE: lambda value: isinstance(value, date) and not isinstance(value, datetime),
-    TIME: _instance_of(time),
-    TIMESTAMP: _instance_of(datetime),
+    DATE: lambda value: isinstance(value, date | FarDate) and not isinstance(value, datetime),
+    TIME: _instance_of(time, EndOfDay),
+    TIMESTAMP: _instance_of(datetime, FarTimestamp),
 }
 
 

@@ -26,6 +26,7 @@ from ottla.connect.data.builder import (
     SchemaBuilder,
 )
 from ottla.connect.data.date_format import DateFormat
+from ottla.connect.data.far_times import EndOfDay
 from ottla.connect.data.java_text import Float32, Int8, Int16, Int32, java_class, java_text
 from ottla.connect.data.logical import MS_PER_DAY
 from ottla.connect.data.schema import Schema, SchemaType
@@ -216,7 +217,7 @@ def _to_moment(name: str, origin: Schema | None, value: Any) -> Any:
     return logical.date_of_days(number) if name == DATE else logical.time_of_ms(number)
 
 
-def _part_of(name: str, ms: int) -> date | time:
+def _part_of(name: str, ms: int) -> date | time | EndOfDay:
     days = int(ms / MS_PER_DAY) if abs(ms) < 1 << 52 else ms // MS_PER_DAY
     return logical.date_of_days(days) if name == DATE else logical.time_of_ms(ms % MS_PER_DAY)
 

@@ -288,6 +288,7 @@ class DistributedHerder:
         """See `Herder`."""
         state = (await self.view()).config
         whole = herding.kept_secrets(state, name, herding.named_config(name, config))
+        herding.refuse_revealing(state, name, config, whole, self.plugins)
         herding.refuse_invalid(await self.validate(whole))
         return await self._put(name, whole, target, may_replace=may_replace)
 
@@ -295,6 +296,7 @@ class DistributedHerder:
         """See `Herder`."""
         state = (await self.view()).config
         whole = herding.patched(state, name, herding.kept_secrets(state, name, patch))
+        herding.refuse_revealing(state, name, patch, whole, self.plugins)
         herding.refuse_invalid(await self.validate(whole))
         return await self._put(name, whole, None, may_replace=True, must_exist=True)
 
@@ -394,7 +396,8 @@ class DistributedHerder:
             if connector:
                 launched = self._work.launch(state, name, generation)
                 await asyncio.wait([launched], timeout=RESTART_SECONDS_MAX)
-            await self._work.start_tasks(state, tasks, generation)
+            held = self._loop.assignment.tasks  # what a rebalance has revoked meanwhile is another worker's
+            await self._work.start_tasks(state, [task for task in tasks if task in held], generation)
 
     async def alter_offsets(self, name: str, pairs: Sequence[Pair] | None) -> dict[str, str]:
         """See `Herder`."""

@@ -47,6 +47,7 @@ class LocalWork:
         self._lanes: dict[str, asyncio.Lock] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._preparing: dict[TaskId, asyncio.Task[None]] = {}
+        self._stopping = asyncio.Lock()
         self.connectors: set[str] = set()
         """The connectors that this worker runs, or tries to."""
 
@@ -177,7 +178,15 @@ class LocalWork:
             self._failed(task, error, generation)
 
     async def stop_tasks(self, tasks: Iterable[TaskId]) -> list[TaskId]:
-        """Stop those of these tasks that are here; returns them when their offsets are stored."""
+        """Stop those of these tasks that are here; returns them when their offsets are stored.
+
+        What another call is stopping already is waited for, and is not here any more then: a rebalance revokes the tasks
+        that a deletion, a restart or a new configuration is about to end.
+        """
+        async with self._stopping:
+            return await self._stop_tasks(tasks)
+
+    async def _stop_tasks(self, tasks: Iterable[TaskId]) -> list[TaskId]:
         mine = [task for task in tasks if task in self.tasks]
         waiting = [self._preparing.pop(task) for task in mine if task in self._preparing]
         for each in waiting:
@@ -190,9 +199,9 @@ class LocalWork:
         return mine
 
     async def restart_task(self, state: ConfigState, task: TaskId, generation: int) -> None:
-        """Stop a task and start it again."""
-        await self.stop_tasks([task])
-        await self.start_tasks(state, [task], generation)
+        """Stop a task and start it again, unless it has been given back in the meantime."""
+        async with self._stopping:  # whoever is to stop it meanwhile finds it afterwards, and not between two lives
+            await self.start_tasks(state, await self._stop_tasks([task]), generation)
 
     # Both
 
@@ -201,8 +210,9 @@ class LocalWork:
         gone = [name for name in connectors if name in self.connectors]
         self.connectors -= set(gone)
         stopping = [self.later(self._remove(name, generation)) for name in gone]
-        stopped = await self.stop_tasks(list(tasks))
-        for task in stopped:
+        mine = [task for task in tasks if task in self.tasks]
+        await self.stop_tasks(mine)
+        for task in mine:
             self._tell(Status(task, State.UNASSIGNED, self._worker_id, generation))
         if stopping:
             _, late = await asyncio.wait(stopping, timeout=CONNECTOR_STOP_SECONDS_MAX)

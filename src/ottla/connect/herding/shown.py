@@ -8,16 +8,17 @@ from typing import Any
 from ottla.connect.config_def import ConfigDef, key_info
 from ottla.connect.connector_config import connector_def, enriched_def
 from ottla.connect.errors import BadRequestError, ConnectError, NotFoundError
-from ottla.connect.handling.placeholders import masked, sensitive_keys
+from ottla.connect.handling.placeholders import HIDDEN, masked, sensitive_keys
 from ottla.connect.herding.decisions import View
 from ottla.connect.plugins import PluginKind, Plugins
-from ottla.connect.storage import Status, TaskId
+from ottla.connect.storage import ConfigState, Status, TaskId
 
 __all__ = [
     "connector_info",
     "connector_status",
     "connector_type",
     "plugin_keys",
+    "refuse_revealing",
     "shown_config",
     "task_infos",
     "task_status",
@@ -49,6 +50,26 @@ def _definition(config: Properties, plugins: Plugins) -> ConfigDef | None:
 def shown_config(config: Properties, plugins: Plugins) -> dict[str, str | None]:
     """Return a configuration without its passwords. Kafka shows them; `handling` says which keys are meant."""
     return masked(config, sensitive_keys(config, _definition(config, plugins)))
+
+
+def refuse_revealing(state: ConfigState, name: str, given: Properties, whole: Properties, plugins: Plugins) -> None:
+    """Raise BadRequestError where a stored secret that nobody has given anew would be shown from now on.
+
+    Another class may know the same key and not call it a password: who may change a configuration could read it so.
+    """
+    stored = state.configs.get(name)
+    if stored is None:
+        return
+    secret = {key for key, value in shown_config(stored, plugins).items() if value == HIDDEN != stored[key]}
+    shown = shown_config(whole, plugins)
+    revealed = sorted(
+        key for key in secret if given.get(key, HIDDEN) == HIDDEN and key in whole and shown[key] != HIDDEN
+    )
+    if revealed:
+        raise BadRequestError(
+            f"The stored values of {', '.join(revealed)} are hidden, and this configuration would show them, since "
+            f"{whole.get('connector.class')} does not know them as passwords: give them anew, or leave them out"
+        )
 
 
 def connector_info(view: View, name: str, plugins: Plugins) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import logging
 import lzma
 import os
 import zlib
@@ -13,10 +14,16 @@ from ottla.connect import ConnectError
 from ottla.connectors.files.marks import TAIL_BYTES
 from ottla.connectors.files.names import is_packed
 
-__all__ = ["Content", "opened"]
+__all__ = ["Content", "UnreadableError", "opened"]
+
+log = logging.getLogger(__name__)
 
 STEP_BYTES = 1 << 18
 """How much of a compressed file is read at once."""
+
+
+class UnreadableError(ConnectError):
+    """A file that cannot be opened: its log waits, and other logs are read on."""
 
 
 class Content(Protocol):
@@ -34,6 +41,11 @@ class Content(Protocol):
         """Return whether everything has been unpacked and nothing can follow; never for a plain file."""
         ...
 
+    @property
+    def damaged(self) -> bool:
+        """True where the rest of a compressed file cannot be unpacked: it ends there."""
+        ...
+
     def first_data(self) -> int:
         """Return where the first byte is that is not in a hole of NULs, as truncation can leave one."""
         ...
@@ -48,13 +60,13 @@ class Content(Protocol):
 
 
 def opened(path: str, inode: str) -> Content | None:
-    """Open a file; None where the path is no longer this file's. Raises ConnectError where it may not be read."""
+    """Open a file; None where the path is no longer this file's. Raises UnreadableError where it may not be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConnectError(f"file {path} cannot be opened: {error.strerror}") from error
+        raise UnreadableError(f"file {path} cannot be opened: {error.strerror}") from error
     about = os.fstat(descriptor)
     if f"{about.st_dev}:{about.st_ino}" != inode:
         os.close(descriptor)
@@ -64,6 +76,8 @@ def opened(path: str, inode: str) -> Content | None:
 
 class PlainFile:
     """A file as it stands."""
+
+    damaged = False
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -123,12 +137,13 @@ class PackedFile:
         self._start = 0
         self._data = b""
         self._between = True
+        self.damaged = False
 
     def read(self, start: int, size: int) -> bytes:
         """See `Content`."""
         if start < self._start:
             self._begin()
-        while len(self._data) < start - self._start + size:
+        while len(self._data) < start - self._start + size and not self.damaged:
             piece = os.pread(self._descriptor, STEP_BYTES, self._packed_at)
             if not piece:
                 break
@@ -155,8 +170,13 @@ class PackedFile:
                     break
                 self._between = True
                 piece = self._unpacker.unused_data.lstrip(b"\0")  # padding, as some write it
-        except (zlib.error, OSError, lzma.LZMAError) as error:
-            raise ConnectError(f"file {self._path} cannot be unpacked: {error}") from error
+        except (zlib.error, EOFError, OSError, ValueError, lzma.LZMAError) as error:
+            self.damaged = True
+            unpacked = self._start + len(self._data) + sum(map(len, found))
+            log.error(
+                "%s cannot be unpacked behind byte %d of its content (%s): what follows is lost, and the file is kept",
+                *(self._path, unpacked, error),
+            )
         return b"".join(found)
 
     def size(self) -> int:
@@ -165,7 +185,7 @@ class PackedFile:
 
     def complete(self) -> bool:
         """See `Content`."""
-        return self._between and self._packed_at > 0 and self._packed_at >= self.size()
+        return self.damaged or (self._between and self._packed_at > 0 and self._packed_at >= self.size())
 
     def first_data(self) -> int:
         """See `Content`."""

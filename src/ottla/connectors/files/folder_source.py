@@ -12,7 +12,8 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from ottla.connect import (
@@ -29,6 +30,7 @@ from ottla.connect import (
     Struct,
     data,
 )
+from ottla.connectors.files.content import UnreadableError
 from ottla.connectors.files.folder_config import (
     CONFIG_DEF,
     COUNT,
@@ -64,6 +66,7 @@ class FolderSourceTask(SourceTask):
         self._turn = 0
         self._scanned = self._settled = float("-inf")
         self._first = True
+        self._unreadable: dict[str, str] = {}
 
     def start(self, props: Mapping[str, str]) -> None:
         """Take the settings; raises ConfigError."""
@@ -103,15 +106,15 @@ class FolderSourceTask(SourceTask):
         """Look for files, and settle what is finished."""
         settings = self._settings
         for path, files in settings.names.logs(self._logs).items():
-            followed = self._logs.get(path)
+            followed, at_end = self._logs.get(path), False
             if followed is None:
                 if not any(each.selected for each in files) or not self._own(path):
                     continue
                 marks = marks_of(self.context.offset(partition_of(path)))
                 followed = self._logs[path] = FollowedLog(path, settings.following, marks, now)
-                followed.scanned(files, now, at_end=settings.at_end and self._first and not marks)
-            else:
-                followed.scanned(files, now)
+                at_end = settings.at_end and self._first and not marks
+            with self._apart(path):
+                followed.scanned(files, now, at_end=at_end)
             if followed.idle:
                 del self._logs[path]
         self._first, self._scanned = False, now
@@ -139,12 +142,25 @@ class FolderSourceTask(SourceTask):
         return found
 
     def _next(self, followed: FollowedLog, now: float) -> Piece | None:
-        piece = followed.poll(now)
-        if piece is None and followed.restless:
-            files = self._settings.names.logs([followed.path])[followed.path]
-            followed.scanned(files, now)
+        piece: Piece | None = None
+        with self._apart(followed.path):
             piece = followed.poll(now)
+            if piece is None and followed.restless:
+                files = self._settings.names.logs([followed.path])[followed.path]
+                followed.scanned(files, now)
+                piece = followed.poll(now)
         return piece
+
+    @contextmanager
+    def _apart(self, path: str) -> Iterator[None]:
+        """Keep a log with a file that cannot be opened from ending the others; it is told in the log once, and waits."""
+        try:
+            yield
+            self._unreadable.pop(path, None)
+        except UnreadableError as error:
+            if self._unreadable.get(path) != str(error):
+                log.error("The log %s is not read on, and others are: %s", path, error)
+            self._unreadable[path] = str(error)
 
     # Records
 

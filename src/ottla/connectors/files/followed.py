@@ -96,6 +96,9 @@ class FollowedFile:
 
         self.history: deque[Mark] = deque(maxlen=HISTORY_MAX)
         self.done = False
+        self.damaged = False
+        """True where the file could not be unpacked to its end; it is read again once it has changed."""
+
         self.changed = now
         self._content: Content | None = None
         self._size = -1
@@ -130,6 +133,9 @@ class FollowedFile:
         now = (found.size, found.modified_ns)
         changed = now != self._checked
         self.found, self._checked = found, now
+        if changed and self.damaged:
+            self.damaged = False
+            self.close()
         return changed
 
     def removed(self) -> Content | None:
@@ -157,6 +163,7 @@ class FollowedFile:
     def close(self) -> None:
         """Close the file; it is opened again when it is read again."""
         if self._content is not None:
+            self.damaged = self.damaged or self._content.damaged
             self._content.close()
             self._content = None
 
@@ -187,6 +194,8 @@ class FollowedFile:
         if self._size != self._looked:
             return True
         due = [each for each in (waits.last_line, waits.event if framing.multiline else None) if each is not None]
+        if content.damaged:  # what is left of its last line is no line
+            return False
         return self.pending and ((bool(due) and quiet >= min(due)) or content.complete())
 
     @property
@@ -214,7 +223,7 @@ class FollowedFile:
             if not self.mark.continues(data[:known]):
                 raise ReplacedError
             whole = len(data) < known + size
-            ended = whole and (final or content.complete())
+            ended = whole and (final or content.complete()) and not content.damaged
             settled = whole and quiet >= waits.event
             rows = framer.rows(data[known:], first=self.mark.position == 0, settled=settled, final=ended)
             if rows:

@@ -368,6 +368,7 @@ class FollowedLog:
             for each in self.files
             if each.path is not None
             and each.original is None
+            and not each.damaged
             and now_s - each.found.modified_ns / 1e9 >= after_s
             and (each.done if is_packed(each.path) else each.found.size == each.mark.position)
         ]

@@ -90,8 +90,9 @@ class Names:
         for folder in sorted({os.path.dirname(log) for log in wanted}):
             for path, about in _listed(folder, lambda path: self.log_of(path) in found):
                 selects = path in selected
-                if selects and os.path.islink(path):
-                    about = os.stat(path)
+                if selects and stat.S_ISLNK(about.st_mode):
+                    with suppress(OSError):  # it leads nowhere, or where nobody may look: there is no file
+                        about = os.stat(path)
                 if stat.S_ISREG(about.st_mode):
                     log = self.log_of(path)
                     inode = f"{about.st_dev}:{about.st_ino}"

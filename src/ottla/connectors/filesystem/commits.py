@@ -2,10 +2,11 @@
 
 A batch goes like this:
 
-1. Spark's tasks write files into `<logs>/<connector>/staging/…`, where no reader looks;
+1. Spark's tasks write files into `<logs>/<connector>/staging/…`, where no reader looks; they are made durable;
 2. a commit file is created, `<logs>/<connector>/commits/<number>.json`, with what is to be renamed into what, and how far
-   the batch goes. From here on the batch is decided;
-3. the files are renamed to their final names, one by one: each is seen whole or not at all;
+   the batch goes. Once that is durable, the batch is decided;
+3. the files are renamed to their final names, one by one: each is seen whole or not at all. The names are made durable,
+   and only then is anything cleared away that could bring them back;
 4. the worker commits the offsets.
 
 Whoever starts does 3 again for the last commit file, and throws away what was staged and not decided. Spark's own file
@@ -61,34 +62,41 @@ class Commits:
         self._next = numbers[-1] + 1 if numbers else 1
         recovered = None
         if found is not None:
-            self._rename([Move(*each) for each in found["files"]])
+            self._finish([Move(*each) for each in found["files"]])
             ends = {TopicPartition(topic, partition): end for topic, partition, _, end in found["stretches"]}
             recovered = Recovered(found["token"], ends)
         self._files.delete(self.staging)
         return recovered
 
     def commit(self, token: str, stretches: Mapping[TopicPartition, Stretch], moves: list[Move]) -> None:
-        """Decide a batch and bring its files to their places; raises ConnectError where another writer is at it."""
+        """Decide a batch and bring its files to their places; raises ConnectError where another writer is at it.
+
+        A power failure later than this takes nothing of the batch. Raises OSError where that cannot be had.
+        """
         facts = {
             "version": VERSION,
             "token": token,
             "stretches": [[*each, stretch.start, stretch.end] for each, stretch in sorted(stretches.items())],
             "files": [[each.staged, each.final, each.size] for each in moves],
         }
+        self._files.sync([each.staged for each in moves])
         try:
             self._files.create(self._file(self._next), json.dumps(facts))
         except FileExistsError as error:
             raise ConnectError(
                 f"{self._file(self._next)} is there already: another worker runs the same connector. This one gives way"
             ) from error
-        self._rename(moves)
+        self._files.sync([self._file(self._next)])
+        self._finish(moves)
         self._files.delete(self._file(self._next - COMMITS_KEPT))
         self._next += 1
 
-    def _rename(self, moves: list[Move]) -> None:
+    def _finish(self, moves: list[Move]) -> None:
+        """Do what was decided, durably: what is staged may be cleared away then."""
         with ThreadPoolExecutor(RENAMES_AT_ONCE) as pool:
             for _ in pool.map(self._rename_one, moves):
                 pass
+        self._files.sync([each.final for each in moves])
 
     def _rename_one(self, move: Move) -> None:
         """Rename a file unless that was done before. One of the same name is of an earlier run over the same offsets."""

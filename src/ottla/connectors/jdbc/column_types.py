@@ -13,6 +13,7 @@ from sqlalchemy.types import TypeEngine
 
 from ottla.connect import DataError, Schema, SchemaBuilder, Struct, data
 from ottla.connectors.jdbc.dialects import Dialect
+from ottla.connectors.jdbc.far_values import LocalFar, date_of_text, local_of_text, microseconds_of, time_of_text
 
 __all__ = ["Column", "NullFoundError", "RowReader", "TypeMapping", "literal_default"]
 
@@ -20,6 +21,7 @@ UNBOUNDED_SCALE = 38
 """Digits behind the point of a NUMERIC that was declared without any: more are refused, never rounded."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_INT64_MAX = (1 << 63) - 1
 _EXACT = Context(prec=2000)
 
 Convert = Callable[[Any], Any] | None
@@ -126,40 +128,48 @@ class TypeMapping:
         zeros = 1000 if unit == "nanos" else 1
 
         def number(value: Any) -> int:
-            return (read(value) - _EPOCH) // timedelta(microseconds=1) * zeros
+            return max(-_INT64_MAX - 1, min(microseconds_of(read(value)) * zeros, _INT64_MAX))  # as Java converts units
 
         if form == "long":
             return SchemaBuilder.int64(), number
         if form == "string":
             return SchemaBuilder.string(), lambda value: str(number(value))
         digits = "" if unit == "micros" else "000"
-        return SchemaBuilder.string(), lambda value: f"{read(value):%Y-%m-%dT%H:%M:%S.%f}{digits}"
+        return SchemaBuilder.string(), lambda value: f"{data.FarTimestamp(microseconds_of(read(value)))}{digits}"
 
-    def _moment(self, value: Any) -> datetime:
+    def _moment(self, value: Any) -> datetime | data.FarTimestamp:
         """Return a timestamp in UTC; SQLite has texts and numbers of milliseconds."""
-        if isinstance(value, datetime):
+        if isinstance(value, datetime | date | LocalFar | data.FarTimestamp | data.FarDate):
             return self.dialect.utc(value)
         if isinstance(value, str):
-            return self.dialect.utc(datetime.fromisoformat(value.strip()))
-        if isinstance(value, date):
-            return self.dialect.utc(datetime(value.year, value.month, value.day))
-        return _EPOCH + timedelta(milliseconds=float(value))
+            try:
+                return self.dialect.utc(datetime.fromisoformat(value.strip()))
+            except ValueError:
+                return self.dialect.utc(local_of_text(value.strip()))
+        try:
+            return _EPOCH + timedelta(milliseconds=float(value))
+        except OverflowError:
+            return data.FarTimestamp(int(value) * 1000)
 
-    def _date(self, value: Any) -> date:
+    def _date(self, value: Any) -> date | data.FarDate:
         if isinstance(value, datetime):
             return value.date()
-        if isinstance(value, date):
+        if isinstance(value, date | data.FarDate):
             return value
         if isinstance(value, str):
-            return date.fromisoformat(value.strip()[:10])
-        return self._moment(value).date()
+            try:
+                return date.fromisoformat(value.strip()[:10])
+            except ValueError:
+                return date_of_text(value.strip())
+        moment = self._moment(value)
+        return moment.date() if isinstance(moment, datetime) else data.FarDate(moment.microseconds // 86_400_000_000)
 
 
-def _time(value: Any) -> time:
-    if isinstance(value, time):
+def _time(value: Any) -> time | data.EndOfDay:
+    if isinstance(value, time | data.EndOfDay):
         return value
     if isinstance(value, str):
-        return time.fromisoformat(value.strip())
+        return time_of_text(value.strip())
     if isinstance(value, timedelta):  # MySQL's driver
         return (_EPOCH + value).time()
     return (_EPOCH + timedelta(milliseconds=float(value))).time()

@@ -11,7 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.types import TypeEngine
 
+from ottla.connect import data
+from ottla.connectors.jdbc.far_values import LocalFar, aware_or_far, far_bound
+
 __all__ = ["Dialect", "dialect_of"]
+
+Stamp = datetime | date | LocalFar | data.FarTimestamp | data.FarDate
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -74,33 +79,73 @@ class Dialect:
         """Return the names of a table's types, without lengths, for statements that say which type a value has."""
         return {}
 
+    def columns(self, connection: Connection, schema: str | None, table: str) -> Sequence[Any]:
+        """Return a table's columns as SQLAlchemy finds them; raises NoSuchTableError."""
+        return sa.inspect(connection).get_columns(table, schema)
+
+    def merging_columns(self, connection: Connection, schema: str | None, table: str) -> frozenset[str]:
+        """Return a table's columns whose collation takes different texts for one, as far as statements have to know."""
+        return frozenset()
+
     # Times
 
     def now(self, connection: Connection) -> datetime:
         """Return the database's time, in UTC."""
-        value = connection.execute(sa.text("SELECT CURRENT_TIMESTAMP")).scalar_one()
-        return self.utc(value)
+        value: datetime = connection.execute(sa.text("SELECT CURRENT_TIMESTAMP")).scalar_one()
+        return (value.replace(tzinfo=self.zone) if value.tzinfo is None else value).astimezone(UTC)
 
-    def utc(self, value: datetime) -> datetime:
-        """Return a database's time in UTC; one without a zone is one of `db.timezone`."""
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=self.zone)
-        return aware.astimezone(UTC)
+    def utc(self, value: Stamp) -> datetime | data.FarTimestamp:
+        """Return a database's time in UTC; one without a zone, or a day, is one of `db.timezone`."""
+        if isinstance(value, data.FarTimestamp):
+            return value
+        if isinstance(value, data.FarDate):
+            return LocalFar(value.days * 86_400_000_000).utc(self.zone)
+        if isinstance(value, LocalFar):
+            return value.utc(self.zone)
+        if not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
+        return aware_or_far(value, self.zone) if value.tzinfo is None else value.astimezone(UTC)
 
     def moment(self, columns: Sequence[str]) -> str:
         """Return an expression for the first of some columns that is not null, as it is compared and returned."""
         return columns[0] if len(columns) == 1 else f"COALESCE({', '.join(columns)})"
 
-    def moment_value(self, at: datetime, *, zoned: bool) -> Any:
-        """Return a time as it is bound beside `moment`; `zoned` where the columns keep a zone."""
-        return at if zoned else at.astimezone(self.zone).replace(tzinfo=None)
+    def moment_value(self, at: datetime | data.FarTimestamp, *, zoned: bool) -> Any:
+        """Return a time as it is bound beside `moment`: as it is where it is local already, or where columns are `zoned`."""
+        if isinstance(at, data.FarTimestamp):
+            return self.far_value(at, zoned=zoned)
+        return at if zoned or at.tzinfo is None else self._local(at)
 
-    def moment_read(self, value: Any) -> datetime:
-        """Return the time that `moment` gave."""
-        if isinstance(value, datetime):
-            return self.utc(value)
-        if isinstance(value, date):
-            return self.utc(datetime(value.year, value.month, value.day))
-        raise TypeError(f"a value of {type(value).__name__} is no time")
+    def far_value(self, at: data.FarTimestamp, *, zoned: bool) -> Any:
+        """Return a time that `datetime` has not as it is bound: the nearest that it has, where databases have no others."""
+        return datetime.min if at.microseconds < 0 else datetime.max
+
+    def moment_end(self, now: datetime, *, zoned: bool) -> Any:
+        """Return the time, as it is bound, before which everything is read that will ever be.
+
+        In the hour before a clock is put back, local times are shown that come a second time: they are not read before
+        the second time, else what is written then would be behind what has been read.
+        """
+        local = now.astimezone(self.zone)
+        again = local.replace(fold=1)
+        put_back = (local.utcoffset() or timedelta()) - (again.utcoffset() or timedelta())
+        if zoned or put_back <= timedelta():
+            return self.moment_value(now, zoned=zoned)
+        return self.moment_value(local.replace(tzinfo=None) - put_back, zoned=False)
+
+    def moment_read(self, value: Any) -> tuple[datetime | data.FarTimestamp, datetime | None]:
+        """Return the time that `moment` gave, and as the database has it where `moment_value` would bind another."""
+        if not isinstance(value, date | LocalFar | data.FarTimestamp | data.FarDate):  # a datetime is a date
+            raise TypeError(f"a value of {type(value).__name__} is no time")
+        at = self.utc(value)
+        if isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
+        if not isinstance(value, datetime) or value.tzinfo is not None:
+            return at, None
+        return at, None if isinstance(at, datetime) and self._local(at) == value else value
+
+    def _local(self, at: datetime) -> datetime:
+        return at.astimezone(self.zone).replace(tzinfo=None)
 
     # Reading
 
@@ -132,8 +177,11 @@ class PostgresDialect(Dialect):
         def loaders(connection: Any, record: Any) -> None:
             from psycopg.types.string import TextLoader
 
+            from ottla.connectors.jdbc.postgres_times import register_far
+
             for oid in _AS_TEXT:
                 connection.adapters.register_loader(oid, TextLoader)
+            register_far(connection)
 
         sa.event.listen(engine, "connect", loaders)
 
@@ -143,13 +191,41 @@ class PostgresDialect(Dialect):
             "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
             "WHERE attrelid = CAST(:name AS regclass) AND attnum > 0 AND NOT attisdropped"
         )
-        preparer = self.preparer
-        named = ".".join(preparer.quote_identifier(each) for each in (schema, table) if each is not None)
-        return {row[0]: row[1] for row in connection.execute(sa.text(sql), {"name": named})}
+        rows = connection.execute(sa.text(sql), {"name": self._regclass(schema, table)})
+        return {row[0]: row[1] for row in rows}
+
+    def columns(self, connection: Connection, schema: str | None, table: str) -> Sequence[Any]:
+        """Return a table's columns: SQLAlchemy asks for collations as JSON, which is a text to everybody else here."""
+        from psycopg.types.json import JsonLoader
+        from psycopg.types.string import TextLoader
+
+        adapters: Any = connection.connection.driver_connection.adapters  # type: ignore[union-attr]
+        adapters.register_loader(_JSON, JsonLoader)
+        try:
+            return super().columns(connection, schema, table)
+        finally:
+            adapters.register_loader(_JSON, TextLoader)
+
+    def merging_columns(self, connection: Connection, schema: str | None, table: str) -> frozenset[str]:
+        """Return a table's columns of collations that are not deterministic, which there are since PostgreSQL 12."""
+        sql = (
+            "SELECT attname FROM pg_attribute JOIN pg_collation c ON c.oid = attcollation WHERE attnum > 0 AND "
+            "attrelid = CAST(:name AS regclass) AND to_jsonb(c) ->> 'collisdeterministic' = 'false'"
+        )
+        rows = connection.execute(sa.text(sql), {"name": self._regclass(schema, table)})
+        return frozenset(row[0] for row in rows)
+
+    def _regclass(self, schema: str | None, table: str) -> str:
+        return ".".join(self.preparer.quote_identifier(each) for each in (schema, table) if each is not None)
 
     def now(self, connection: Connection) -> datetime:
         """Return the time by the wall, not of the transaction's beginning."""
-        return self.utc(connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one())
+        value: datetime = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one()
+        return value.astimezone(UTC)
+
+    def far_value(self, at: data.FarTimestamp, *, zoned: bool) -> Any:
+        """Return the time as text, which PostgreSQL reads as of the type that it is compared with."""
+        return far_bound(at, None if zoned else self.zone)
 
     def type_of_cursor(self, column: Any) -> TypeEngine[Any] | None:
         """Return the type of an OID."""
@@ -197,15 +273,20 @@ class SqliteDialect(Dialect):
         fraction = f"CAST(substr(strftime('%f', {each}), 4) AS INTEGER)"
         return f"CASE typeof({each}) WHEN 'text' THEN {seconds} * 1000 + {fraction} ELSE {each} END"
 
-    def moment_value(self, at: datetime, *, zoned: bool) -> Any:
+    def moment_value(self, at: datetime | data.FarTimestamp, *, zoned: bool) -> Any:
         """Return milliseconds, of the database's own clock."""
-        naive = at.astimezone(self.zone).replace(tzinfo=UTC)
-        return (naive - _EPOCH) // timedelta(milliseconds=1)
+        if isinstance(at, data.FarTimestamp):
+            return at.ms
+        naive = at if at.tzinfo is None else self._local(at)
+        return (naive.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 
-    def moment_read(self, value: Any) -> datetime:
+    def moment_read(self, value: Any) -> tuple[datetime | data.FarTimestamp, datetime | None]:
         """Return the time of milliseconds."""
-        naive = _EPOCH + timedelta(milliseconds=int(value))
-        return naive.replace(tzinfo=self.zone).astimezone(UTC)
+        try:
+            naive = _EPOCH + timedelta(milliseconds=int(value))
+        except OverflowError:
+            return data.FarTimestamp(int(value) * 1000), None
+        return super().moment_read(naive.replace(tzinfo=None))
 
     def query_types(self, connection: Connection, query: str) -> list[tuple[str, TypeEngine[Any] | None]]:
         """Return a query's columns: a view of the connection's own says which types columns were declared with."""
@@ -239,8 +320,8 @@ def _description(result: sa.CursorResult[Any]) -> Sequence[Any]:
     return list(cursor.description)
 
 
-_NUMERIC = 1700
-_AS_TEXT = (114, 3802, 2950, 869, 650, 1186, 1266, 3904, 3906, 3908, 3910, 3912, 3926)
+_NUMERIC, _JSON = 1700, 114
+_AS_TEXT = (_JSON, 3802, 2950, 869, 650, 1186, 1266, 3904, 3906, 3908, 3910, 3912, 3926)
 """json, jsonb, uuid, inet, cidr, interval, timetz and the ranges."""
 
 _OIDS: dict[int, TypeEngine[Any]] = {

@@ -252,11 +252,11 @@ class Reading:
             return self._complete
         if self.plan.mode == TIMESTAMP:
             if following is None or following[-1] != row[-1]:
-                self._complete = Position(at=self.dialect.moment_read(row[-1]))
+                self._complete = Position(None, *self.dialect.moment_read(row[-1]))
             return self._complete
         number = int(row[-1])
-        at = self.dialect.moment_read(row[-2]) if self.plan.mode == BOTH else None
-        self._complete = Position(number, at)
+        at = self.dialect.moment_read(row[-2]) if self.plan.mode == BOTH else (None, None)
+        self._complete = Position(number, *at)
         return self._complete
 
     # The statement
@@ -317,9 +317,11 @@ class Reading:
             end = dialect.now(connection) - timedelta(milliseconds=plan.delay_ms)
             chosen.append(f"{moment} AS {_AT}")
             conditions.append(f"{moment} < :ottla_end")
-            values["ottla_end"] = dialect.moment_value(end, zoned=zoned)
+            values["ottla_end"] = dialect.moment_end(end, zoned=zoned)
             if at.at is not None:
-                values["ottla_at"] = dialect.moment_value(at.at, zoned=zoned)
+                values["ottla_at"] = dialect.moment_value(
+                    at.local if at.local is not None and not zoned else at.at, zoned=zoned
+                )
         if plan.by_number:
             chosen.append(f"{number} AS {_NUMBER}")
             conditions.append(f"{number} IS NOT NULL")

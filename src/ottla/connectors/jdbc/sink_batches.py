@@ -2,6 +2,10 @@
 
 Rows of one key in one batch of upserts are one row, the last: all have the same columns, so nothing of the others would
 be left. A deleted key is deleted before rows of the batch are written, and what was gathered for it earlier is dropped.
+
+Where the database may take two keys for one that are two here (padded or caseless texts, rounded numbers, NaN), each record
+of the table is a statement of its own, in their order. Databases that get a statement for each row anyway have only to be
+asked to delete behind the rows that came before.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
-from ottla.connect import ConnectError, SinkRecord
+from ottla.connect import ConnectError, SchemaType, SinkRecord
 from ottla.connectors.jdbc.database import passes_by_itself
 from ottla.connectors.jdbc.dialects import Dialect
 from ottla.connectors.jdbc.sink_shapes import UNKNOWN, Shape, Shaped, Shapes
@@ -73,15 +77,20 @@ class Batches:
         self._binders = Binders(dialect.name, zone=zone, date_zone=date_zone, number_times=numbers)
         self._writer = writer_of(dialect)
         self._names: dict[str, TableName] = {}
+        self._meeting: dict[tuple[TableName, int], tuple[Shape, bool]] = {}
         self._prepared: dict[tuple[TableName, int], tuple[Shape, _Prepared | None]] = {}
 
     def forget(self) -> None:
         """Look at tables again: what was done to them has been undone, or somebody else has changed them."""
         self._tables.forget()
         self._prepared.clear()
+        self._meeting.clear()
 
-    def write(self, connection: Connection, records: Sequence[Shaped]) -> None:
-        """Write records; raises ConnectError, SQLAlchemyError or TableChangeError."""
+    def write(self, connection: Connection, records: Sequence[Shaped], *, apart: bool = False) -> None:
+        """Write records, each by a statement of its own where they are to be kept `apart`.
+
+        Raises ConnectError, SQLAlchemyError or TableChangeError.
+        """
         waiting: dict[TableName, _Gathered] = {}
         keyed = self._mode in ("upsert", "update")
         for shape, record in records:
@@ -100,10 +109,33 @@ class Batches:
                     gathered.by_key[key] = row
                 else:
                     gathered.rows.append(row)
-            if gathered.count >= self._rows_max:
+            if apart or gathered.count >= self._rows_max or (keyed and self._is_apart(connection, name, shape)):
                 self._flush(connection, name, gathered)
         for name, gathered in waiting.items():
             self._flush(connection, name, gathered)
+
+    def _is_apart(self, connection: Connection, name: TableName, shape: Shape) -> bool:
+        """Return whether a record's statement must not have another's key, for that may be its own in the database."""
+        return self.dialect.name == "postgresql" and self._keys_may_meet(connection, name, shape)
+
+    def _keys_may_meet(self, connection: Connection, name: TableName, shape: Shape) -> bool:
+        """Return whether the table may hold two keys for one that differ here."""
+        if self.dialect.name != "postgresql":
+            kinds = (each.schema for each in shape.fields[: shape.keys])
+            return not all(each.name is None and each.type in _WHOLE for each in kinds)
+        known = self._meeting.get((name, id(shape)))
+        if known is not None:
+            return known[1]
+        table = self._tables.find(connection, name)
+        if table is None:  # one that is made here has texts as they are
+            return any(each.schema.type in _FLOATS for each in shape.fields[: shape.keys])
+        columns = [table.column(each.name) for each in shape.fields[: shape.keys]]
+        found = any(
+            each is not None and (each in table.merging or not _exact(table.casts[each], table.types[each]))
+            for each in columns
+        )
+        self._meeting[name, id(shape)] = (shape, found)
+        return found
 
     def _gather_delete(
         self, connection: Connection, name: TableName, gathered: _Gathered, shape: Shape, record: SinkRecord
@@ -112,6 +144,8 @@ class Batches:
             self._flush(connection, name, gathered)
         key = shape.key(record)
         gathered.by_key.pop(key, None)
+        if gathered.by_key and self._keys_may_meet(connection, name, shape):
+            self._flush(connection, name, gathered)
         gathered.deleted[key] = None
         gathered.delete_shape = shape
 
@@ -164,6 +198,22 @@ class Batches:
             for place in places
         )
         return _Prepared(Target(table, written, shape.keys), binds, places)
+
+
+def _exact(cast: str, type_: Any) -> bool:
+    """Return whether a column keeps each value as it is, so that what differs outside differs inside."""
+    if cast.startswith(("timestamp", "time ")):
+        return getattr(type_, "precision", None) is None
+    if cast == "numeric":
+        return getattr(type_, "precision", None) is None
+    return cast in _EXACT and getattr(type_, "length", None) is None
+
+
+_EXACT = frozenset(
+    ("smallint", "integer", "bigint", "boolean", "bytea", "text", "character varying", "date")  # no floats: NaN is NaN
+)
+_FLOATS = (SchemaType.FLOAT32, SchemaType.FLOAT64)
+_WHOLE = (SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64, SchemaType.BOOLEAN)
 
 
 def _columns(rows: Sequence[Sequence[Any]], prepared: _Prepared) -> list[list[Any]]:

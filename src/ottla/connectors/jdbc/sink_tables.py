@@ -33,6 +33,8 @@ class SinkTable:
     """PostgreSQL's names of the columns' types, without lengths; empty elsewhere."""
 
     keys: tuple[str, ...]
+    merging: frozenset[str] = frozenset()
+    """Columns whose collation takes different texts for one, where that is asked for."""
 
     def column(self, field: str) -> str | None:
         """Return the column of a field: of the same name, or the only one that differs by case alone."""
@@ -101,10 +103,13 @@ class SinkTables:
         table = self._spelled(inspector, name)
         if table is None:
             return None
-        columns = inspector.get_columns(table.table, table.schema)
+        columns = self.dialect.columns(connection, table.schema, table.table)
         keys = inspector.get_pk_constraint(table.table, table.schema)["constrained_columns"]
         types = {each["name"]: each["type"] for each in columns}
-        return SinkTable(table, types, self.dialect.cast_names(connection, table.schema, table.table), tuple(keys))
+        where = (connection, table.schema, table.table)
+        return SinkTable(
+            table, types, self.dialect.cast_names(*where), tuple(keys), self.dialect.merging_columns(*where)
+        )
 
     def _spelled(self, inspector: sa.Inspector, name: TableName) -> TableName | None:
         """Return the name as the database has it, which may be in another case."""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.base import TopicPartition
 from ottla.connect import ConnectError, RetriableError, SinkRecord, SinkTask
 from ottla.connectors.jdbc.keys import typed
 from ottla.connectors.jdbc.sink_keys import sink_def
@@ -26,6 +27,7 @@ __all__ = ["JdbcSinkTask"]
 
 log = logging.getLogger(__name__)
 
+Origin = tuple[str | None, int | None, int | None]
 UNBINDABLE = (ValueError, TypeError, ArithmeticError, AttributeError)
 """What drivers and conversions raise for a value that a column cannot take, beside errors of their own."""
 
@@ -48,16 +50,25 @@ class JdbcSinkTask(SinkTask):
         self._batches: Batches = Batches(self._database.dialect, self._shapes, settings)
         self._connection: Connection | None = None
         self._tries_left: int = settings["max.retries"]
+        self._settled: set[Origin] = set()
+        """Records of the delivery at hand that are written or reported, where others of it are to be put again."""
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Write records; all of them, or none and an error."""
         if not records:
             return
+        if self._settled:
+            records = [each for each in records if _origin(each) not in self._settled]
         good, bad = self._shaped(records)
         self._try(good)
         for record, error in bad:
             self._report(record, error)
+        self._settled.clear()
         self._tries_left = self._settings["max.retries"]
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        """Forget what was written of a delivery that will not come again."""
+        self._settled.clear()
 
     def stop(self) -> None:
         """Let go of the connection."""
@@ -85,27 +96,38 @@ class JdbcSinkTask(SinkTask):
         reporter.report(record, error)
 
     def _write(self, records: Sequence[Shaped]) -> None:
-        """Write records in one transaction; a table that another task has just changed is looked at again, once."""
+        """Write records in one transaction, once more where that is the way out.
+
+        A table that another task has just changed, or somebody else since it was looked at, is looked at again; of keys that
+        turn out to be one in the database, each gets a statement of its own.
+        """
         from sqlalchemy.exc import DBAPIError
 
+        from ottla.connectors.jdbc.database import met_twice, of_another_table
         from ottla.connectors.jdbc.sink_batches import TableChangeError
 
+        apart = False
         try:
             self._in_transaction(records)
+            return
         except TableChangeError as failed:
             log.info("Changing a table failed (%s); looking at it again", failed)
-            self._abandon()
-            try:
-                self._in_transaction(records)
-            except TableChangeError as error:
-                cause = error.__cause__
-                assert isinstance(cause, DBAPIError)
-                raise cause from None
+        except DBAPIError as failed:
+            apart = met_twice(failed)
+            if not apart and not of_another_table(failed):
+                raise
+        self._abandon()
+        try:
+            self._in_transaction(records, apart=apart)
+        except TableChangeError as error:
+            cause = error.__cause__
+            assert isinstance(cause, DBAPIError)
+            raise cause from None
 
-    def _in_transaction(self, records: Sequence[Shaped]) -> None:
+    def _in_transaction(self, records: Sequence[Shaped], *, apart: bool = False) -> None:
         if self._connection is None:
             self._connection = self._database.connect(self._stopping.wait)
-        self._batches.write(self._connection, records)
+        self._batches.write(self._connection, records, apart=apart)
         self._connection.commit()
 
     def _abandon(self) -> None:
@@ -171,13 +193,18 @@ class JdbcSinkTask(SinkTask):
             self._report(first, found)
             return
         middle = len(records) // 2
-        self._try(records[:middle])
-        self._try(records[middle:])
+        for half in (records[:middle], records[middle:]):
+            self._try(half)
+            self._settled.update(_origin(each.record) for each in half)
 
     def _failed(self, error: BaseException) -> str:
         from ottla.connectors.jdbc.database import reason_of
 
         return f"Writing to {self._database.shown} failed: {reason_of(error)}"
+
+
+def _origin(record: SinkRecord) -> Origin:
+    return record.original_topic, record.original_partition, record.original_offset
 
 
 def waits_for_another_row(error: BaseException) -> bool:

@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
-from ottla.connect import ConnectError, Schema, SchemaType, Struct, data
+from ottla.connect import ConnectError, DataError, Schema, SchemaType, Struct, data
+from ottla.connectors.jdbc.far_values import far_bound
 
 __all__ = ["Binders", "column_type", "default_clause"]
 
@@ -107,13 +108,15 @@ class Binders:
         if name in self.number_times:
             return self._then(self._of_number(self.number_times[name]), self._timestamp(type_))
         if schema.name == TIMESTAMP:
-            return self._timestamp(type_)
+            return self._or_far(self._timestamp(type_), type_)
         if schema.name in (DATE, TIME):
-            return self._text_of_iso if self._texts or _is_text(type_) else None
+            return self._or_far(self._text_of_iso if self._texts or _is_text(type_) else lambda value: value, type_)
         if schema.name == DECIMAL:
-            return str if self._texts or _is_text(type_) else None
+            return _decimal(schema, as_text=self._texts or _is_text(type_), doubles=self._texts and not _is_text(type_))
         if schema.type is SchemaType.BYTES:
             return bytes
+        if schema.type in (SchemaType.FLOAT32, SchemaType.FLOAT64) and self._texts:
+            return _number
         if schema.type in (SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT):
             return None if isinstance(type_, sa.ARRAY) else _json
         return None
@@ -144,6 +147,26 @@ class Binders:
             return lambda value: _aware(value).astimezone(zone).isoformat()
         return self._as_text(lambda value: _aware(value).astimezone(zone).replace(tzinfo=None))
 
+    def _or_far(self, near: Callable[[Any], Any], type_: TypeEngine[Any] | None) -> Callable[[Any], Any]:
+        """Return how times are bound of which some are none of Python's: PostgreSQL reads those as texts."""
+        is_date = isinstance(type_, sa.Date) and not isinstance(type_, sa.DateTime)
+        kinds: tuple[type, ...] = ()
+        if self.dialect == "postgresql":
+            kinds = (data.FarDate,) if is_date else (data.EndOfDay,) if isinstance(type_, sa.Time) else ()
+            kinds = (data.FarTimestamp,) if isinstance(type_, sa.DateTime) else kinds
+        zone = None if getattr(type_, "timezone", False) else self.zone
+
+        def bound(value: Any) -> Any:
+            if not isinstance(value, data.FarDate | data.FarTimestamp | data.EndOfDay):
+                return near(value)
+            if not isinstance(value, kinds):
+                raise DataError(
+                    "A column of this type cannot hold a time that is before year 1, after year 9999, or 24:00"
+                )
+            return far_bound(value, zone)
+
+        return bound
+
     def _as_text(self, make: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return self._then(make, self._text_of_iso) if self._texts else make
 
@@ -157,6 +180,30 @@ class Binders:
             return value.isoformat(" ", "microseconds")
         text: str = value.isoformat()
         return text
+
+
+def _number(value: float) -> float:
+    """Refuse NaN, of which SQLite would make a null."""
+    if value != value:
+        raise DataError("SQLite has no NaN, and would keep a null")
+    return value
+
+
+def _decimal(schema: Schema, *, as_text: bool, doubles: bool) -> Callable[[Any], Any]:
+    """Return what refuses a decimal that is not its schema's: a database would round it, or keep what nobody can read.
+
+    `doubles` says that the column makes a double of what is no integer of 64 bits, as SQLite's do.
+    """
+    scale = int(schema.parameter("scale") or 0)
+
+    def bound(value: Decimal) -> Any:
+        if value.as_tuple().exponent != -scale:
+            raise DataError(f"A decimal of {scale} digits behind the point was expected")
+        if doubles and (scale or not -(1 << 63) <= value < 1 << 63) and Decimal(repr(float(value))) != value:
+            raise DataError("SQLite would round a decimal of so many digits")
+        return str(value) if as_text else value
+
+    return bound
 
 
 def _aware(value: datetime) -> datetime:

@@ -95,7 +95,7 @@ def reflected(connection: Connection, name: TableName, mapping: TypeMapping) -> 
     """Return what a table is made of; raises ConnectError where it is not there."""
     inspector = sa.inspect(connection)
     try:
-        found = inspector.get_columns(name.table, name.schema)
+        found = mapping.dialect.columns(connection, name.schema, name.table)
     except sa.exc.NoSuchTableError as error:
         raise ConnectError(f"There is no table {name}") from error
     if not found:

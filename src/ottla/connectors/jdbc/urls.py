@@ -7,7 +7,7 @@ import importlib.util
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from ottla.base import ConfigError
 from ottla.connect import ConnectError
@@ -35,6 +35,9 @@ _POSTGRES = {
     "sslrootcert": "sslrootcert",
     "sslcert": "sslcert",
     "sslkey": "sslkey",
+    "sslpassword": "sslpassword",
+    "channelBinding": "channel_binding",
+    "gssEncMode": "gssencmode",
     "ApplicationName": "application_name",
     "connectTimeout": "connect_timeout",
     "loginTimeout": "connect_timeout",
@@ -42,6 +45,15 @@ _POSTGRES = {
     "targetServerType": "target_session_attrs",
 }
 """Parameters of JDBC's PostgreSQL driver and what the C library calls them."""
+
+_MYSQL_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
+_SECURITY: tuple[str, ...] = (
+    *("ssl", "tls", "truststore", "keystore", "certificate", "cipher", "hexkey", "rsa"),
+    *("auth", "gss", "krb", "kerberos", "jaas", "credential", "principal", "callback"),
+    *("socks", "proxy", "socketfactory", "readonly", "open_mode", "sessionvariables"),
+)
+"""What the names of parameters have in them that protect a connection or the data, or say where it leads: one without
+meaning here is refused. `sessionVariables` may hold MySQL's strict mode, without which it shortens values."""
 
 
 def require_sqlalchemy() -> None:
@@ -102,8 +114,13 @@ def _sqlite(rest: str) -> URL:
     if rest.startswith("file:"):
         separator = "&" if "?" in rest else "?"
         return URL.create("sqlite", database=rest, query={"uri": "true"} if separator else {})
-    path, _, _ = rest.partition("?")
-    return URL.create("sqlite", database=path)
+    path, _, query = rest.partition("?")
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    modes: dict[str, str] = {name: given.pop(name) for name in ("mode", "immutable") if name in given}
+    _options("sqlite", given)
+    if not modes:
+        return URL.create("sqlite", database=path)
+    return URL.create("sqlite", database=f"file:{quote(path)}", query=modes | {"uri": "true"})
 
 
 def _hosted(kind: str, rest: str) -> URL:
@@ -139,20 +156,79 @@ def _host_port(text: str) -> tuple[str, int | None]:
 
 
 def _options(kind: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters that mean something outside of Java; the others are told in the log."""
+    """Return the parameters that mean something outside of Java; the others are told in the log.
+
+    Raises ConfigError for one that would protect the connection, and cannot be honoured.
+    """
     found: dict[str, str] = {}
-    for name, value in given.items():
-        if kind == "postgresql" and name == "currentSchema":
-            found["options"] = (found.get("options", "") + f" -csearch_path={value}").strip()
-        elif kind == "postgresql" and name == "ssl":
-            found.setdefault("sslmode", "disable" if value.lower() == "false" else "require")
-        elif kind == "postgresql" and name in _POSTGRES:
-            found[_POSTGRES[name]] = "read-write" if value == "primary" else value
-        elif kind != "postgresql" and name in ("charset", "characterEncoding"):
-            found["charset"] = "utf8mb4" if value.lower().replace("-", "") == "utf8" else value
-        else:
-            log.info("The parameter %s of %s is one of Java's driver and has no meaning here", name, KEY)
+    rest = dict(given)
+    if kind == "postgresql":
+        found |= _postgres_options(rest)
+    elif kind != "sqlite":
+        found |= _mysql_options(rest)
+    for name in rest:
+        if any(each in name.lower() for each in _SECURITY):
+            instead = (
+                "; sslmode, sslrootcert, sslcert and sslkey have, with files in PEM" if kind == "postgresql" else ""
+            )
+            raise _refused(
+                f"the parameter {name} is one of Java's driver, protects the connection or what it leads to, and has no "
+                f"meaning here{instead}"
+            )
+        log.info("The parameter %s of %s is one of Java's driver and has no meaning here", name, KEY)
     return found
+
+
+def _postgres_options(rest: dict[str, str]) -> dict[str, str]:
+    """Take PostgreSQL's parameters out of `rest`, and return them as the C library calls them."""
+    found: dict[str, str] = {}
+    ssl = rest.pop("ssl", None)
+    if ssl is not None and ssl.lower() in ("", "true"):  # pgjdbc: without sslmode this means the whole check
+        found["sslmode"] = "verify-full"
+    schema = rest.pop("currentSchema", None)
+    is_read_only = (rest.pop("readOnly", None) or "").lower() == "true"
+    for name in [name for name in rest if name in _POSTGRES]:
+        value = rest.pop(name)
+        found[_POSTGRES[name]] = "read-write" if (name, value) == ("targetServerType", "primary") else value
+    if schema is not None:
+        found["options"] = f"{found.get('options', '')} -csearch_path={schema}".strip()
+    if is_read_only:
+        found["options"] = f"{found.get('options', '')} -cdefault_transaction_read_only=on".strip()
+    return found
+
+
+def _mysql_options(rest: dict[str, str]) -> dict[str, str]:
+    """Take MySQL's and MariaDB's parameters out of `rest`, and return them as PyMySQL calls them; raises ConfigError."""
+    found: dict[str, str] = {}
+    for name in ("charset", "characterEncoding"):
+        if (charset := rest.pop(name, None)) is not None:
+            found["charset"] = "utf8mb4" if charset.lower().replace("-", "") == "utf8" else charset
+    mode = _mysql_mode(rest)
+    if mode not in ("DISABLED", "PREFERRED"):
+        raise _refused(
+            f"sslMode={mode} (or useSSL with what it requires) cannot be promised here: Python's drivers go on unencrypted "
+            "where the server offers no TLS. A URL of SQLAlchemy (mysql+mysqlconnector://…) takes the driver's own settings"
+        )
+    return found
+
+
+def _mysql_mode(rest: dict[str, str]) -> str:
+    """Take what says how a connection is encrypted out of `rest`, and return it in the words of `sslMode`."""
+    modes = {"disable": "DISABLED", "trust": "REQUIRED", "verify-ca": "VERIFY_CA", "verify-full": "VERIFY_IDENTITY"}
+    told = rest.pop("sslMode", None)
+    uses, requires, verifies = (
+        (rest.pop(name, None) or "").lower() for name in ("useSSL", "requireSSL", "verifyServerCertificate")
+    )
+    if told is not None:
+        mode = modes.get(told.lower(), told.upper())
+        if mode not in _MYSQL_MODES:
+            raise _refused(f"expected sslMode to be one of {', '.join(_MYSQL_MODES)}")
+        return mode
+    if uses == "false":
+        return "DISABLED"
+    if verifies == "true":
+        return "VERIFY_CA"
+    return "REQUIRED" if requires == "true" else "PREFERRED"
 
 
 def _with_driver(url: URL) -> URL:

@@ -96,7 +96,7 @@ class SinkLayout(Layout):
 
     def arranged(self, found: Iterable[Found]) -> list[ReadObject]:
         """See `Layout`: an object whose keys or headers are not there yet is left for the next time."""
-        whole: dict[tuple[str, int, int, str], ReadObject] = {}
+        whole: dict[tuple[str, str, int, int, str], ReadObject] = {}
         for each in found:
             name = self._names.parse(each.key)
             if name is None or (name.part != Part.VALUE and name.part not in self._parts):
@@ -104,7 +104,7 @@ class SinkLayout(Layout):
             made = whole.setdefault(name.siblings, _object_of(name))
             made.keys[name.part] = each.key
             made.age = min(made.age, each.age)
-        ready = [each for siblings, each in whole.items() if self._is_whole(each, siblings[3])]
+        ready = [each for siblings, each in whole.items() if self._is_whole(each, siblings[-1])]
         return sorted(ready, key=lambda each: (each.group, each.order))
 
     def _is_whole(self, each: ReadObject, path: str) -> bool:
@@ -114,7 +114,8 @@ class SinkLayout(Layout):
 
 def _object_of(name: FileName) -> ReadObject:
     share = zlib.crc32(name.topic.encode()) + name.partition
-    return ReadObject(name.topic, name.partition, f"{name.topic}-{name.partition}", (name.offset, name.path), share)
+    group = f"{name.topic}-{name.partition}" + (f" {name.origin}" if name.origin else "")
+    return ReadObject(name.topic, name.partition, group, (name.offset, name.path), share)
 
 
 class Prefix(Layout):

@@ -9,18 +9,25 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import IO, Any
 
-from ottla.connect import DataError, Schema, converters, data
+from ottla.connect import ConnectError, DataError, Schema, converters, data
 from ottla.connectors.s3.client import expecting
 from ottla.connectors.storage import format_name, read_avro, read_parquet
 
-__all__ = ["fetched", "pieces", "separator_of", "values_of"]
+__all__ = ["GoneError", "fetched", "pieces", "separator_of", "values_of"]
 
 MEMORY_BYTES_MAX = 32 << 20
 PIECE_BYTES = 1 << 20
 
 
+class GoneError(ConnectError):
+    """An object that was listed is not there any more."""
+
+
 def fetched(client: Any, bucket: str, key: str) -> IO[bytes]:
-    """Return an object's bytes as a file, uncompressed where its name ends in `.gz`; raises ConnectError, RetriableError."""
+    """Return an object's bytes as a file, uncompressed where its name ends in `.gz`.
+
+    Raises GoneError, ConnectError, RetriableError.
+    """
     file = tempfile.SpooledTemporaryFile(MEMORY_BYTES_MAX)  # noqa: SIM115  the caller closes it
 
     def fetch() -> None:
@@ -28,7 +35,13 @@ def fetched(client: Any, bucket: str, key: str) -> IO[bytes]:
         file.truncate()
         shutil.copyfileobj(client.get_object(Bucket=bucket, Key=key)["Body"], file, PIECE_BYTES)
 
-    expecting(lambda: f"Cannot read s3://{bucket}/{key}", fetch)
+    try:
+        expecting(lambda: f"Cannot read s3://{bucket}/{key}", fetch)
+    except ConnectError as error:
+        cause: Any = error.__cause__
+        if getattr(cause, "response", {}).get("Error", {}).get("Code") in ("NoSuchKey", "404"):
+            raise GoneError(str(error)) from cause
+        raise
     file.seek(0)
     return gzip.GzipFile(fileobj=file, mode="rb") if key.endswith(".gz") else file  # type: ignore[return-value]
 

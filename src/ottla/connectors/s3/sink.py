@@ -26,7 +26,16 @@ from ottla.connect import (
 from ottla.connectors.s3.client import client_keys, expecting, made_client, require_boto, upload_arguments
 from ottla.connectors.s3.gzip_file import GzipFile
 from ottla.connectors.s3.uploads import Bucket
-from ottla.connectors.storage import Key, TopicWriter, WriterPlan, define, format_name, storage_keys, writer_plan
+from ottla.connectors.storage import (
+    Key,
+    TopicWriter,
+    WriterPlan,
+    define,
+    format_name,
+    offset_of,
+    storage_keys,
+    writer_plan,
+)
 
 __all__ = ["S3SinkConnector", "S3SinkTask", "checked_together"]
 
@@ -150,22 +159,38 @@ class S3SinkTask(SinkTask):
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Take records; RetriableError where the store does not take earlier ones now."""
+        begun: dict[TopicWriter, int] = {}
         try:
             self._tick()
             for record in records:
-                self._of(record.original_topic or record.topic or "", record.original_partition or 0).put(record)
+                writer = self._of(record.original_topic or record.topic or "", record.original_partition or 0)
+                if writer not in begun:
+                    begun[writer] = offset_of(record)
+                    writer.begin(begun[writer])
+                writer.put(record)
         except RetriableError:
-            self.context.timeout(self._backoff_ms)
+            self._break_off(begun)
             raise
 
     def put_columns(self, columns: SinkColumns) -> None:
         """Take rows of one topic partition."""
+        begun: dict[TopicWriter, int] = {}
         try:
             self._tick()
-            self._of(columns.topic, columns.partition).put_columns(columns)
+            if len(columns.offsets):
+                writer = self._of(columns.topic, columns.partition)
+                begun[writer] = columns.offsets[0].as_py()
+                writer.begin(begun[writer])
+                writer.put_columns(columns)
         except RetriableError:
-            self.context.timeout(self._backoff_ms)
+            self._break_off(begun)
             raise
+
+    def _break_off(self, begun: Mapping[TopicWriter, int]) -> None:
+        """Ask for a batch again a while later; the writers that have begun with it skip what they have of it."""
+        for writer, first in begun.items():
+            writer.break_off(first)
+        self.context.timeout(self._backoff_ms)
 
     def _tick(self) -> None:
         for writer in self._writers.values():

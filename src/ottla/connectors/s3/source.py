@@ -37,7 +37,7 @@ from ottla.connect import (
 )
 from ottla.connectors.s3.client import client_keys, made_client
 from ottla.connectors.s3.objects import Layout, Prefix, ReadObject, SinkLayout, listed, mine, settled
-from ottla.connectors.s3.readers import fetched, pieces, separator_of, values_of
+from ottla.connectors.s3.readers import GoneError, fetched, pieces, separator_of, values_of
 from ottla.connectors.s3.sink import checked_together
 from ottla.connectors.storage import Key, Part, define, file_format, format_name, format_rule, names_of
 
@@ -238,6 +238,9 @@ class S3SourceTask(SourceTask):
         """Yield an object's records from a place on; marks it as read behind them."""
         try:
             yield from self._lines(each, begin) if self._is_lines(each) else self._records(each, begin)
+        except GoneError as error:
+            log.warning("%s; it was deleted since it was listed, and is left out", error)
+            return
         except DataError as error:
             text = f"s3://{self._bucket}/{each.name} cannot be read as {self._settings['format.class']}: {error}"
             if self._settings["behavior.on.error"].lower() == "fail":

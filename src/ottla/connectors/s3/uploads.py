@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from ottla.connect import RetriableError
+from ottla.connect import ConnectError, RetriableError
 from ottla.connectors.s3.client import expecting
 
 __all__ = ["PARTS_WAITING_MAX", "Bucket", "S3File"]
@@ -101,11 +101,13 @@ class S3File:
         self._end: _Job | None = None
         self._ended = False
         self._upload_id: str | None = None
+        self._size = 0
         self._lock = threading.Lock()
 
     def write(self, data: bytes | memoryview, /) -> int:
         """See `Output`; waits where too much is under way, and raises nothing."""
         self._buffer += data
+        self._size += memoryview(data).nbytes
         size = self._bucket.part_bytes
         while len(self._buffer) > size:
             self._send_part(bytes(memoryview(self._buffer)[:size]))
@@ -176,12 +178,31 @@ class S3File:
 
     def _complete(self) -> None:
         parts = [job.result for job in self._parts]
-        expecting(
-            lambda: f"Cannot put the parts of s3://{self._bucket.name}/{self.key} together",
-            lambda: self._bucket.client.complete_multipart_upload(
-                **self._arguments(), UploadId=self._upload_id, MultipartUpload={"Parts": parts}
-            ),
-        )
+        try:
+            expecting(
+                lambda: f"Cannot put the parts of s3://{self._bucket.name}/{self.key} together",
+                lambda: self._bucket.client.complete_multipart_upload(
+                    **self._arguments(), UploadId=self._upload_id, MultipartUpload={"Parts": parts}
+                ),
+            )
+        except ConnectError as error:
+            if not _is_over(error) or not self._is_there():
+                raise
+            log.info("s3://%s/%s was put together before: the answer was lost", self._bucket.name, self.key)
+
+    def _is_there(self) -> bool:
+        """Return whether the object is there, with as many bytes as were sent for it."""
+        key = {name: value for name, value in self._bucket.parts.items() if name.startswith("SSECustomer")}
+        try:
+            found = expecting(
+                lambda: f"Cannot look for s3://{self._bucket.name}/{self.key}",
+                lambda: self._bucket.client.head_object(**self._arguments(), **key),
+            )
+        except RetriableError:
+            raise
+        except ConnectError:
+            return False
+        return bool(found["ContentLength"] == self._size)
 
     def done(self) -> bool:
         """See `Upload`."""
@@ -207,5 +228,12 @@ class S3File:
                     lambda: f"Cannot delete the parts of s3://{self._bucket.name}/{self.key}",
                     lambda: self._bucket.client.abort_multipart_upload(**self._arguments(), UploadId=self._upload_id),
                 )
-            except RetriableError as error:
-                log.warning("%s; a lifecycle rule of the bucket removes them", error)
+            except ConnectError as error:
+                if not _is_over(error):
+                    log.warning("%s; a lifecycle rule of the bucket removes them", error)
+
+
+def _is_over(error: ConnectError) -> bool:
+    """Return whether an upload in parts is none any more: it was ended or given up before."""
+    cause: Any = error.__cause__
+    return bool(getattr(cause, "response", {}).get("Error", {}).get("Code") == "NoSuchUpload")

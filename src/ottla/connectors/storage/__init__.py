@@ -19,7 +19,15 @@ from ottla.connectors.storage.path_format import PathFormat
 from ottla.connectors.storage.projection import Compatibility
 from ottla.connectors.storage.rotation import Rotation, RotationRules
 from ottla.connectors.storage.settings import Key, define, file_format, format_rule, names_of, storage_keys, writer_plan
-from ottla.connectors.storage.topic_writer import HEADERS_SCHEMA, Store, StoredFile, TopicWriter, Upload, WriterPlan
+from ottla.connectors.storage.topic_writer import (
+    HEADERS_SCHEMA,
+    Store,
+    StoredFile,
+    TopicWriter,
+    Upload,
+    WriterPlan,
+    offset_of,
+)
 
 __all__ = [
     "FORMATS",
@@ -52,6 +60,7 @@ __all__ = [
     "format_rule",
     "names_of",
     "needs_extra",
+    "offset_of",
     "partitioner_of",
     "read_avro",
     "read_parquet",

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -116,6 +118,11 @@ class AvroSchemas:
             raise DataError(f"Two structs of different fields have the name {name}, which Avro does not allow")
         self._defined[name] = content
         fields = [self._field(each.name, each.schema) for each in schema.fields]
+        taken: dict[str, str] = {}
+        for written, each in zip(fields, schema.fields, strict=True):
+            other = taken.setdefault(written["name"], each.name)
+            if other != each.name:
+                raise DataError(f"The fields {other} and {each.name} would both be {written['name']} in Avro")
         made = {"type": "record", "name": name, "fields": fields}
         return self._with_meta(schema, made)
 
@@ -187,14 +194,42 @@ def _writer(schema: Schema, names: Callable[[str], str]) -> Convert:
             return lambda value: [{"key": of_key(each), "value": of_value(value[each])} for each in value]
     match _LOGICAL.get(schema.name):
         case "decimal":
-            return lambda value: data.bytes_of_decimal(schema, value)
+            return lambda value: _decimal(schema, value)
         case "date":
             return lambda value: data.epoch_ms(value) // data.MS_PER_DAY
         case "time-millis" | "timestamp-millis":
             return data.epoch_ms
     if schema.type in (SchemaType.BYTES, SchemaType.FLOAT32, SchemaType.FLOAT64):
         return bytes if schema.type is SchemaType.BYTES else float
-    return lambda value: value
+    return checked_text if schema.type is SchemaType.STRING else lambda value: value
+
+
+def _decimal(schema: Schema, value: Decimal) -> bytes:
+    written = data.bytes_of_decimal(schema, value)
+    if len(value.as_tuple().digits) > PRECISION:
+        raise DataError(f"A decimal of more than {PRECISION} digits cannot be written as Avro")
+    return written
+
+
+def checked_text(value: str) -> str:
+    """Return a text that can be written; raises DataError for one that is no UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise DataError("The text has half of a surrogate pair and is no UTF-8") from error
+    return value
+
+
+def read_safely(values: Iterator[Any], form: str) -> Iterator[Any]:
+    """Yield what is read of a file; raises DataError for bytes that are none, and for times that Python has not."""
+    while True:
+        try:
+            value = next(values)
+        except StopIteration:
+            return
+        except (ValueError, OverflowError, EOFError, IndexError, OSError, zlib.error) as error:
+            raise DataError(f"A value of this {form} file cannot be read: {error}") from error
+        yield value
 
 
 class _Sink:
@@ -278,7 +313,7 @@ def read_avro(file: IO[bytes]) -> tuple[Schema, Iterator[Any]]:
         schema = _ConnectSchemas().of(reader.writer_schema)
     except (ValueError, EOFError, KeyError) as error:
         raise DataError(f"This is no Avro container file: {error}") from error
-    return schema, map(reader_of(schema), reader)
+    return schema, read_safely(map(reader_of(schema), reader), "Avro")
 
 
 class _ConnectSchemas:

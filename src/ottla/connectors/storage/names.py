@@ -1,11 +1,14 @@
 """Names of files: where a topic partition's records lie, and what a name says when it is read back.
 
 `topics/orders/partition=0/orders+0+0000000042.json`: the directory, the topic, the partition's path, and in the name the
-topic, its partition and the offset of the first record. The same records always have the same name.
+topic, its partition and the offset of the first record. The same records always have the same name. Where a transformation
+gave records another topic, the one that they were read from stands before the partition, whose number and offsets are its
+own (`topics/all/partition=0/all+orders+0+0000000042.json`): two topics that become one do not meet in one name.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 __all__ = ["FileName", "Names", "Part"]
@@ -33,11 +36,13 @@ class FileName:
 
     part: str
     extension: str
+    origin: str = ""
+    """The topic that the records were read from, where it is another."""
 
     @property
-    def siblings(self) -> tuple[str, int, int, str]:
+    def siblings(self) -> tuple[str, str, int, int, str]:
         """What the files of values, keys and headers of the same records have in common."""
-        return self.topic, self.partition, self.offset, self.path
+        return self.topic, self.origin, self.partition, self.offset, self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +54,10 @@ class Names:
     file_delimiter: str = "+"
     pad_width: int = 10
 
-    def key(self, topic: str, partition: int, offset: int, *, path: str, ending: str) -> str:
+    def key(self, topic: str, partition: int, offset: int, *, path: str, ending: str, origin: str = "") -> str:
         """Return a file's name; `ending` is its part and extension, such as `.keys.json`."""
-        stem = self.file_delimiter.join((topic, str(partition), str(offset).zfill(self.pad_width)))
+        words = (topic, origin if origin != topic else "", str(partition), str(offset).zfill(self.pad_width))
+        stem = self.file_delimiter.join(each for each in words if each)
         return self.directory_delimiter.join(each for each in (self.topics_dir, topic, path, stem + ending) if each)
 
     def parse(self, key: str) -> FileName | None:
@@ -64,17 +70,13 @@ class Names:
         if not directories:
             return None
         topic = directories[0]
-        start = f"{topic}{self.file_delimiter}"
-        if not last.startswith(start):
+        between = re.escape(self.file_delimiter)
+        found = re.fullmatch(
+            rf"{re.escape(topic)}{between}(?:(.+){between})?([0-9]+){between}([0-9]+)(\..*)?", last, re.DOTALL
+        )
+        if found is None:
             return None
-        stem, _, ending = last[len(start) :].partition(".")
-        partition, _, offset = stem.partition(self.file_delimiter)
-        if not (_is_number(partition) and _is_number(offset)):
-            return None
-        part = next((each for each in (Part.KEYS, Part.HEADERS) if f".{ending}".startswith(each + ".")), Part.VALUE)
+        origin, partition, offset, ending = found[1] or "", found[2], found[3], found[4] or "."
+        part = next((each for each in (Part.KEYS, Part.HEADERS) if ending.startswith(each + ".")), Part.VALUE)
         path = delimiter.join(directories[1:])
-        return FileName(topic, int(partition), int(offset), path, part, f".{ending}".removeprefix(part))
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+        return FileName(topic, int(partition), int(offset), path, part, ending.removeprefix(part), origin)

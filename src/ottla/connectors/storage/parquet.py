@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from ottla.connect import DataError, Schema, SchemaType, data
-from ottla.connectors.storage.avro import reader_of
+from ottla.connectors.storage.avro import checked_text, read_safely, reader_of
 from ottla.connectors.storage.formats import Encoder, Output, needs_extra
 
 if TYPE_CHECKING:
@@ -118,22 +118,27 @@ def _inner_writer(schema: Schema) -> Convert:
         case SchemaType.BYTES:
             return bytes
         case SchemaType.STRING:
-            return _checked_text
-    return lambda value: value
+            return checked_text
+    return _TIMES.get(schema.name, lambda value: value)
+
+
+def _checked_time(value: Any) -> Any:
+    if isinstance(value, data.EndOfDay):
+        raise DataError("24:00 is no time of day in Parquet")
+    return value
+
+
+_TIMES: dict[str | None, Convert] = {  # times that Python has not go as the numbers that Parquet has for them
+    data.DATE_SCHEMA.name: lambda value: value.days if isinstance(value, data.FarDate) else value,
+    data.TIME_SCHEMA.name: _checked_time,
+    data.TIMESTAMP_SCHEMA.name: lambda value: value.ms if isinstance(value, data.FarTimestamp) else value,
+}
 
 
 def _checked_decimal(schema: Schema, value: Decimal) -> Decimal:
     data.bytes_of_decimal(schema, value)
     if len(value.as_tuple().digits) > DIGITS_MAX:
         raise DataError(f"A decimal of more than {DIGITS_MAX} digits cannot be written as Parquet")
-    return value
-
-
-def _checked_text(value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise DataError("The text has half of a surrogate pair and is no UTF-8") from error
     return value
 
 
@@ -247,7 +252,8 @@ def read_parquet(file: IO[bytes], batch: int = 4096) -> tuple[Schema, Iterator[A
         builder.field(each.name, connect_schema(each.type, optional=each.nullable))
     schema = builder.build()
     read = reader_of(schema)
-    return schema, (read(row) for part in found.iter_batches(batch) for row in _plain_rows(part))
+    rows = (read(row) for part in found.iter_batches(batch) for row in _plain_rows(part))
+    return schema, read_safely(rows, "Parquet")
 
 
 def _plain_rows(part: Any) -> list[Any]:

@@ -3,6 +3,11 @@
 All open files of a topic partition end together, in the order of records, and what begins a file depends on the records
 alone (unless the clock is asked). So whoever begins again at the last committed offset makes the same files with the same
 names, and what was stored before is only stored once more: each record is there exactly once.
+
+Offsets may go back while a task runs: a worker reads again from the last commit after a failure, and a partition whose
+leader was elected uncleanly, and has lost its end, is read again from where it has something. What comes then is written as
+by a task that begins there, for it need not be what was there before. Only the same batch that is put once more, because it
+was broken off with a RetriableError, is known to hold what was taken (`begin`, `break_off`).
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from ottla.connectors.storage.timestamps import TimestampOf
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["HEADERS_SCHEMA", "Store", "StoredFile", "TopicWriter", "Upload", "WriterPlan"]
+__all__ = ["HEADERS_SCHEMA", "Store", "StoredFile", "TopicWriter", "Upload", "WriterPlan", "offset_of"]
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +104,8 @@ class _Open:
 
     file: StoredFile
     encoder: Encoder
+    first: int
+    """The offset of its first record."""
 
 
 @dataclass(slots=True)
@@ -134,12 +141,21 @@ class TopicWriter:
         report: Callable[[SinkRecord, DataError], None],
     ) -> None:
         self._plan, self._store, self._report = plan, store, report
-        self._partition = place.partition
+        self._place = place
         self._rotation = Rotation(plan.rules, now_ms)
         self._open: dict[tuple[str, str], _Group] = {}
         self._uploads: deque[tuple[int, list[Upload]]] = deque()
         self._position: int | None = None
-        """The offset behind the last record taken; what lies before is not taken again."""
+        """The offset behind the last record taken; one before it begins a new stretch."""
+
+        self._taken: int | None = None
+        """The offset behind the last record that was taken of this batch, None before the first."""
+
+        self._broken_off: tuple[int, int] | None = None
+        """Of a batch that comes again: its first offset, and up to which it was taken."""
+
+        self._skipped = 0
+        """Up to where a batch that came again is skipped."""
 
         self._committed: int | None = None
         self._formats = {Part.VALUE: plan.value}
@@ -148,11 +164,24 @@ class TopicWriter:
         if plan.headers is not None:
             self._formats[Part.HEADERS] = plan.headers
 
+    def begin(self, first: int) -> None:
+        """Begin a batch, by its first offset: one that was broken off is taken from where that happened."""
+        self._skipped = 0
+        if self._broken_off is not None and self._broken_off[0] == first:
+            self._skipped = self._broken_off[1]
+        self._taken, self._broken_off = None, None
+
+    def break_off(self, first: int) -> None:
+        """Remember how much of a batch was taken, for it is to be put again."""
+        self._broken_off = first, max(self._taken or 0, self._skipped)
+
     def put(self, record: SinkRecord) -> None:
         """Take a record; RetriableError where earlier files cannot be stored now, and the record is not taken."""
-        offset = _offset(record)
-        if self._position is not None and offset < self._position:
+        offset = offset_of(record)
+        if offset < self._skipped:
             return
+        if self._position is not None and offset < self._position:
+            self._go_back(offset, self._position)
         self._make_room()
         try:
             prepared = self._prepared(record)
@@ -161,9 +190,25 @@ class TopicWriter:
             prepared = None
         if prepared is not None:
             self._write(prepared, offset)
-        self._position = offset + 1
+        self._position = self._taken = offset + 1
         if self._rotation.is_full():
             self.end_files()
+
+    def _go_back(self, offset: int, position: int) -> None:
+        """Begin a new stretch at an offset before what was taken; RetriableError where that cannot be done now.
+
+        Files that begin at it or behind it are thrown away, for what they hold comes again or is no longer in the topic.
+        Those that begin before are ended: their first records do not come again.
+        """
+        self._store_ended()  # else an upload of the old stretch could replace one of the same name of the new stretch
+        log.warning("%s goes on at offset %d, before %d: files begin anew there", self._place, offset, position)
+        for group in self._open.values():
+            for part in [part for part, opened in group.parts.items() if opened.first >= offset]:
+                group.parts.pop(part).file.abort()
+        self._position = offset
+        self.end_files()
+        if self._committed is not None:
+            self._committed = min(self._committed, offset)
 
     def put_columns(self, columns: SinkColumns) -> None:
         """Take rows as `put` takes records, many at once where nothing of them is asked but the value."""
@@ -173,6 +218,10 @@ class TopicWriter:
                 self.put(record)
             return
         begin = self._first_new(columns)
+        if begin < len(rows) and self._position is not None:
+            first: int = columns.offsets[begin].as_py()
+            if first < self._position:
+                self._go_back(first, self._position)
         while begin < len(rows):
             self._make_room()
             if self._rotation.is_due():
@@ -189,13 +238,13 @@ class TopicWriter:
         return alone and plan.rules.interval_ms <= 0 and isinstance(plan.partitioner, ByPartition)
 
     def _first_new(self, columns: SinkColumns) -> int:
-        if self._position is None:
+        if not self._skipped:
             return 0
         offsets = columns.offsets
         low, high = 0, len(offsets)
         while low < high:
             middle = (low + high) // 2
-            if offsets[middle].as_py() < self._position:
+            if offsets[middle].as_py() < self._skipped:
                 low = middle + 1
             else:
                 high = middle
@@ -223,7 +272,7 @@ class TopicWriter:
         group = self._group(columns.topic, path, columns.schema)
         self._part(group, columns.topic, path, (Part.VALUE, columns.schema), offset).file.write(block)
         self._rotation.add(None, path, len(rows))
-        self._position = columns.offsets[last - 1].as_py() + 1
+        self._position = self._taken = columns.offsets[last - 1].as_py() + 1
 
     def _prepared(self, record: SinkRecord) -> _Prepared | None:
         """Return what is written of a record, None where nothing is; raises DataError for what cannot be.
@@ -304,9 +353,10 @@ class TopicWriter:
         opened = group.parts.get(part)
         if opened is None:
             form = self._formats[part]
-            key = self._plan.names.key(topic, self._partition, offset, path=path, ending=part + form.extension)
+            ending, origin = part + form.extension, self._place.topic
+            key = self._plan.names.key(topic, self._place.partition, offset, path=path, ending=ending, origin=origin)
             file = self._store.create(key)
-            opened = group.parts[part] = _Open(file, form.encoder(schema, file, key))
+            opened = group.parts[part] = _Open(file, form.encoder(schema, file, key), offset)
         return opened
 
     def tick(self) -> None:
@@ -349,17 +399,21 @@ class TopicWriter:
         cannot be stored now is tried again with the next records.
         """
         try:
-            while self._uploads:
-                offset, uploads = self._uploads[0]
-                for each in uploads:
-                    each.wait()
-                self._committed = offset
-                self._uploads.popleft()
+            self._store_ended()
         except RetriableError as error:
             log.warning("Offsets behind a file that could not be stored yet are not committed: %s", error)
         if not self._uploads and not self._open:
             return consumed
         return None if self._committed is None else min(self._committed, consumed)
+
+    def _store_ended(self) -> None:
+        """Wait for the files that are ended; raises what storing them ran into."""
+        while self._uploads:
+            offset, uploads = self._uploads[0]
+            for each in uploads:
+                each.wait()
+            self._committed = offset
+            self._uploads.popleft()
 
     def close(self) -> None:
         """Throw away what is open: its records come again."""
@@ -382,5 +436,6 @@ def _text(schema: Schema | None, value: Any) -> str | None:
     return data.to_text(value) if schema is None else data.convert_to(data.OPTIONAL_STRING, schema, value)
 
 
-def _offset(record: SinkRecord) -> int:
+def offset_of(record: SinkRecord) -> int:
+    """Return the offset that a record was read from."""
     return record.offset if record.original_offset is None else record.original_offset

@@ -17,7 +17,7 @@ from ottla.groups.classic.group import (
     group_record,
     subscribed_topics,
 )
-from ottla.groups.decision import Decision, Moment, Record, Reply, Timer, TimerChange
+from ottla.groups.decision import Decision, DecisionContext, Record, Reply, Timer, TimerChange
 from ottla.wire import Message
 from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ottla.wire.messages.sync_group import SyncGroupResponse
@@ -33,7 +33,7 @@ SYNC = "classic-sync"
 class Draft:
     """A classic group that changes, with the same fields as `ClassicGroup`."""
 
-    def __init__(self, group: ClassicGroup, moment: Moment) -> None:
+    def __init__(self, group: ClassicGroup, moment: DecisionContext) -> None:
         self.group_id = group.group_id
         self.state = group.state
         self.generation = group.generation
@@ -251,7 +251,7 @@ class Draft:
         """Enter a state."""
         self.was_empty = self.state is State.EMPTY and state is State.PREPARING_REBALANCE
         self.state = state
-        self._state_since_ms = self.moment.now_ms
+        self._state_since_ms = self.moment.wall_ms
 
     def record(self, assignments: dict[str, bytes]) -> None:
         """Append a record of the group as it is, with these assignments."""

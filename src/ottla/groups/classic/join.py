@@ -11,7 +11,7 @@ from dataclasses import replace
 from ottla.base import ErrorCode, KafkaError
 from ottla.groups.classic.draft import HEARTBEAT, Draft
 from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup, Member, State, group_record
-from ottla.groups.decision import Asker, Decision, Moment, new_uuid_text
+from ottla.groups.decision import Decision, DecisionContext, RequestOrigin, new_uuid_text
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 __all__ = ["join", "join_refused"]
@@ -31,7 +31,9 @@ def join_refused(code: ErrorCode, member_id: str = NO_MEMBER_ID) -> JoinGroupRes
     return JoinGroupResponse(error_code=int(code), member_id=member_id, protocol_name=None)
 
 
-def join(group: ClassicGroup | None, request: JoinGroupRequest, asker: Asker, moment: Moment) -> Decision:
+def join(
+    group: ClassicGroup | None, request: JoinGroupRequest, asker: RequestOrigin, moment: DecisionContext
+) -> Decision:
     """Decide about a JoinGroup; a group that does not exist is made for whoever brings no member id."""
     settings = moment.settings
     if not request.group_id:
@@ -43,13 +45,13 @@ def join(group: ClassicGroup | None, request: JoinGroupRequest, asker: Asker, mo
     if group is None:
         if request.member_id != NO_MEMBER_ID:
             return Decision(response=join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
-        made = ClassicGroup(group_id=request.group_id, state_since_ms=moment.now_ms)
+        made = ClassicGroup(group_id=request.group_id, state_since_ms=moment.wall_ms)
         decision = _join(Draft(made, moment), request, asker)
         return replace(decision, records=decision.records or (group_record(made, {}),))
     return _join(Draft(group, moment), request, asker)
 
 
-def _join(draft: Draft, request: JoinGroupRequest, asker: Asker) -> Decision:
+def _join(draft: Draft, request: JoinGroupRequest, asker: RequestOrigin) -> Decision:
     member_id = request.member_id
     if not _has_room(draft, member_id):
         draft.remove(member_id)
@@ -78,7 +80,7 @@ def _has_room(draft: Draft, member_id: str) -> bool:
     return member is not None or len(draft.members) < largest
 
 
-def _join_as_new(draft: Draft, request: JoinGroupRequest, asker: Asker) -> Decision:
+def _join_as_new(draft: Draft, request: JoinGroupRequest, asker: RequestOrigin) -> Decision:
     """Let in somebody who brings no member id: a new one, or a static member that has been restarted."""
     instance_id = request.group_instance_id
     member_id = f"{asker.client_id if instance_id is None else instance_id}-{new_uuid_text(draft.moment.rng)}"
@@ -97,7 +99,7 @@ def _join_as_new(draft: Draft, request: JoinGroupRequest, asker: Asker) -> Decis
     return _add(draft, request, asker, member_id)
 
 
-def _join_again(draft: Draft, request: JoinGroupRequest, asker: Asker) -> Decision:
+def _join_again(draft: Draft, request: JoinGroupRequest, asker: RequestOrigin) -> Decision:
     """Take a member's JoinGroup: it answers a rebalance, asks for one, or repeats what was lost on the way."""
     member_id = request.member_id
     is_same = draft.members[member_id].protocols == _protocols(request)
@@ -112,7 +114,7 @@ def _join_again(draft: Draft, request: JoinGroupRequest, asker: Asker) -> Decisi
     return draft.decision()
 
 
-def _add(draft: Draft, request: JoinGroupRequest, asker: Asker, member_id: str) -> Decision:
+def _add(draft: Draft, request: JoinGroupRequest, asker: RequestOrigin, member_id: str) -> Decision:
     """Take in a new member, and have everyone join again."""
     member = Member(
         member_id=member_id,
@@ -133,7 +135,7 @@ def _add(draft: Draft, request: JoinGroupRequest, asker: Asker, member_id: str) 
     return draft.decision()
 
 
-def _update(draft: Draft, request: JoinGroupRequest, asker: Asker, member_id: str) -> None:
+def _update(draft: Draft, request: JoinGroupRequest, asker: RequestOrigin, member_id: str) -> None:
     """Take over what a member says now, and park its request in place of one that it has given up."""
     draft.answer_join(member_id, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
     member = replace(
@@ -146,7 +148,7 @@ def _update(draft: Draft, request: JoinGroupRequest, asker: Asker, member_id: st
     draft.update(member)
 
 
-def _replace_static(draft: Draft, request: JoinGroupRequest, asker: Asker, member_id: str) -> Decision:
+def _replace_static(draft: Draft, request: JoinGroupRequest, asker: RequestOrigin, member_id: str) -> Decision:
     """Let a restarted static member take its old place; a stable group need not rebalance for that (KIP-345)."""
     assert request.group_instance_id is not None
     leader_before = draft.leader
@@ -173,6 +175,6 @@ def _protocols(request: JoinGroupRequest) -> tuple[tuple[str, bytes], ...]:
     return tuple((each.name, each.metadata) for each in request.protocols)
 
 
-def _rebalance_timeout_ms(request: JoinGroupRequest, asker: Asker) -> int:
+def _rebalance_timeout_ms(request: JoinGroupRequest, asker: RequestOrigin) -> int:
     """Return the rebalance timeout, which version 0 does not have: there the session's is meant."""
     return request.session_timeout_ms if asker.api_version == 0 else request.rebalance_timeout_ms

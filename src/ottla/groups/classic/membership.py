@@ -8,7 +8,7 @@ from dataclasses import replace
 from ottla.base import ErrorCode, KafkaError
 from ottla.groups.classic.draft import HEARTBEAT, JOIN, SYNC, Draft
 from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup, State
-from ottla.groups.decision import NOTHING, Asker, Decision, Moment, Timer, TimerChange
+from ottla.groups.decision import NOTHING, Decision, DecisionContext, RequestOrigin, Timer, TimerChange
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -24,7 +24,9 @@ def sync_refused(code: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=int(code), protocol_name=None)
 
 
-def sync(group: ClassicGroup | None, request: SyncGroupRequest, asker: Asker, moment: Moment) -> Decision:
+def sync(
+    group: ClassicGroup | None, request: SyncGroupRequest, asker: RequestOrigin, moment: DecisionContext
+) -> Decision:
     """Decide about a SyncGroup: the leader's brings the assignments and makes the group stable, the others' wait."""
     try:
         found = _member_of(group, request.member_id, request.group_instance_id)
@@ -48,7 +50,7 @@ def sync(group: ClassicGroup | None, request: SyncGroupRequest, asker: Asker, mo
     return replace(draft.decision(), otherwise=lambda code: _unassigned(waiting, code, moment))
 
 
-def _unassigned(group: ClassicGroup, code: ErrorCode, moment: Moment) -> Decision:
+def _unassigned(group: ClassicGroup, code: ErrorCode, moment: DecisionContext) -> Decision:
     """Decide what happens where the assignments cannot be stored: who waits hears why, and everyone joins again."""
     draft = Draft(group, moment)
     draft.refuse_syncs(code)
@@ -85,7 +87,7 @@ def _member_of(group: ClassicGroup | None, member_id: str, instance_id: str | No
     return group
 
 
-def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, moment: Moment) -> Decision:
+def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, moment: DecisionContext) -> Decision:
     """Decide about a Heartbeat: the session begins anew, and during a rebalance the member is told to join again."""
     try:
         found = _member_of(group, request.member_id, request.group_instance_id)
@@ -96,7 +98,7 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, moment: Mom
     return Decision(response=response, timers=session(found, request.member_id, moment))
 
 
-def session(group: ClassicGroup, member_id: str, moment: Moment) -> tuple[TimerChange, ...]:
+def session(group: ClassicGroup, member_id: str, moment: DecisionContext) -> tuple[TimerChange, ...]:
     """Return the timer of a session that begins anew; nothing for who is no member."""
     member = group.members.get(member_id)
     if member is None:
@@ -108,7 +110,7 @@ def session(group: ClassicGroup, member_id: str, moment: Moment) -> tuple[TimerC
 # -- leaving
 
 
-def leave(group: ClassicGroup | None, request: LeaveGroupRequest, moment: Moment) -> Decision:
+def leave(group: ClassicGroup | None, request: LeaveGroupRequest, moment: DecisionContext) -> Decision:
     """Decide about a LeaveGroup: each member by itself, and one rebalance for all who went."""
     if group is None:
         return Decision(response=_left((each, ErrorCode.UNKNOWN_MEMBER_ID) for each in request.members))
@@ -150,7 +152,7 @@ def _remove(draft: Draft, leaving: MemberIdentity) -> ErrorCode:
 # -- when time is up
 
 
-def expired(group: ClassicGroup, timer: Timer, moment: Moment) -> Decision:
+def expired(group: ClassicGroup, timer: Timer, moment: DecisionContext) -> Decision:
     """Decide what follows from a timer of a classic group that has come."""
     draft = Draft(group, moment)
     if timer.kind == HEARTBEAT:
@@ -199,7 +201,7 @@ def _sync_phase_ended(draft: Draft) -> Decision:
     return draft.decision()
 
 
-def loaded(group: ClassicGroup, moment: Moment) -> Decision:
+def loaded(group: ClassicGroup, moment: DecisionContext) -> Decision:
     """Decide about a group that was just loaded: sessions begin, and one that is too large by now rebalances."""
     draft = Draft(group, moment)
     for member_id in group.members:

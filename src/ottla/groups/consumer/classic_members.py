@@ -25,7 +25,7 @@ from ottla.groups.consumer.reconcile import Owned
 from ottla.groups.consumer.settings import settings_of
 from ottla.groups.consumer.subscription import update_epoch, update_regexes, write_member
 from ottla.groups.consumer.target import update_target
-from ottla.groups.decision import Asker, Cluster, Decision, Moment, new_uuid_text
+from ottla.groups.decision import Cluster, Decision, DecisionContext, RequestOrigin, new_uuid_text
 from ottla.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -37,7 +37,9 @@ __all__ = ["classic_heartbeat", "classic_join", "classic_leave", "classic_sync"]
 MEMBER_ID_REQUIRED_FROM = 4
 
 
-def classic_join(group: ConsumerGroup, request: JoinGroupRequest, asker: Asker, moment: Moment) -> Decision:
+def classic_join(
+    group: ConsumerGroup, request: JoinGroupRequest, asker: RequestOrigin, moment: DecisionContext
+) -> Decision:
     """Answer a JoinGroup at once: what others still hold, the member gets when it joins again."""
     try:
         return _join(group, request, asker, moment)
@@ -45,7 +47,7 @@ def classic_join(group: ConsumerGroup, request: JoinGroupRequest, asker: Asker, 
         return Decision(response=classic.join_refused(error.code, request.member_id))
 
 
-def _join(group: ConsumerGroup, request: JoinGroupRequest, asker: Asker, moment: Moment) -> Decision:
+def _join(group: ConsumerGroup, request: JoinGroupRequest, asker: RequestOrigin, moment: DecisionContext) -> Decision:
     broker = moment.settings
     timeout_ms = request.session_timeout_ms
     if not broker.group_min_session_timeout_ms <= timeout_ms <= broker.group_max_session_timeout_ms:
@@ -84,7 +86,7 @@ def _join(group: ConsumerGroup, request: JoinGroupRequest, asker: Asker, moment:
 
 
 def _downgrade_with(
-    group: ConsumerGroup, static: Member, request: JoinGroupRequest, asker: Asker, moment: Moment
+    group: ConsumerGroup, static: Member, request: JoinGroupRequest, asker: RequestOrigin, moment: DecisionContext
 ) -> Decision:
     """Go back to a classic group, in which a static member of the new protocol is replaced by its classic self."""
     protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
@@ -127,7 +129,7 @@ def _member_of(draft: Draft, request: JoinGroupRequest, member_id: str, *, is_un
 
 
 def _updated(
-    member: Member, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription, asker: Asker
+    member: Member, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription, asker: RequestOrigin
 ) -> Member:
     protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
     timeout_ms = request.rebalance_timeout_ms if asker.api_version >= 1 else request.session_timeout_ms
@@ -153,7 +155,7 @@ def _owned(subscription: ConsumerProtocolSubscription, cluster: Cluster) -> Owne
     return found
 
 
-def classic_sync(group: ConsumerGroup, request: SyncGroupRequest, moment: Moment) -> Decision:
+def classic_sync(group: ConsumerGroup, request: SyncGroupRequest, moment: DecisionContext) -> Decision:
     """Tell a member what it holds."""
     try:
         member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
@@ -174,7 +176,7 @@ def classic_sync(group: ConsumerGroup, request: SyncGroupRequest, moment: Moment
     return draft.decision(SyncGroupResponse(protocol_type=PROTOCOL_TYPE, protocol_name=protocol, assignment=assignment))
 
 
-def classic_heartbeat(group: ConsumerGroup, request: HeartbeatRequest, moment: Moment) -> Decision:
+def classic_heartbeat(group: ConsumerGroup, request: HeartbeatRequest, moment: DecisionContext) -> Decision:
     """Let a session begin anew, and ask the member to join again where there is a step for it."""
     try:
         member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
@@ -204,7 +206,7 @@ def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
     )
 
 
-def classic_leave(group: ConsumerGroup, request: LeaveGroupRequest, moment: Moment) -> Decision:
+def classic_leave(group: ConsumerGroup, request: LeaveGroupRequest, moment: DecisionContext) -> Decision:
     """Take members out, each by itself; an administrator names a static member by its instance id alone."""
     answers: list[MemberResponse] = []
     leaving: dict[str, Member] = {}

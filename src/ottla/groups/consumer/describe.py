@@ -9,7 +9,7 @@ from ottla.groups.consumer.group import EMPTY_TARGET, ConsumerGroup
 from ottla.groups.consumer.member import Member, assigned_union, target_of
 from ottla.groups.consumer.settings import assignor_names
 from ottla.groups.consumer.target import preferred_assignor
-from ottla.groups.decision import Cluster, Group, Moment
+from ottla.groups.decision import Cluster, DecisionContext, Group
 from ottla.wire.messages import consumer_group_describe as wire
 
 __all__ = ["describe"]
@@ -18,7 +18,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """`MemberType` (KIP-1099): whether a member speaks the classic protocol."""
 
 
-def describe(group: Group | None, group_id: str, moment: Moment) -> wire.DescribedGroup:
+def describe(group: Group | None, group_id: str, moment: DecisionContext) -> wire.DescribedGroup:
     """Return a group's description; GROUP_ID_NOT_FOUND where there is none of this kind."""
     if not isinstance(group, ConsumerGroup):
         return wire.DescribedGroup(

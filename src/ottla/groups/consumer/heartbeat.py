@@ -18,7 +18,7 @@ from ottla.groups.consumer.reconcile import Owned, reconciled
 from ottla.groups.consumer.settings import ConsumerSettings, settings_of
 from ottla.groups.consumer.subscription import update_epoch, update_regexes, write_member
 from ottla.groups.consumer.target import update_target
-from ottla.groups.decision import Asker, Decision, Group, Moment, new_uuid_text
+from ottla.groups.decision import Decision, DecisionContext, Group, RequestOrigin, new_uuid_text
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -31,7 +31,7 @@ __all__ = ["check_group_size", "check_instance", "heartbeat", "reconcile", "repl
 Request = ConsumerGroupHeartbeatRequest
 
 
-def heartbeat(group: Group | None, request: Request, asker: Asker, moment: Moment) -> Decision:
+def heartbeat(group: Group | None, request: Request, asker: RequestOrigin, moment: DecisionContext) -> Decision:
     """Answer a heartbeat that `check_request` let pass.
 
     Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID,
@@ -175,7 +175,7 @@ def replace_static(draft: Draft, old: Member, member_id: str) -> Member:
     return new
 
 
-def _updated(member: Member, request: Request, asker: Asker) -> Member:
+def _updated(member: Member, request: Request, asker: RequestOrigin) -> Member:
     """Return the member with what the request says; what it leaves out stays."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -194,7 +194,7 @@ def _updated(member: Member, request: Request, asker: Asker) -> Member:
 
 
 def reconcile(
-    draft: Draft, member_id: str, moment: Moment, owned: Owned | None, *, has_subscription_changed: bool
+    draft: Draft, member_id: str, moment: DecisionContext, owned: Owned | None, *, has_subscription_changed: bool
 ) -> Member:
     """Take a member's next step, write it, and give it the time to give partitions back where it has to."""
     member = draft.group.members[member_id]
@@ -209,7 +209,7 @@ def reconcile(
     return after
 
 
-def _leave(group: ConsumerGroup, request: Request, moment: Moment) -> Decision:
+def _leave(group: ConsumerGroup, request: Request, moment: DecisionContext) -> Decision:
     if request.instance_id is None:
         member = group.member(request.member_id)
     else:

@@ -10,13 +10,15 @@ from ottla.groups.consumer.group import ConsumerGroup, metadata_hash
 from ottla.groups.consumer.member import Member
 from ottla.groups.consumer.migration import can_downgrade, downgrade
 from ottla.groups.consumer.subscription import bump_epoch, drop_unused_regexes
-from ottla.groups.decision import Decision, Moment
+from ottla.groups.decision import Decision, DecisionContext
 from ottla.wire import Message
 
 __all__ = ["fence"]
 
 
-def fence(group: ConsumerGroup, members: Sequence[Member], moment: Moment, response: Message | None) -> Decision:
+def fence(
+    group: ConsumerGroup, members: Sequence[Member], moment: DecisionContext, response: Message | None
+) -> Decision:
     """Take members out of their group: their partitions are free from now on, and the others get a new epoch.
 
     Where only members of the classic protocol stay, the group becomes a classic one.

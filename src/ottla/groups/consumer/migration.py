@@ -26,13 +26,13 @@ from ottla.groups.consumer.draft import JOIN, REBALANCE, SESSION, SYNC, Draft
 from ottla.groups.consumer.group import EMPTY_TARGET, PROTOCOL_TYPE, ConsumerGroup, metadata_hash
 from ottla.groups.consumer.member import ClassicMember, Member, assigned_from
 from ottla.groups.consumer.settings import settings_of
-from ottla.groups.decision import Cluster, Decision, Moment, Reply, Timer, TimerChange
+from ottla.groups.decision import Cluster, Decision, DecisionContext, Reply, Timer, TimerChange
 from ottla.wire import Message
 
 __all__ = ["as_classic", "can_downgrade", "downgrade", "upgraded"]
 
 
-def upgraded(group: ClassicGroup, moment: Moment) -> Draft:
+def upgraded(group: ClassicGroup, moment: DecisionContext) -> Draft:
     """Return the beginning of a decision in which a classic group has become a consumer group.
 
     Requests that are parked are told to join again, and an empty group just makes room for a new one. Raises
@@ -58,7 +58,7 @@ def upgraded(group: ClassicGroup, moment: Moment) -> Draft:
     return draft
 
 
-def _check_upgrade(group: ClassicGroup, moment: Moment) -> None:
+def _check_upgrade(group: ClassicGroup, moment: DecisionContext) -> None:
     settings = settings_of(group.group_id, moment)
     if not settings.migration.upgrades:
         raise NotConvertible(
@@ -124,7 +124,7 @@ def _upgraded_member(group: ClassicGroup, member: classic.Member, cluster: Clust
 # -- back
 
 
-def can_downgrade(group: ConsumerGroup, leaving: Collection[str], moment: Moment) -> bool:
+def can_downgrade(group: ConsumerGroup, leaving: Collection[str], moment: DecisionContext) -> bool:
     """Return whether those who stay are classic members, at least one, and the group may go back for them."""
     staying = [each for each in group.members.values() if each.id not in leaving]
     if not staying or any(each.classic is None for each in staying):
@@ -133,7 +133,9 @@ def can_downgrade(group: ConsumerGroup, leaving: Collection[str], moment: Moment
     return is_allowed and len(staying) <= moment.settings.group_max_size
 
 
-def downgrade(group: ConsumerGroup, leaving: Collection[str], moment: Moment, response: Message | None) -> Decision:
+def downgrade(
+    group: ConsumerGroup, leaving: Collection[str], moment: DecisionContext, response: Message | None
+) -> Decision:
     """Make a classic group of those who stay; they join again, since what the others held is free."""
     made = as_classic(group, [each for each in group.members.values() if each.id not in leaving], moment)
     draft = ClassicDraft(made, moment)
@@ -158,9 +160,9 @@ def joined_decisions(group: ConsumerGroup, made: ClassicGroup, after: Decision) 
     )
 
 
-def as_classic(group: ConsumerGroup, members: Collection[Member], moment: Moment) -> ClassicGroup:
+def as_classic(group: ConsumerGroup, members: Collection[Member], moment: DecisionContext) -> ClassicGroup:
     """Return a stable classic group of classic members, who are assigned what they shall hold."""
-    made = ClassicGroup(group.group_id, state=State.STABLE, generation=group.epoch, state_since_ms=moment.now_ms)
+    made = ClassicGroup(group.group_id, state=State.STABLE, generation=group.epoch, state_since_ms=moment.wall_ms)
     draft = ClassicDraft(made, moment)
     for each in sorted(members, key=lambda member: member.id):  # the first leads: the same on every coordinator
         assert each.classic is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ottla.base import ConfigError
 from ottla.config import BrokerSettings
 from ottla.groups.consumer.assignors import ASSIGNORS
-from ottla.groups.decision import Moment
+from ottla.groups.decision import DecisionContext
 
 __all__ = ["ConsumerSettings", "MigrationPolicy", "assignor_names", "check_assignors", "settings_of"]
 
@@ -59,7 +59,7 @@ def check_assignors(broker: BrokerSettings) -> None:
             raise ConfigError("group.consumer.assignors", name, f"assignors are {', '.join(ASSIGNORS)}")
 
 
-def settings_of(group_id: str, moment: Moment) -> ConsumerSettings:
+def settings_of(group_id: str, moment: DecisionContext) -> ConsumerSettings:
     """Return the settings of a group; its own stay within the broker's bounds, whenever those were set."""
     broker = moment.settings
     own = moment.cluster.group_config(group_id)

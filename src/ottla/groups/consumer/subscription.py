@@ -8,7 +8,7 @@ from ottla.groups.consumer.group import metadata_hash
 from ottla.groups.consumer.member import Member
 from ottla.groups.consumer.regex import REFRESH_MS_MIN, check_regex, resolve
 from ottla.groups.consumer.settings import ConsumerSettings
-from ottla.groups.decision import Asker, Moment
+from ottla.groups.decision import DecisionContext, RequestOrigin
 
 __all__ = ["bump_epoch", "drop_unused_regexes", "update_epoch", "update_regexes", "write_member"]
 
@@ -32,7 +32,7 @@ def drop_unused_regexes(draft: Draft) -> None:
         draft.extend(records.regular_expression(group.group_id, each, None) for each in sorted(unused))
 
 
-def update_regexes(draft: Draft, settings: ConsumerSettings, asker: Asker, moment: Moment) -> bool:
+def update_regexes(draft: Draft, settings: ConsumerSettings, asker: RequestOrigin, moment: DecisionContext) -> bool:
     """Look up expressions that are new, or all of them when they may be out of date; return whether any changed.
 
     The topics of one expression are those that the asker may describe, whoever else uses the expression (as in Kafka).
@@ -59,7 +59,7 @@ def update_regexes(draft: Draft, settings: ConsumerSettings, asker: Asker, momen
     return changed
 
 
-def update_epoch(draft: Draft, moment: Moment, *, has_changed: bool) -> None:
+def update_epoch(draft: Draft, moment: DecisionContext, *, has_changed: bool) -> None:
     """Bump the group epoch where subscriptions changed, or subscribed topics did since they were last compared."""
     group = draft.group
     if not has_changed and group.checked_version == moment.cluster.version:

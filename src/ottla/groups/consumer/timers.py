@@ -9,12 +9,12 @@ from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.leave import fence
 from ottla.groups.consumer.member import MemberState
 from ottla.groups.consumer.settings import settings_of
-from ottla.groups.decision import NOTHING, Decision, Group, Moment, Timer, TimerChange
+from ottla.groups.decision import NOTHING, Decision, DecisionContext, Group, Timer, TimerChange
 
 __all__ = ["expired", "loaded"]
 
 
-def expired(group: Group, timer: Timer, moment: Moment) -> Decision:
+def expired(group: Group, timer: Timer, moment: DecisionContext) -> Decision:
     """Fence the member whose time is up; it may be gone by now, or have given its partitions back."""
     assert isinstance(group, ConsumerGroup)
     member = group.members.get(timer.member_id)
@@ -25,7 +25,7 @@ def expired(group: Group, timer: Timer, moment: Moment) -> Decision:
     return fence(group, [member], moment, None)
 
 
-def loaded(group: Group, moment: Moment) -> Iterator[TimerChange]:
+def loaded(group: Group, moment: DecisionContext) -> Iterator[TimerChange]:
     """Yield the deadlines of a group that was read from its log: nobody is late on a coordinator that just began."""
     assert isinstance(group, ConsumerGroup)
     session_ms = settings_of(group.group_id, moment).session_timeout_ms

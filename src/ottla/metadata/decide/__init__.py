@@ -16,6 +16,7 @@ from ottla.metadata.decide.configs import AlteredConfig, ConfigOperation, alter_
 from ottla.metadata.decide.decision import Decision
 from ottla.metadata.decide.elections import balance_leaders, elect_leaders, elect_unclean_leaders, is_imbalanced
 from ottla.metadata.decide.features import FeatureUpdate, UpgradeType, update_features
+from ottla.metadata.decide.hand_over import Departure, HandOver, hand_over
 from ottla.metadata.decide.names import validate_topic_name
 from ottla.metadata.decide.partition_change import min_insync_replicas
 from ottla.metadata.decide.placement import place
@@ -37,7 +38,9 @@ __all__ = [
     "BrokerState",
     "ConfigOperation",
     "Decision",
+    "Departure",
     "FeatureUpdate",
+    "HandOver",
     "ProducerIdBlock",
     "Registration",
     "TopicRef",
@@ -58,6 +61,7 @@ __all__ = [
     "elect_leaders",
     "elect_unclean_leaders",
     "fence_broker",
+    "hand_over",
     "heartbeat",
     "is_imbalanced",
     "is_reassigning",

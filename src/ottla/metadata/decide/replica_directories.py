@@ -7,8 +7,15 @@ from ottla.config import BrokerConfig
 from ottla.metadata.apply import Record
 from ottla.metadata.decide.alter_partition import check_broker_epoch
 from ottla.metadata.decide.decision import Decision
-from ottla.metadata.decide.partition_change import Able, Wanted, able_to_lead, change_partition
-from ottla.metadata.image import Broker, Image, Partition, Topic
+from ottla.metadata.decide.partition_change import (
+    Able,
+    Election,
+    Wanted,
+    able_to_lead,
+    change_partition,
+    unclean_allowed,
+)
+from ottla.metadata.image import DIRECTORY_LOST, Broker, Image, Partition, Topic
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -58,9 +65,16 @@ def _assigned(
     image: Image, topic: Topic, index: int, broker: Broker, directory_id: Uuid, config: BrokerConfig | None
 ) -> list[Record]:
     partition = topic.partitions[index]
-    is_online = not broker.log_dirs or directory_id in broker.log_dirs
+    is_lost = directory_id == DIRECTORY_LOST
+    is_online = not is_lost and (not broker.log_dirs or directory_id in broker.log_dirs)
     isr = partition.isr if is_online else tuple(each for each in partition.isr if each != broker.id)
-    wanted = Wanted(isr=isr, directories={broker.id: directory_id})
+    election = Election.UNCLEAN if not is_online and unclean_allowed(image, topic, config) else Election.ONLINE
+    wanted = Wanted(
+        isr=isr,
+        election=election,
+        lost=(broker.id,) if is_lost else (),  # what could not be read is not known to have everything any more
+        directories={broker.id: directory_id},
+    )
     able = _able_from(image, partition, broker, is_online=is_online)
     record = change_partition(image, topic, index, wanted, able=able, config=config)
     return [] if record is None else [record]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.streams.aggregates import Average
+from ottla.streams.dsl.aggregates import Average
 from ottla.streams.engine.task import Node
-from ottla.streams.operations import Aggregator
+from ottla.streams.plan.operations import Aggregator
 
 __all__ = ["Accumulator", "accumulator"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.streams import operations
 from ottla.streams.engine.accumulators import Accumulator, accumulator
 from ottla.streams.engine.forwarding import Writer, table_writer
 from ottla.streams.engine.fused import Direct
@@ -12,6 +11,7 @@ from ottla.streams.engine.interface import Headers
 from ottla.streams.engine.stores import KeyValueStore
 from ottla.streams.engine.task import Node, Process, builds
 from ottla.streams.engine.values import Raw, is_fixed
+from ottla.streams.plan import operations
 
 __all__: list[str] = []
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.streams.engine.interface import Change
-from ottla.streams.serdes import Serde
+from ottla.streams.serdes.basic import Serde
 
 __all__ = ["changed_decoder", "changed_encoder"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams import operations
 from ottla.streams.engine.changed import changed_decoder, changed_encoder
 from ottla.streams.engine.interface import Change, Headers, Output
 from ottla.streams.engine.task import Process, Task
 from ottla.streams.extractors import WallclockTimestampExtractor
-from ottla.streams.topology import ProcessorNode, SinkNode, SourceNode
+from ottla.streams.plan import operations
+from ottla.streams.plan.topology import ProcessorNode, SinkNode, SourceNode
 
 __all__ = ["extractor_of", "sink", "source_decoder"]
 

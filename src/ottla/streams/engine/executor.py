@@ -34,7 +34,7 @@ from ottla.streams.engine.stores import AnyStore, KeyValueStore
 from ottla.streams.engine.task import BUILDERS, Node, Process, Task
 from ottla.streams.engine.versioned import VersionedStore
 from ottla.streams.engine.window_stores import SessionStore, WindowStore
-from ottla.streams.topology import ProcessorNode, SinkNode, SourceNode, Topology
+from ottla.streams.plan.topology import ProcessorNode, SinkNode, SourceNode, Topology
 
 __all__ = ["Executor", "ProcessingError"]
 
@@ -222,11 +222,14 @@ class Executor:
                         if decode is None
                         else record._replace(key=decode[0](record.key), value=decode[1](record.value))
                     )
-                    where = f"{record.topic}-{record.partition}"
-                    time = extract(known, memory.get(where, -1))
                 except Exception as error:
                     self._undecodable(record, source.name, error)
                     continue
+                where = f"{record.topic}-{record.partition}"
+                try:
+                    time = extract(known, memory.get(where, -1))
+                except Exception as error:  # no handler is asked, as in Kafka Streams
+                    raise ProcessingError(f"{source.name}: no time for {_where(record)}: {error}") from error
                 if time < 0:
                     self._poison += 1
                     continue

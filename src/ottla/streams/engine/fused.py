@@ -18,7 +18,7 @@ from ottla.streams.engine.interface import Record
 from ottla.streams.engine.stores import KeyValueStore
 from ottla.streams.engine.task import Task
 from ottla.streams.engine.values import Raw
-from ottla.streams.serdes import BytesSerde, Serde, StringSerde
+from ottla.streams.serdes.basic import BytesSerde, Serde, StringSerde
 
 __all__ = ["Direct", "direct_loop"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams import operations
 from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.engine.interface import Headers, Record
 from ottla.streams.engine.punctuation import Schedule
 from ottla.streams.engine.store_faces import face_of
 from ottla.streams.engine.tables import derived_table
 from ottla.streams.engine.task import Node, Process, builds
+from ottla.streams.plan import operations
+from ottla.streams.plan.topology import ProcessorNode
 from ottla.streams.processor_api import ProcessRecord, PunctuationType, RecordMetadata
-from ottla.streams.topology import ProcessorNode
 
 __all__ = ["Context"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.streams import operations
 from ottla.streams.engine.buffers import SuppressBuffer
 from ottla.streams.engine.interface import Headers
 from ottla.streams.engine.task import Node, Process, builds
+from ottla.streams.plan import operations
 
 __all__ = ["BufferFullError"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams import operations
 from ottla.streams.engine.accumulators import Accumulator, accumulator
 from ottla.streams.engine.forwarding import table_writer
 from ottla.streams.engine.interface import Change, Headers
@@ -13,6 +12,7 @@ from ottla.streams.engine.stores import KeyValueStore
 from ottla.streams.engine.task import Getter, Node, Process, builds
 from ottla.streams.engine.values import is_fixed
 from ottla.streams.engine.versioned import is_versioned
+from ottla.streams.plan import operations
 
 __all__ = ["derived_table"]
 

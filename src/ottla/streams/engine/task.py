@@ -25,16 +25,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.streams import operations
 from ottla.streams.engine.functions import callable_of
 from ottla.streams.engine.interface import EngineSettings, Headers, Output, Record
 from ottla.streams.engine.punctuation import PunctuationQueue
-from ottla.streams.topology import ProcessorNode
+from ottla.streams.plan import operations
+from ottla.streams.plan.topology import ProcessorNode
 
 if TYPE_CHECKING:
     from ottla.streams.engine.stores import AnyStore
     from ottla.streams.functions import Function
-    from ottla.streams.topology import Topology
+    from ottla.streams.plan.topology import Topology
 
 __all__ = ["BUILDERS", "Getter", "Node", "Process", "Task", "builds"]
 

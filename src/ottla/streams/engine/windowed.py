@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ottla.streams import operations
 from ottla.streams.engine.accumulators import Accumulator, accumulator
 from ottla.streams.engine.forwarding import flush_once
 from ottla.streams.engine.interface import Change, Headers
 from ottla.streams.engine.task import Node, Process, builds
 from ottla.streams.engine.values import Raw, is_fixed
 from ottla.streams.engine.window_stores import MAX_TIME, SessionStore, WindowStore
+from ottla.streams.plan import operations
 from ottla.streams.windows import SlidingWindows, TimeWindows, UnlimitedWindows, Windowed
 
 __all__ = ["WindowUpdater"]

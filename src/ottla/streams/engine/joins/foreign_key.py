@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams import operations
 from ottla.streams.engine.interface import Change, Headers
 from ottla.streams.engine.joins.calls import joiner_of
 from ottla.streams.engine.joins.murmur3 import hash128
 from ottla.streams.engine.task import Node, Process, builds
-from ottla.streams.internal_serdes import (
+from ottla.streams.plan import operations
+from ottla.streams.plan.topology import SinkNode
+from ottla.streams.serdes.internal import (
     DELETE_KEY_AND_PROPAGATE,
     DELETE_KEY_NO_PROPAGATE,
     PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE,
@@ -22,7 +23,6 @@ from ottla.streams.internal_serdes import (
     Response,
     Subscription,
 )
-from ottla.streams.topology import SinkNode
 
 __all__: list[str] = []
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams import operations
 from ottla.streams.engine.interface import Headers, Record
 from ottla.streams.engine.joins.buffer import JoinBuffer
 from ottla.streams.engine.joins.calls import joiner_of
 from ottla.streams.engine.task import Node, Process, builds
 from ottla.streams.engine.versioned import is_versioned
+from ottla.streams.plan import operations
 
 __all__: list[str] = []
 

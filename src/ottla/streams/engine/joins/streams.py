@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams import operations
 from ottla.streams.engine.interface import Headers
 from ottla.streams.engine.joins.calls import Joiner, joiner_of
 from ottla.streams.engine.joins.outer_store import LEFT, RIGHT, OuterJoinStore
 from ottla.streams.engine.task import Node, Process, builds
 from ottla.streams.engine.window_stores import WindowStore
+from ottla.streams.plan import operations
 from ottla.streams.windows import JoinWindows
 
 __all__: list[str] = []

@@ -8,8 +8,8 @@ from typing import Any
 
 from ottla.streams.engine.blocks import Blocks
 from ottla.streams.engine.interface import EngineSettings, StateBackend, StoreChange
-from ottla.streams.internal_serdes import CombinedKeySerde
-from ottla.streams.topology import StoreSpec
+from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.serdes.internal import CombinedKeySerde
 
 __all__ = ["SubscriptionStore"]
 

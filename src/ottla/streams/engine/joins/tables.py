@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams import operations
 from ottla.streams.engine.forwarding import table_writer
 from ottla.streams.engine.interface import Change, Headers
 from ottla.streams.engine.joins.calls import Joiner, joiner_of
 from ottla.streams.engine.task import Getter, Node, Process, builds
+from ottla.streams.plan import operations
 
 __all__: list[str] = []
 

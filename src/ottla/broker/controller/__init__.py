@@ -1,0 +1,1 @@
+"""Between brokers and the active controller: sessions, heartbeats, directories, and the duties of the leader."""

@@ -1,0 +1,150 @@
+"""The bytes of a Fetch response: its fields around slices of segments that were never looked into.
+
+A large slice leaves as a part of the file, for `sendfile`; a small one is copied, which costs less up to about 64 KiB
+(measured), as long as the answer stays within its share of memory: the rest are parts of files too. What is copied has to
+be in memory already: else it is read on a thread, and then the answer is a coroutine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from ottla.base import ZERO_UUID, StorageError
+from ottla.broker.endpoints import leader_endpoints
+from ottla.broker.replicas.fetching import FetchPlan
+from ottla.broker.requests.file_part import FilePart
+from ottla.broker.requests.handler import Encoded, RequestContext
+from ottla.log import LogSlice
+from ottla.wire import FetchedPartition, FetchedTopic, NodeEndpoint, write_fetch_response
+
+__all__ = ["fetch_answer"]
+
+FILE_BYTES_MIN = 64 * 1024
+"""From this size a slice goes by `sendfile`."""
+
+
+def fetch_answer(
+    context: RequestContext, readings: Sequence[FetchPlan], *, session_id: int, is_follower: bool = False
+) -> Encoded | Coroutine[Any, Any, Encoded]:
+    """Return the whole answer, or a coroutine for it where some of the records have to come from the device first."""
+    traffic = context.services.traffic
+    share = context.services.answer_memory.share()
+    elsewhere = traffic.elsewhere
+    has_files = False
+    cold: list[tuple[FetchedPartition, FetchPlan]] = []
+    topics: list[FetchedTopic] = []
+    current: tuple[str, object] | None = None
+    for reading in readings:
+        answer = _partition(reading)
+        found = reading.slice
+        topic_traffic = elsewhere if reading.partition is None else reading.partition.traffic
+        topic_traffic.fetches += 1
+        if reading.error:
+            topic_traffic.failed_fetches += 1
+            _count_error(context, int(reading.error), is_follower=is_follower)
+        if found is not None and found.size:
+            if is_follower:
+                traffic.replication_bytes_out += found.size
+            else:
+                topic_traffic.bytes_out += found.size
+            if found.size < FILE_BYTES_MIN and found.size <= share:
+                share -= found.size
+                if not _copy(context, answer, reading, found):
+                    cold.append((answer, reading))
+            else:
+                has_files |= _refer(context, answer, reading, found)
+        topic = (reading.topic, reading.key.topic)
+        if topic != current:
+            current = topic
+            topic_id = reading.key.topic if isinstance(reading.key.topic, bytes) else ZERO_UUID
+            topics.append(FetchedTopic(reading.topic, topic_id, []))
+        topics[-1].partitions.append(answer)
+    if cold:
+        return _read_cold(context, topics, cold, session_id=session_id, has_files=has_files)
+    return _encode(context, topics, session_id=session_id, has_files=has_files)
+
+
+def _copy(context: RequestContext, answer: FetchedPartition, reading: FetchPlan, found: LogSlice) -> bool:
+    """Copy a slice into the answer; False where it has to come from the device first."""
+    try:
+        records = found.file.pread_nowait(found.position, found.size)
+    except StorageError as error:
+        answer.error_code = int(context.services.partitions.failures.met(error, reading.partition))
+        return True
+    answer.records_size = found.size
+    if records is not None:
+        answer.records = records
+    return records is not None
+
+
+def _refer(context: RequestContext, answer: FetchedPartition, reading: FetchPlan, found: LogSlice) -> bool:
+    """Put a slice into the answer as a part of its file; False where that cannot be opened."""
+    failures = context.services.partitions.failures
+    try:
+        answer.records = FilePart(found.file, found.position, found.size, failures.met, reading.partition)
+    except StorageError as error:
+        answer.error_code = int(failures.met(error, reading.partition))
+        return False
+    answer.records_size = found.size
+    return True
+
+
+def _count_error(context: RequestContext, code: int, *, is_follower: bool) -> None:
+    errors = context.services.metrics.request("FetchFollower" if is_follower else "FetchConsumer").errors
+    errors[code] = errors.get(code, 0) + 1
+
+
+def _partition(reading: FetchPlan) -> FetchedPartition:
+    answer = FetchedPartition(
+        reading.key.partition,
+        int(reading.error),
+        reading.high_watermark,
+        reading.last_stable_offset,
+        reading.log_start_offset,
+        aborted_transactions=reading.aborted_transactions,
+    )
+    if reading.diverging_epoch >= 0:
+        answer.diverging_epoch = reading.diverging_epoch
+        answer.diverging_end_offset = reading.diverging_end
+    answer.preferred_read_replica = reading.preferred_replica
+    if reading.leader_epoch >= 0:
+        answer.leader_id = reading.leader
+        answer.leader_epoch = reading.leader_epoch
+    return answer
+
+
+def _encode(context: RequestContext, topics: list[FetchedTopic], *, session_id: int, has_files: bool) -> Encoded:
+    leaders = {each.leader_id for topic in topics for each in topic.partitions if each.leader_epoch >= 0}
+    endpoints = [NodeEndpoint(*each) for each in leader_endpoints(context, leaders)] if leaders else ()
+    parts = write_fetch_response(
+        context.api_version, context.correlation_id, topics, session_id=session_id, node_endpoints=endpoints
+    )
+    return Encoded(parts, has_files=has_files)
+
+
+async def _read_cold(
+    context: RequestContext,
+    topics: list[FetchedTopic],
+    cold: list[tuple[FetchedPartition, FetchPlan]],
+    *,
+    session_id: int,
+    has_files: bool,
+) -> Encoded:
+    """Read on a thread what the page cache does not hold, then render the answer."""
+    memory = context.services.answer_memory
+    reserved = sum(answer.records_size for answer, _ in cold)
+    memory.reserve(reserved)
+    try:
+        for answer, reading in cold:
+            assert reading.slice is not None and reading.partition is not None
+            try:
+                records = await reading.partition.on_thread(reading.slice.read)
+            except StorageError as error:
+                records = b""
+                answer.error_code = int(context.services.partitions.failures.met(error, reading.partition))
+            answer.records = records
+            answer.records_size = len(records)
+    finally:
+        memory.reserve(-reserved)
+    return _encode(context, topics, session_id=session_id, has_files=has_files)

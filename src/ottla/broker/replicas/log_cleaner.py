@@ -1,0 +1,320 @@
+"""Log compaction by the clock: the dirtiest log first, cleaned in a worker process, put in place on the loop.
+
+As in Kafka the log with the largest share of dirty bytes above its `min.cleanable.dirty.ratio` goes first, and before any
+share counts, one whose oldest dirty record has waited for `max.compaction.lag.ms`. When nothing is due the cleaner rests
+for `log.cleaner.backoff.ms`. `log.cleaner.threads` says how many logs are cleaned at once, each in a process of its own.
+
+The loop's part is small: a plan, a few renames at the end. A log that is truncated, deleted or taken offline meanwhile
+takes back the lease of its cleaning, and what that wrote is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import BrokenExecutor
+from typing import NamedTuple
+
+from ottla.base import Clock, CorruptionError, Offload, StorageError, TopicPartition
+from ottla.broker.configuration import Configuration
+from ottla.broker.metrics import Metrics
+from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.replicas.storage import Storage
+from ottla.broker.replicas.throttled_cleaning import clean_throttled
+from ottla.config import BrokerSettings
+from ottla.log import (
+    Cleanable,
+    CleanerBuffers,
+    CleaningAborted,
+    CleaningPlan,
+    CleaningResult,
+    LogDir,
+    NoSpaceError,
+    cleanable,
+    install,
+    is_as_planned,
+    join,
+    plan_cleaning,
+)
+
+__all__ = ["LogCleaner"]
+
+log = logging.getLogger(__name__)
+
+SLICE_S = 0.002
+"""How long the search for the dirtiest log may hold the loop before requests have their turn."""
+WATCH_S = 0.5
+"""How often a log that is being cleaned is looked at: has it changed, so that the cleaning is in vain?"""
+BACKOFF_S_MIN = 0.01
+"""A backoff of 0 must not keep the loop busy."""
+LEASE = "cleaning.tmp"
+"""Kafka ignores a file of this name, and a start removes it."""
+
+
+class _Done(NamedTuple):
+    """One finished cleaning, for the metrics."""
+
+    result: CleaningResult
+    seconds: float
+
+
+class LogCleaner:
+    """Runs until it is stopped; one for all log directories."""
+
+    def __init__(
+        self,
+        *,
+        partitions: Partitions,
+        storage: Storage,
+        configuration: Configuration,
+        clock: Clock,
+        offload: Offload,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._partitions = partitions
+        self._storage = storage
+        self._configuration = configuration
+        self._clock = clock
+        self._offload = offload
+        self._loop = loop
+        self._task: asyncio.Task[None] | None = None
+        self._running: dict[asyncio.Task[None], str] = {}
+        """Cleanings under way, and their leases."""
+        self._uncleanable: dict[TopicPartition, LocalPartition] = {}
+        self._resting: dict[TopicPartition, float] = {}
+        """Logs whose last cleaning failed for a reason that may pass, and until when they are left alone."""
+        self._last: _Done | None = None
+        self._last_run_s: float | None = None
+        self._dirtiest_ratio = 0.0
+        self._delay_ms = 0
+
+    def start(self) -> None:
+        """Begin, unless `log.cleaner.enable` is false."""
+        if self._settings.log_cleaner_enable:
+            self._task = self._loop.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Take every lease back and return when no worker writes any more."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+        for lease in self._running.values():
+            self._withdraw(lease)
+        if self._running:
+            await asyncio.wait(tuple(self._running))
+
+    @property
+    def _settings(self) -> BrokerSettings:
+        return self._configuration.broker.settings
+
+    @property
+    def _pause_s(self) -> float:
+        return max(self._settings.log_cleaner_backoff_ms / 1000, BACKOFF_S_MIN)
+
+    async def _run(self) -> None:
+        while True:
+            self._last_run_s = self._loop.time()
+            started = False
+            try:
+                if len(self._running) < self._settings.log_cleaner_threads:
+                    started = await self._start_filthiest()
+            except Exception:  # our own mistake: it is said, and compaction goes on
+                log.exception("The log cleaner has failed, and goes on")
+            if started:
+                continue
+            if self._running:
+                await asyncio.wait(tuple(self._running), timeout=self._pause_s, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(self._pause_s)
+
+    # -- choosing
+
+    async def _start_filthiest(self) -> bool:
+        """Begin to clean the log that needs it most; False where none does."""
+        best: tuple[LocalPartition, Cleanable] | None = None
+        dirtiest, delay_ms = 0.0, 0
+        until_s = self._loop.time() + SLICE_S
+        for held in self._partitions:
+            if self._loop.time() >= until_s:
+                await asyncio.sleep(0)
+                until_s = self._loop.time() + SLICE_S
+            found = self._look_at(held)
+            if found is None:
+                continue
+            dirtiest, delay_ms = max(dirtiest, found.ratio), max(delay_ms, found.delay_ms)
+            is_due = found.is_due(held.log.config.min_cleanable_dirty_ratio)
+            if is_due and (best is None or found.ratio > best[1].ratio):
+                best = held, found
+        self._dirtiest_ratio, self._delay_ms = dirtiest, delay_ms
+        if best is None or best[0].is_offline:
+            return False
+        self._begin(*best)
+        return True
+
+    def _look_at(self, held: LocalPartition) -> Cleanable | None:
+        """Return what could be cleaned of a partition; None where it must not be touched."""
+        if held.is_offline or held.being_cleaned or not held.log.config.compacts:
+            return None
+        if self._uncleanable.get(held.key) is held or self._resting.get(held.key, 0.0) > self._loop.time():
+            return None
+        try:
+            return self._cleanable(held)
+        except CorruptionError as error:
+            self._mark_uncleanable(held, error)
+        except StorageError as error:
+            self._partitions.failures.met(error, held)
+            self._rest(held)
+        except Exception as error:  # our own mistake: the other logs are looked at all the same
+            self._mark_uncleanable(held, error)
+            log.exception("The log cleaner has failed at %s, and goes on", held.key)
+        return None
+
+    def _cleanable(self, held: LocalPartition) -> Cleanable:
+        return cleanable(held.log, last_stable_offset=held.last_stable_offset(), now_ms=self._clock.now_ms())
+
+    # -- cleaning
+
+    def _begin(self, held: LocalPartition, found: Cleanable) -> None:
+        lease = join(held.log.folder, LEASE)
+        held.being_cleaned = True
+        task = self._loop.create_task(self._clean(held, found, lease))
+        self._running[task] = lease
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error  # our own mistake: the loop's exception handler says so
+
+    async def _clean(self, held: LocalPartition, found: Cleanable, lease: str) -> None:
+        """Clean one log, and say what came of it."""
+        try:
+            await self._clean_and_install(held, found, lease)
+        except CleaningAborted:
+            log.info("The cleaning of %s was given up: its log changed, or the broker stops", held.key)
+        except CorruptionError as error:
+            self._mark_uncleanable(held, error)
+        except NoSpaceError as error:
+            log.error("%s cannot be compacted, and stays as it is, while its disk is full: %s", held.key, error)
+            self._rest(held)
+        except StorageError as error:
+            self._partitions.failures.met(error, held)
+            self._rest(held)
+        except BrokenExecutor as error:
+            log.error("The worker process that compacted %s died (%s); it is tried again later", held.key, error)
+            self._rest(held)
+        except (
+            Exception
+        ) as error:  # our own mistake: the loop's handler names it, and the next round must not repeat it
+            self._mark_uncleanable(held, error)
+            raise
+        finally:
+            held.being_cleaned = False
+            self._withdraw(lease)
+
+    def _rest(self, held: LocalPartition) -> None:
+        """Keep a log that could not be cleaned from being chosen again at once."""
+        self._resting[held.key] = self._loop.time() + self._pause_s
+
+    async def _clean_and_install(self, held: LocalPartition, found: Cleanable, lease: str) -> None:
+        began_s = self._loop.time()
+        disk = self._storage.disk
+        disk.open(lease, create=True).close()
+        plan = plan_cleaning(
+            held.log, found, now_ms=self._clock.now_ms(), lease=lease, buffers=_buffers(self._settings)
+        )
+        result = await self._in_worker(held, plan)
+        async with self._storage.checkpoints:  # so that no recovery begins below what is about to get gaps
+            await self._offload.thread(held.log_dir.write_recovery_points)
+        await held.quiet()
+        if held.is_offline or not install(disk, held.log, plan, result, now_ms=self._clock.now_ms()):
+            raise CleaningAborted(str(held.key))
+        async with self._storage.checkpoints:
+            await self._offload.thread(held.log_dir.write_cleaned_offsets)
+        self._last = _Done(result, self._loop.time() - began_s)
+        log.info(
+            "Compacted %s up to offset %d: %d bytes became %d, %d of %d records were kept",
+            *(held.key, result.cleaned_to, result.bytes_before, result.bytes_after),
+            *(result.records_kept, result.records_read),
+        )
+        if result.records_without_key:
+            log.warning("%s: %d records without a key were removed", held.key, result.records_without_key)
+
+    async def _in_worker(self, held: LocalPartition, plan: CleaningPlan) -> CleaningResult:
+        """Clean in the worker process; the lease is taken back when the log is not what was planned for any more."""
+        settings = self._settings
+        share = settings.log_cleaner_io_max_bytes_per_second / max(settings.log_cleaner_threads, 1)
+        work = asyncio.ensure_future(self._offload.background(clean_throttled, self._storage.disk, plan, share))
+        while not work.done():
+            await asyncio.wait((work,), timeout=WATCH_S)
+            if not work.done() and (held.is_offline or not is_as_planned(held.log, plan)):
+                self._withdraw(plan.lease)
+        return work.result()
+
+    def _withdraw(self, lease: str) -> None:
+        try:
+            self._storage.disk.unlink(lease)
+        except StorageError as error:
+            log.warning("A cleaning's lease could not be removed: %s", error)
+
+    def _mark_uncleanable(self, held: LocalPartition, error: Exception) -> None:
+        """Leave a damaged log alone from now on: it would only fail again. A restart tries once more."""
+        self._uncleanable[held.key] = held
+        if isinstance(error, StorageError):
+            self._partitions.failures.met(error, held)
+        log.error("%s cannot be compacted, and is left alone until a restart: %s", held.key, error)
+
+    # -- metrics
+
+    def name_gauges(self, metrics: Metrics) -> None:
+        """Offer Kafka's metrics of the cleaner."""
+        manager, cleaner = "LogCleanerManager", "LogCleaner"
+        metrics.gauge(f"{manager}.max-dirty-percent", lambda: int(100 * self._dirtiest_ratio))
+        metrics.gauge(f"{manager}.time-since-last-run-ms", self._since_last_run_ms)
+        metrics.gauge(f"{cleaner}.cleaner-recopy-percent", self._recopy_percent)
+        metrics.gauge(f"{cleaner}.max-buffer-utilization-percent", self._utilization_percent)
+        metrics.gauge(f"{cleaner}.max-clean-time-secs", lambda: int(self._last.seconds) if self._last else 0)
+        metrics.gauge(f"{cleaner}.max-compaction-delay-secs", lambda: self._delay_ms // 1000)
+        metrics.gauge(f"{cleaner}.DeadThreadCount", lambda: 0 if self._task is None or not self._task.done() else 1)
+        for log_dir in self._storage.online:
+            self._name_directory_gauges(metrics, log_dir)
+
+    def _name_directory_gauges(self, metrics: Metrics, log_dir: LogDir) -> None:
+        tag = f"logDirectory={log_dir.path}"
+        metrics.gauge(
+            f"LogCleanerManager.uncleanable-partitions-count,{tag}", lambda: len(self.uncleanable_in(log_dir))
+        )
+        metrics.gauge(
+            f"LogCleanerManager.uncleanable-bytes,{tag}",
+            lambda: sum(self._cleanable(each).cleanable_bytes for each in self.uncleanable_in(log_dir)),
+        )
+
+    def uncleanable_in(self, log_dir: LogDir) -> list[LocalPartition]:
+        """Return a directory's partitions whose logs are damaged, as far as they are still held."""
+        return [
+            held
+            for key, held in self._uncleanable.items()
+            if held.log_dir is log_dir and self._partitions.get(key.topic, key.partition) is held
+        ]
+
+    def _since_last_run_ms(self) -> int:
+        return 0 if self._last_run_s is None else int((self._loop.time() - self._last_run_s) * 1000)
+
+    def _recopy_percent(self) -> int:
+        done = self._last
+        return int(100 * done.result.bytes_after / done.result.bytes_before) if done and done.result.bytes_before else 0
+
+    def _utilization_percent(self) -> int:
+        return int(100 * self._last.result.map_utilization) if self._last else 0
+
+
+def _buffers(settings: BrokerSettings) -> CleanerBuffers:
+    """Return one worker's part of the cleaner's memory."""
+    workers = max(settings.log_cleaner_threads, 1)
+    return CleanerBuffers(
+        map_bytes=settings.log_cleaner_dedupe_buffer_size // workers,
+        load_factor=settings.log_cleaner_io_buffer_load_factor,
+        buffer_bytes=settings.log_cleaner_io_buffer_size // workers // 2,
+    )

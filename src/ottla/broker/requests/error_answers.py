@@ -1,0 +1,43 @@
+"""The one place where an error becomes an API's own response."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ottla.base import ErrorCode, KafkaError, StorageError, WireError
+from ottla.broker.requests.handler import Handler
+from ottla.wire import APIS
+
+__all__ = ["error_answer"]
+
+log = logging.getLogger(__name__)
+
+
+def error_answer(handler: Handler[Any], request: Any, error: Exception) -> Any:
+    """Return the API's own response that says what went wrong; raises WireError where none can.
+
+    What is neither the peer's mistake nor the disk's is ours: it is logged with its stack.
+    """
+    spec = APIS[handler.api_key]
+    if isinstance(error, WireError):
+        raise error
+    if not isinstance(error, KafkaError):
+        log.error("%s failed", spec.name, exc_info=error)
+        code = ErrorCode.KAFKA_STORAGE_ERROR if isinstance(error, StorageError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        error = KafkaError(code, _text_of(code))
+    if handler.error_response is not None:
+        return handler.error_response(request, error)
+    response: Any = spec.response
+    names = {field.name for field in response.FIELDS}
+    if "error_code" not in names:
+        raise WireError(f"{spec.name} was refused: {error.message}")
+    if "error_message" in names:
+        return response(error_code=int(error.code), error_message=error.message)
+    return response(error_code=int(error.code))
+
+
+def _text_of(code: ErrorCode) -> str:
+    if code is ErrorCode.KAFKA_STORAGE_ERROR:
+        return "Disk error when trying to access log file on the disk."
+    return "The server experienced an unexpected error when processing the request."

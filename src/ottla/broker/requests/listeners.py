@@ -1,0 +1,86 @@
+"""The addresses that a node listens on, and the connections that come in through them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.base import Offload
+from ottla.broker.requests.answer_memory import AnswerMemory
+from ottla.broker.requests.connection import Connection
+from ottla.broker.requests.router import Router
+from ottla.config import BrokerConfig, Listener, SecurityProtocol
+from ottla.net import FrameProtocol, Network, ReceiveBuffer, RequestMemory, Server
+
+__all__ = ["BoundListener", "Listeners"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundListener:
+    """A listener with the port that it got."""
+
+    listener: Listener
+    host: str
+    port: int
+
+
+class Listeners:
+    """Opens and closes a node's listeners; all connections of the loop share one receive buffer."""
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        config: Callable[[], BrokerConfig],
+        loop: asyncio.AbstractEventLoop,
+        offload: Offload,
+        memory: AnswerMemory,
+    ) -> None:
+        self._network = network
+        self._config = config
+        self._loop = loop
+        self._offload = offload
+        self._memory = memory
+        self.requests = RequestMemory(config().settings.queued_max_request_bytes, loop=loop)
+        self._buffer = ReceiveBuffer(requests=self.requests)
+        self._servers: list[Server] = []
+        self.bound: list[BoundListener] = []
+
+    async def open(self, listener: Listener, router: Router, *, is_controller: bool) -> BoundListener:
+        """Listen; raises OSError where the address is taken."""
+        config = self._config()
+        frame_bytes_max = config.settings.socket_request_max_bytes
+
+        def accept() -> FrameProtocol:
+            connection = Connection(
+                router,
+                listener.name,
+                is_controller=is_controller,
+                loop=self._loop,
+                offload=self._offload,
+                memory=self._memory,
+            )
+            return FrameProtocol(connection, buffer=self._buffer, frame_bytes_max=frame_bytes_max)
+
+        server = await self._network.listen(
+            listener.host, listener.port, accept, backlog=config.settings.socket_listen_backlog_size
+        )
+        self._servers.append(server)
+        bound = BoundListener(listener, server.host, server.port)
+        self.bound.append(bound)
+        return bound
+
+    async def close(self) -> None:
+        """Stop listening; what is connected stays connected."""
+        for server in self._servers:
+            await server.close()
+        self._servers.clear()
+
+
+def is_served(listener: Listener) -> bool:
+    """Return whether this version can serve a listener's security protocol."""
+    return listener.protocol is SecurityProtocol.PLAINTEXT

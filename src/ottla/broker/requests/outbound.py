@@ -1,0 +1,368 @@
+"""What leaves a connection: bytes through its transport, pieces of files when their turn has come.
+
+Pieces of files wait as such, so what a client does not take costs no memory. On a plain socket large ones are copied by
+the system (`sendfile`), small ones are read just before they are sent. That needs the socket to itself: it works on a
+duplicate of the socket's descriptor (asyncio refuses to watch a transport's own), only once the transport holds nothing,
+and everything that follows waits for it. Elsewhere (a simulated network, and one day TLS) pieces are read and go through
+the transport, as fast as that empties. What the page cache does not hold is first read on a thread, so that a cold disk
+never stops the loop.
+
+What a client has not taken is counted in the node's `AnswerMemory`, beyond what a transport holds anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ottla.base import Offload, StorageError
+from ottla.broker.requests.answer_memory import PART_BYTES, AnswerMemory
+from ottla.broker.requests.file_part import FilePart, PartGoneError
+
+__all__ = ["WRITE_BUFFER_BYTES_MAX", "Outbound"]
+
+log = logging.getLogger(__name__)
+
+WRITE_BUFFER_BYTES_MAX = 64 * 1024
+"""Answer bytes that the transport may hold before the connection is no longer read from, and they are counted."""
+SEND_BYTES_PER_TURN = 1024 * 1024
+"""File bytes that one connection sends before others have their turn."""
+SEND_BYTES = 256 * 1024
+"""File bytes of one `sendfile`, of one look into the page cache, and of small pieces that are sent together."""
+SEND_BUFFERS_MAX = 512
+"""Pieces that are sent together; Linux takes 1024."""
+SENDFILE_BYTES_MIN = 64 * 1024
+"""From this size a piece goes by `sendfile`; a smaller one is cheaper to copy (measured)."""
+
+
+class Outbound:
+    """The sending side of one connection; `is_idle` while it holds nothing of its own."""
+
+    __slots__ = (
+        "_closing",
+        "_drained",
+        "_files",
+        "_has_socket",
+        "_has_writer",
+        "_held",
+        "_loop",
+        "_memory",
+        "_offload",
+        "_paused",
+        "_queue",
+        "_queued_bytes",
+        "_raw",
+        "_transport",
+        "_turn",
+        "_wants_empty",
+        "_warming",
+        "is_idle",
+        "moved_s",
+    )
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        offload: Offload,
+        memory: AnswerMemory,
+        drained: Callable[[], None],
+    ) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._offload = offload
+        self._has_socket = (
+            transport.get_extra_info("socket") is not None and transport.get_extra_info("sslcontext") is None
+        )
+        self._memory = memory
+        self._drained = drained
+        self._queue: deque[Any] = deque()
+        self._queued_bytes = 0
+        """Memory of what is queued."""
+        self._files = 0
+        """Pieces of files among it."""
+        self._held = 0
+        """What the node's memory was told last."""
+        self.moved_s = 0.0
+        """When the client last took something of what was held."""
+        self._raw: socket.socket | None = None
+        self._has_writer = False
+        self._paused = False
+        self._wants_empty = False
+        self._closing: Callable[[], None] | None = None
+        self._turn: asyncio.Handle | None = None
+        self._warming: asyncio.Task[None] | None = None
+        self.is_idle = True
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+
+    def send(self, parts: list[Any], *, has_files: bool) -> None:
+        """Send parts in order, behind those that are still on their way."""
+        if self.is_idle and not has_files:
+            if len(parts) == 1:
+                self._transport.write(parts[0])
+            else:
+                self._transport.write(b"".join(parts))
+            return
+        self.is_idle = False
+        for part in parts:
+            if len(part):
+                self._queue.append(part)
+                self._queued_bytes += PART_BYTES if type(part) is FilePart else len(part)
+                self._files += type(part) is FilePart
+        if not self._is_waiting():
+            self._pump()
+        self._count()
+
+    def pause(self) -> None:
+        """Hear that the transport holds enough."""
+        self._paused = True
+        self.is_idle = False
+        self._count()
+
+    def resume(self) -> None:
+        """Hear that the transport has room again, or holds nothing where that was asked for."""
+        self._paused = False
+        if self._wants_empty:
+            self._wants_empty = False
+            self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        if not self._is_waiting():
+            self._pump()
+        self._count()
+
+    def close_when_sent(self, close: Callable[[], None]) -> None:
+        """Call this when everything has been handed over."""
+        self._closing = close
+
+    def cut_off(self) -> None:
+        """Close the connection now: its client takes nothing, and others need the memory."""
+        log.warning(
+            "Closing a connection that takes nothing of its answers: %s bytes are needed for others", self._held
+        )
+        self._transport.abort()
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget everything: the connection is gone."""
+        self._queue.clear()
+        self._queued_bytes = self._files = 0
+        self._paused = False
+        self._count()
+        if self._turn is not None:
+            self._turn.cancel()
+        if self._warming is not None:
+            self._warming.cancel()
+        if self._raw is not None:
+            self._unwatch()
+            self._raw.close()
+            self._raw = None
+
+    def recount(self) -> None:
+        """Tell the node how much is held here now: a transport does not say when its client has taken some."""
+        self._count()
+
+    # -- inside
+
+    def _count(self) -> None:
+        held = self._queued_bytes
+        if self._paused:
+            held += self._transport.get_write_buffer_size()
+        change = held - self._held
+        if change:
+            self._held = held
+            if change < 0:
+                self.moved_s = self._loop.time()
+            self._memory.holds(self, held, change)
+
+    def _is_waiting(self) -> bool:
+        return self._has_writer or self._turn is not None or self._warming is not None or self._wants_empty
+
+    def _pump(self) -> None:
+        """Move what is queued to the transport, or to the socket where files are among it; end idle, or waiting."""
+        queue = self._queue
+        budget = SEND_BYTES_PER_TURN
+        while queue and not self._paused:
+            if not self._files:
+                data = b"".join(queue)
+                queue.clear()
+                self._queued_bytes = 0
+                self._transport.write(data)
+            elif not self._has_socket:
+                if budget <= 0:
+                    self._turn = self._loop.call_soon(self._next_turn)
+                    return
+                pieces, size = self._gather(SEND_BYTES)
+                if not pieces:
+                    return
+                self._took(size)
+                self._transport.write(b"".join(pieces))
+                budget -= size
+            elif self._transport.get_write_buffer_size() > 0:
+                self._wants_empty = True
+                self._transport.set_write_buffer_limits(high=0)  # calls pause_writing, and resume when empty
+                return
+            elif not self._send_raw():
+                return
+        if not queue and not self._paused:
+            self.is_idle = True
+            if self._closing is not None:
+                self._closing()
+            else:
+                self._drained()
+
+    def _gather(self, bytes_max: int) -> tuple[list[Any], int]:
+        """Return what is sent next, read from files where it is theirs: nothing where a thread has to read first.
+
+        It stays in the queue until it is taken, and what is not taken of a file's pieces is read again then: a client
+        that does not read costs no memory for them.
+        """
+        pieces: list[Any] = []
+        size = 0
+        try:
+            for part in self._queue:
+                if type(part) is FilePart:
+                    if pieces and (part.size >= SENDFILE_BYTES_MIN or size + part.size > bytes_max):
+                        break
+                    found = part.read_nowait()
+                    if found is None:
+                        if not pieces:
+                            self._warming = asyncio.ensure_future(self._read_first(part))
+                        break
+                    part = found
+                pieces.append(part)
+                size += len(part)
+                if size >= bytes_max or len(pieces) == SEND_BUFFERS_MAX:
+                    break
+        except (PartGoneError, StorageError) as error:
+            self._cannot_read(part, error)
+            return [], 0
+        return pieces, size
+
+    def _took(self, size: int) -> None:
+        """Take what was sent off the queue's beginning."""
+        queue = self._queue
+        while size:
+            part = queue[0]
+            length = len(part)
+            if length > size:
+                if type(part) is FilePart:
+                    part.sent(size)
+                else:
+                    queue[0] = memoryview(part)[size:]
+                    self._queued_bytes -= size
+                return
+            size -= length
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        part = self._queue.popleft()
+        if type(part) is FilePart:
+            self._files -= 1
+            self._queued_bytes -= PART_BYTES
+        else:
+            self._queued_bytes -= len(part)
+
+    def _send_raw(self) -> bool:
+        """Send the queue through the socket itself; True when it is empty, False while something is waited for."""
+        queue = self._queue
+        budget = SEND_BYTES_PER_TURN
+        try:
+            raw = self._raw if self._raw is not None else self._open_raw()
+            while queue:
+                if budget <= 0 and self._files:  # the few bytes behind the last piece of a file go with it
+                    self._turn = self._loop.call_soon(self._next_turn)
+                    return False
+                part = queue[0]
+                if type(part) is FilePart and part.size >= SENDFILE_BYTES_MIN:
+                    count = min(part.size, SEND_BYTES)
+                    if not part.is_cached(count):
+                        self._warming = asyncio.ensure_future(self._warm(part, count))
+                        return False
+                    sent = self._send_file(raw, part, count)
+                else:
+                    pieces, _ = self._gather(SEND_BYTES)
+                    if not pieces:
+                        return False
+                    more = len(pieces) < len(queue)
+                    sent = raw.sendmsg(pieces, (), socket.MSG_MORE if more else 0)
+                    self._took(sent)
+                budget -= sent
+        except BlockingIOError:
+            assert self._raw is not None
+            if not self._has_writer:
+                self._has_writer = True
+                self._loop.add_writer(self._raw.fileno(), self._writable)
+            return False
+        except (PartGoneError, StorageError) as error:
+            self._cannot_read(queue[0], error)
+            return False
+        except OSError as error:
+            log.debug("sending failed: %s", error)
+            self._transport.abort()
+            return False
+        self._unwatch()
+        return True
+
+    def _send_file(self, raw: socket.socket, part: FilePart, count: int) -> int:
+        sent = part.send_to(raw.fileno(), count)
+        if part.size == 0:
+            self._drop_first()
+        return sent
+
+    def _cannot_read(self, part: Any, error: PartGoneError | StorageError) -> None:
+        """End the connection: the bytes that were announced cannot be sent."""
+        log.warning("Closing a connection in the middle of an answer: %s", error)
+        if isinstance(error, StorageError):
+            part.failed(error)
+        self._transport.abort()
+
+    def _open_raw(self) -> socket.socket:
+        connection = self._transport.get_extra_info("socket")
+        self._raw = raw = socket.socket(fileno=os.dup(connection.fileno()))
+        raw.setblocking(False)
+        return raw
+
+    def _writable(self) -> None:
+        self._go_on()
+
+    def _next_turn(self) -> None:
+        self._turn = None
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._pump()
+        self._count()
+
+    def _unwatch(self) -> None:
+        if self._has_writer and self._raw is not None:
+            self._has_writer = False
+            self._loop.remove_writer(self._raw.fileno())
+
+    async def _warm(self, part: FilePart, count: int) -> None:
+        """Have a thread read what comes next, so that the page cache holds it."""
+        if await self._on_thread(part, part.read_ahead, count) is not None:
+            self._go_on()
+
+    async def _read_first(self, part: FilePart) -> None:
+        """Have a thread read a small piece, and keep it: the page cache may have lost it again when it is needed."""
+        found = await self._on_thread(part, part.read)
+        if found is not None:
+            self._queue[0] = found
+            self._files -= 1
+            self._queued_bytes += len(found) - PART_BYTES
+            self._go_on()
+
+    async def _on_thread(self, part: FilePart, read: Callable[..., bytes], *args: object) -> bytes | None:
+        self._unwatch()
+        try:
+            return await self._offload.thread(read, *args)
+        except (PartGoneError, StorageError) as error:
+            self._cannot_read(part, error)
+            return None
+        finally:
+            self._warming = None

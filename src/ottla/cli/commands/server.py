@@ -1,0 +1,251 @@
+"""`ottla server start|stop|format`: run a broker, here or in the background; stop it; prepare its folders first."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ottla.base import ConfigError, OttlaError
+from ottla.cli.local.log_format import FORMATS, LEVELS, log_to_stderr
+from ottla.cli.options import Options, UsageError, properties_text, warn, whole_number
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from ottla.broker import Node
+    from ottla.config import BrokerConfig
+
+__all__ = ["load_config", "main", "parsers", "start_options"]
+
+DAEMON = ("-daemon", "--daemon")
+ACTIONS = (
+    "start [-daemon] [--shards N] [server.properties] [--override k=v]…, stop [--node-id N], "
+    "or format -t CLUSTER_ID -c server.properties"
+)
+
+
+def main(argv: list[str]) -> int:
+    """Run the action that the first argument names."""
+    match argv:
+        case ["start", *rest]:
+            return start(rest)
+        case ["stop", *rest]:
+            from ottla.cli.local.server_process import stop_servers
+
+            return stop_servers(rest)
+        case ["format", *rest]:
+            from ottla.cli.commands.storage import format_storage
+
+            return format_storage(rest)
+        case ["-h" | "--help"]:
+            print(f"usage: ottla server {ACTIONS}")
+            return 0
+    raise UsageError(f"ottla server: {ACTIONS}")
+
+
+def parsers() -> list[Options]:
+    """Return every action's parser, for completion and for the reference page."""
+    from ottla.cli.commands import storage
+    from ottla.cli.local import server_process
+
+    return [start_options(), server_process.stop_options(), storage.options()]
+
+
+def start_options() -> Options:
+    """Return the parser of `server start`."""
+    parser = Options("server start", "Run a broker and controller in this process; no configuration is needed.")
+    parser.add_argument("config", nargs="?", metavar="server.properties", help="Kafka's own file")
+    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins; repeatable")
+    parser.add_argument(
+        "--shards",
+        type=whole_number,
+        metavar="N",
+        help="N brokers in processes of their own, on ports from the first on",
+    )
+    parser.add_argument("-daemon", "--daemon", action="store_true", help="in the background; returns when it is ready")
+    parser.add_argument(
+        "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help=f"{', '.join(LEVELS)}; info without it")
+    parser.add_argument("-name", metavar="NAME", help=argparse.SUPPRESS)  # for the JVM of Kafka's script, as -loggc
+    parser.add_argument("-loggc", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def start(argv: list[str]) -> int:
+    """Run a broker until it is told to stop; `ready <listener>` is printed when it serves."""
+    args = start_options().parse(argv)
+    if not __debug__:
+        raise UsageError("ottla server does not run under `python -O`: its assertions keep records safe")
+    config = load_config(args.config, args.override)
+    if args.daemon:
+        from ottla.cli.local.server_process import start_in_background
+
+        return start_in_background([each for each in argv if each not in DAEMON], config.log_dirs[0])
+    try:
+        refuse_unbuilt(config)
+        if args.shards is not None:
+            from ottla.cli.local.shards import serve_shards
+
+            return serve_shards(config, args.shards, shard_arguments(args))
+        log_to_stderr(args.log_format, args.log_level)
+        return serve(config)
+    except OttlaError as error:
+        warn(f"ottla server: {error}")
+    except OSError as error:
+        addresses = ", ".join(map(str, (*config.listeners, *config.http_listeners)))
+        warn(f"ottla server: cannot listen on {addresses}: {why_not(error)}")
+    return 1
+
+
+def shard_arguments(args: argparse.Namespace) -> list[str]:
+    """Return the arguments with which a shard starts, but for its own overrides."""
+    found = [args.config] if args.config else []
+    for override in args.override:
+        found += ["--override", override]
+    return [*found, "--log-format", args.log_format, "--log-level", args.log_level]
+
+
+def why_not(error: OSError) -> str:
+    """Return why an address could not be listened on, and what to do about it."""
+    import socket
+
+    if isinstance(error, socket.gaierror):
+        return f"{error.strerror}; choose a name or an address of this machine"
+    remedies = {
+        errno.EADDRINUSE: "stop what listens there, or choose another with --override listeners=PLAINTEXT://HOST:PORT",
+        errno.EADDRNOTAVAIL: "listen on an address of this machine; what clients use goes into advertised.listeners",
+        errno.EACCES: "ports below 1024 are for root, as a rule; choose a higher one",
+    }
+    number = error.errno or 0
+    return f"{os.strerror(number)}; {remedies.get(number, 'choose another address')}"
+
+
+def load_config(path: str | None, overrides: list[str]) -> BrokerConfig:
+    """Read file, environment and overrides, and print the warnings; raises ConfigError for a bad value."""
+    from ottla.config import BrokerConfig
+
+    text = "" if path is None else properties_text(path)
+    config = BrokerConfig.load(text, environment=os.environ, overrides=overrides)
+    for warning in config.warnings:
+        warn(f"warning: {warning}")
+    return config
+
+
+def refuse_unbuilt(config: BrokerConfig) -> None:
+    """Raise ConfigError where the configuration asks for protection that is not built yet, or is no node.
+
+    Starting without it would leave open what the operator believes to be closed.
+    """
+    from ottla.config import PROTECTIONS, SecurityProtocol, refuse_protections
+
+    for listener in config.listeners:
+        if listener.protocol is not SecurityProtocol.PLAINTEXT:
+            raise ConfigError("listeners", listener, "only PLAINTEXT listeners are supported so far")
+    refuse_protections({key: getattr(config.settings, key.replace(".", "_")) for key in PROTECTIONS})
+    named = config.voters or config.settings.controller_quorum_bootstrap_servers
+    if "controller" not in config.roles and not named:
+        given = ",".join(config.settings.process_roles)
+        raise ConfigError(
+            "process.roles", given, "a broker alone needs controller.quorum.voters, to find its controllers"
+        )
+
+
+def serve(config: BrokerConfig) -> int:
+    """Run the node on an event loop of its own; returns the exit code."""
+    import asyncio
+
+    raise_descriptor_limit()
+    if config.listens_on_default_only:
+        warn(f"no listener is configured: only programs on this machine reach {config.listeners[0]}")
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(run_node(config))
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's factory where it is installed; asyncio's own loop serves as well."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def raise_descriptor_limit() -> None:
+    """Use as many file descriptors as the system allows this process: every open segment and connection takes one."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def run_node(config: BrokerConfig) -> int:
+    """Start the node, say so, and stop it when a signal comes; a second signal ends the process at once."""
+    import asyncio
+    import random
+
+    from ottla.broker import Node, SystemClock, ThreadsAndProcess
+    from ottla.log import OsDisk
+    from ottla.net import TcpNetwork
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        if stopping.is_set():
+            os._exit(128 + number)
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    offload = ThreadsAndProcess()
+    node = Node(config, OsDisk(), TcpNetwork(), SystemClock(), random.SystemRandom(), offload)
+    try:
+        if not await is_started(node, stopping):
+            return 0
+        for address in node.http_listeners:
+            print(f"metrics {address}/metrics, health {address}/healthz", flush=True)
+        for listener in node.listeners:
+            print(f"ready {listener}", flush=True)
+        error = await end_of(node, stopping)
+        await node.stop()
+    finally:
+        offload.close()
+    if error is not None:
+        warn(f"ottla server: {error}")
+    return 0 if error is None else 1
+
+
+async def is_started(node: Node, stopping: asyncio.Event) -> bool:
+    """Start the node; False where a signal came first, for a node of a cluster may wait for others for long."""
+    import asyncio
+
+    starting = asyncio.ensure_future(node.start())
+    signalled = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
+    signalled.cancel()
+    if not starting.done():
+        starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+        return False
+    starting.result()
+    return True
+
+
+async def end_of(node: Node, stopping: asyncio.Event) -> BaseException | None:
+    """Wait for a signal, or for the node's own failure, which is returned."""
+    import asyncio
+
+    assert node.failed is not None
+    signalled = asyncio.ensure_future(stopping.wait())
+    ends: tuple[asyncio.Future[Any], ...] = (signalled, node.failed)
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    signalled.cancel()
+    return node.failed.exception() if node.failed.done() else None

@@ -1,0 +1,100 @@
+"""Settings of Kafka's brokers that are read and validated here and change nothing, and those that must not pass for set.
+
+A configuration that comes from Kafka starts; what somebody set on purpose and would miss is named, with why. Where a setting
+is to protect something, starting without it would leave open what its owner believes to be closed: it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.base import ConfigError
+from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.types import Value
+
+__all__ = ["EFFECTIVE", "INEFFECTIVE", "PROTECTIONS", "ineffective", "refuse_protections"]
+
+PROTECTIONS: Mapping[str, str] = {
+    "authorizer.class.name": "authorization is not supported so far; leave it unset",
+    "create.topic.policy.class.name": "policies for topics are not supported so far; leave it unset",
+    "alter.config.policy.class.name": "policies for configurations are not supported so far; leave it unset",
+    "client.quota.callback.class": "quotas of one's own making are not supported so far; leave it unset",
+}
+"""Keys of plugins that refuse or limit what clients do, and what is said where one is named."""
+
+EFFECTIVE = ("share.coordinator.state.topic.",)
+"""How a topic of Kafka's would be made that a client can ask for; the samples of Kafka set two of these."""
+
+INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("share groups are not served", ("group.share.", "share.")),
+    ("groups of the streams protocol are not served", ("group.streams.",)),
+    ("nothing is tiered", ("remote.", "log.local.retention.", "follower.fetch.last.tiered.offset.enable")),
+    (
+        "only PLAINTEXT listeners are served, and nobody logs in",
+        (
+            *("sasl.", "ssl.", "principal.builder.class", "connections.max.reauth.ms", "delegation.token."),
+            *("connection.failed.authentication.delay.ms", "security.providers"),
+        ),
+    ),
+    ("a ${…} stays the text that it is", ("config.providers",)),
+    (
+        "metrics are served over HTTP instead (http.listeners)",
+        ("metric.reporters", "kafka.metrics.", "metrics.", "telemetry.max.bytes"),
+    ),
+    (
+        "one event loop serves, with threads and processes of its own count beside it",
+        (
+            *("num.io.threads", "num.network.threads", "background.threads", "num.recovery.threads.per.data.dir"),
+            *("group.coordinator.threads", "group.coordinator.background.threads"),
+        ),
+    ),
+    ("a request is handled when it is read, so none is queued", ("queued.max.requests",)),
+    (
+        "nothing reads it here",
+        (
+            *("log.dir.failure.timeout.ms", "metadata.max.idle.interval.ms", "transaction.two.phase.commit.enable"),
+            *("early.start.listeners", "unstable."),
+        ),
+    ),
+    (
+        "it tunes what only Kafka's own broker has inside",
+        (
+            *(
+                "delete.records.purgatory.",
+                "fetch.purgatory.",
+                "producer.purgatory.",
+                "group.coordinator.append.linger.ms",
+            ),
+            *("group.coordinator.cached.buffer.max.bytes", "controller.performance.", "socket.connection.setup."),
+        ),
+    ),
+)
+"""Why a setting changes nothing, and the keys, or how they begin."""
+
+
+def ineffective(static: Mapping[str, str]) -> list[str]:
+    """Return a line for each reason that keys set to other than their defaults change nothing."""
+    found: dict[str, list[str]] = {}
+    for name, text in sorted(static.items()):
+        why = _why(name)
+        if why is not None and not _is_default(name, text):
+            found.setdefault(why, []).append(name)
+    return [f"without effect: {', '.join(names)} ({why})" for why, names in found.items()]
+
+
+def refuse_protections(settings: Mapping[str, Value]) -> None:
+    """Raise ConfigError for the first key of PROTECTIONS that names a class."""
+    for key, words in PROTECTIONS.items():
+        if settings[key]:
+            raise ConfigError(key, str(settings[key]), words)
+
+
+def _why(name: str) -> str | None:
+    if name.startswith(EFFECTIVE):
+        return None
+    return next((why for why, begins in INEFFECTIVE if name.startswith(begins)), None)
+
+
+def _is_default(name: str, text: str) -> bool:
+    key = BROKER_KEYS.get(name)
+    return key is not None and key.parse(text) == key.default_value

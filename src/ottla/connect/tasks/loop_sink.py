@@ -1,0 +1,477 @@
+"""The loop of a sink task: consume → converters → transformations → put → pre_commit → commit, until it is to stop.
+
+As Kafka's WorkerSinkTask: offsets are committed behind what the task says it has stored, `open` and `close` come with
+rebalances, and a RetriableError brings the same records again while nothing else comes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ottla.base import ConfigError, KafkaError, TopicPartition
+from ottla.connect import ConnectError, Plugins, RetriableError, SinkRecord, SinkTask, compile_java, storage
+from ottla.connect.tasks.dead_letters import DeadLetters, ensure_queue
+from ottla.connect.tasks.error_handler import ErrorHandler, StoppingError
+from ottla.connect.tasks.fetcher import Fetcher
+from ottla.connect.tasks.interface import TaskPort, TaskSpec, WorkerClients
+from ottla.connect.tasks.link import LazyClient
+from ottla.connect.tasks.members import Member
+from ottla.connect.tasks.metrics import Average, Lags, SampleWindow, TaskMetrics, Total
+from ottla.connect.tasks.pipeline import RawRecord, SinkPipeline
+from ottla.connect.tasks.plugins import equip
+from ottla.connect.tasks.producer import Producer
+from ottla.connect.tasks.reach import TCP, Reach
+from ottla.connect.tasks.settings import (
+    admin_settings,
+    boolean,
+    consumer_settings,
+    error_settings,
+    integer,
+    names,
+    producer_settings,
+    source_settings,
+)
+from ottla.connect.tasks.sink_context import ErrantRecords, SinkContext
+from ottla.connect.tasks.sink_rows import Portion, RowReader, raw_records
+
+__all__ = ["SinkLoop"]
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 0.1
+"""How long the loop waits for records before it looks at its group and at what the worker wants."""
+IDLE_PUT_SECONDS = 1.0
+"""How often a task's `put` is called without records; Kafka does so at least with each offset commit."""
+REDELIVERY_SECONDS = 1.0
+"""After how long records are put again, where the task gives no timeout."""
+
+
+class SinkLoop:
+    """One sink task; `run` once."""
+
+    def __init__(self, spec: TaskSpec, port: TaskPort, plugins: Plugins, reach: Reach = TCP) -> None:
+        self._spec, self._port, self._reach = spec, port, reach
+        props, (connector, number) = spec.connector_config, spec.task
+        commits, errors = source_settings(spec), error_settings(props)
+        self._interval_s, self._timeout_s = commits.flush_interval_ms / 1000, commits.flush_timeout_ms / 1000
+        equipment = equip(spec, plugins)
+        self._topics = names(props, "topics")
+        pattern = (props.get("topics.regex") or "").strip()
+        if bool(self._topics) == bool(pattern):
+            raise ConfigError("topics", props.get("topics"), "exactly one of topics and topics.regex is needed")
+        self._pattern = compile_java(pattern) if pattern else None
+        settings = consumer_settings(
+            spec.clients.consumer, spec.clients.bootstrap, f"connector-consumer-{connector}-{number}"
+        )
+        letters = spec.clients if errors.dead_letters else WorkerClients(spec.clients.bootstrap)
+        dlq = producer_settings(letters.producer, letters.bootstrap, f"connector-dlq-producer-{connector}-{number}")
+        admin = admin_settings(letters.admin, letters.bootstrap, f"connector-dlq-adminclient-{connector}-{number}")
+        self._task: SinkTask = equipment.connector.cls.task_class()
+        window = SampleWindow.of(spec.worker)
+        self._metrics = TaskMetrics(port.report, window)
+        self._metrics.more = self._own_metrics
+        self._handler = ErrorHandler(errors, spec.task, port, self._metrics, reach.now)
+        pipeline = SinkPipeline(equipment, self._handler)
+        self._rows = RowReader(self._task, equipment, pipeline, poll_records=settings.poll_records)
+        self._link = reach.link(settings.bootstrap, settings.client_id, request_timeout_ms=settings.request_timeout_ms)
+        self._now = self._link.now
+        self._fetcher = Fetcher(self._link, settings, window)
+        self._settings, self._dlq_settings, self._errors = settings, dlq, errors
+        self._letters_link = LazyClient(
+            dlq.bootstrap, dlq.client_id, request_timeout_ms=dlq.request_timeout_ms, make_link=reach.link
+        )
+        self._admin = LazyClient(
+            admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms, make_link=reach.link
+        )
+        self._member: Member | None = None
+        self._letters: DeadLetters | None = None
+        reports = bool(errors.dead_letters) or errors.logged
+        configs = {key: value for key, value in spec.config.items() if value is not None}
+        self._context = SinkContext(configs, self._fetcher)
+        if reports:
+            self._context.errant_records = ErrantRecords(self._handler, self._raw, self._context.reported)
+        self._graceful_s = integer(spec.worker, "task.shutdown.graceful.timeout.ms", 5_000) / 1000
+        self._tracks_topics = boolean(spec.worker, "topic.tracking.enable", True)
+        self._used: set[str] = set()
+        self._last_committed: dict[TopicPartition, int] = {}
+        self._current: dict[TopicPartition, int] = {}
+        self._waiting: Portion | None = None
+        """What was put and is to be put again."""
+        self._again_at = 0.0
+        self._commit_at = self._now() + self._interval_s
+        self._put_at = self._now()
+        self._committing: float | None = None
+        """Since when a commit is under way."""
+        self._started = self._stopped = self._is_paused = False
+        self._commits = 0
+        self._read, self._sent, self._commits_done, self._commits_skipped = (Total(window) for _ in range(4))
+        self._put_ms, self._active, self._lags = Average(window), Average(window), Lags(window)
+
+    # -- from start to end
+
+    def run(self) -> None:
+        """Run until the worker wants the task stopped; raises what ends it otherwise."""
+        try:
+            self._start()
+            try:
+                self._loop()
+            finally:
+                self._close_partitions(list(self._current), lost=False)
+        finally:
+            self._close()
+
+    def _start(self) -> None:
+        if self._errors.dead_letters:
+            try:
+                ensure_queue(self._admin(), self._errors)
+            finally:
+                self._admin.close()
+            self._letters = DeadLetters(
+                self._errors, self._metrics, lambda: Producer(self._letters_link(), self._dlq_settings)
+            )
+            self._handler.reporters.append(self._letters.report)
+        self._member = self._reach.member(
+            self._settings,
+            storage.sink_group(self._spec.task.connector) if not self._group else self._group,
+            assigned=self._on_assigned,
+            revoked=self._on_revoked,
+            committed=self._on_committed,
+        )
+        self._fetcher.start()
+        self._task.context = self._context
+        self._started = True
+        self._task.start(self._context.configs)
+        self._member.subscribe(self._topics, self._pattern)
+        if self._port.target is not storage.TargetState.PAUSED:
+            self._port.tell(storage.State.RUNNING)
+
+    @property
+    def _group(self) -> str | None:
+        return self._spec.clients.consumer.get("group.id")
+
+    def _loop(self) -> None:
+        try:
+            while (target := self._port.target) is not storage.TargetState.STOPPED:
+                self._pause_or_resume(target is storage.TargetState.PAUSED)
+                self._iterate()
+        except StoppingError:
+            log.info("The task stops while it retries; its records come again when it starts again")
+
+    def _pause_or_resume(self, paused: bool) -> None:
+        if paused == self._is_paused:
+            return
+        self._is_paused = paused
+        self._metrics.paused(paused)
+        self._port.tell(storage.State.PAUSED if paused else storage.State.RUNNING)
+        if paused:
+            self._context.request_commit()
+
+    def _iterate(self) -> None:
+        now = self._now()
+        if self._committing is None and (self._context.commit_requested or now >= self._commit_at):
+            self._commit(list(self._current), closing=False)
+            self._commit_at = now + self._interval_s
+            self._context.commit_requested = False
+        if self._committing is not None and now >= self._committing + self._timeout_s:
+            log.warning("Commit of offsets timed out")
+            self._committing = None
+            self._metrics.committed(1000 * self._timeout_s, failed=True)
+        self._begin_anew()
+        self._rewind()
+        assert self._member is not None
+        self._member.refresh(self._link)
+        self._member.poll()
+        self._metrics.maybe_report()
+        if self._waiting is not None:
+            self._put_again(now)
+        elif self._is_paused:
+            self._port.wait(LOOK_SECONDS)
+            self._put_nothing(now)
+        else:
+            self._consume(now)
+
+    def _close(self) -> None:
+        self._stopped = True
+        for close in (
+            self._task.stop if self._started else None,
+            self._letters.close if self._letters is not None else None,
+            self._letters_link.close,
+            self._member.close if self._member is not None else None,
+            self._fetcher.close,
+        ):
+            try:
+                if close is not None:
+                    close()
+            except Exception:  # it is over; what a plugin or a client says now changes nothing
+                log.exception("Could not close the sink task in good order")
+        self._link.close()
+        self._metrics.report()
+
+    # -- records
+
+    def _consume(self, now: float) -> None:
+        stretch = self._fetcher.first(self._wait_s(now))
+        if stretch is None:
+            self._put_nothing(now)
+            return
+        portion = self._rows.portion(stretch)
+        if portion is None:
+            self._current[stretch.partition] = stretch.next_offset
+            self._fetcher.done(stretch)
+            return
+        stretch.advance(portion.rows)
+        self._read.add(portion.rows)
+        self._note_topic(portion.partition.topic)
+        self._deliver(portion)
+
+    def _wait_s(self, now: float) -> float:
+        timeout_ms, self._context.timeout_ms = self._context.timeout_ms, None
+        wait_s = min(LOOK_SECONDS, max(self._commit_at - now, 0.0))
+        return wait_s if timeout_ms is None else min(wait_s, timeout_ms / 1000)
+
+    def _note_topic(self, topic: str) -> None:
+        if self._tracks_topics and topic not in self._used:
+            self._used.add(topic)
+            self._port.used(topic)
+
+    def _put_nothing(self, now: float) -> None:
+        """Let the task do what time asks for, now and then."""
+        if self._current and now >= self._put_at + IDLE_PUT_SECONDS:
+            self._put(None)
+
+    def _put_again(self, now: float) -> None:
+        wait_s = self._again_at - now
+        if wait_s > 0:
+            self._port.wait(min(wait_s, LOOK_SECONDS))
+        elif self._waiting is not None:
+            self._deliver(self._waiting)
+
+    def _deliver(self, portion: Portion) -> None:
+        """Put records, and count them as the task's; they wait where it asks for them again."""
+        if not self._put(portion):
+            self._waiting = portion
+            timeout_ms, self._context.timeout_ms = self._context.timeout_ms, None
+            after_s = REDELIVERY_SECONDS if timeout_ms is None else max(timeout_ms, 0) / 1000
+            self._again_at = self._now() + after_s
+            return
+        self._waiting = None
+        self._context.reported.clear()
+        self._current[portion.partition] = portion.next_offset
+        self._sent.add(len(portion))
+        self._metrics.batch_size.add(len(portion))
+
+    def _put(self, portion: Portion | None) -> bool:
+        """Call the task; returns False where it wants the same again. Raises ConnectError where it has failed."""
+        started = self._put_at = self._now()
+        self._portion = portion
+        self._active.add(0 if portion is None else len(portion))
+        try:
+            if portion is not None and portion.columns is not None:
+                self._task.put_columns(portion.columns)  # type: ignore[attr-defined]
+            else:
+                self._task.put([] if portion is None else list(portion.records))
+            self._handler.check()
+        except RetriableError as error:
+            log.error("RetriableException from SinkTask: %s", error, exc_info=error)
+            return portion is None
+        except StoppingError:
+            raise
+        except Exception as error:
+            raise ConnectError("Exiting WorkerSinkTask due to unrecoverable exception.") from error
+        self._put_ms.add(1000 * (self._now() - started))
+        return True
+
+    def _raw(self, record: SinkRecord) -> RawRecord:
+        """Return the bytes of a record that the task reports; one of an earlier batch is read again."""
+        topic, number, offset = record.original_topic, record.original_partition, record.original_offset
+        assert topic is not None and number is not None and offset is not None
+        portion = self._portion
+        if portion is not None and portion.partition == (topic, number):
+            for raw in portion.raws:
+                if raw.offset == offset:
+                    return raw
+        partition = TopicPartition(topic, number)
+        try:
+            block = self._fetcher.read_one(partition, offset)
+        except KafkaError as error:
+            log.warning("The record %s of %s cannot be read again: %s", offset, partition, error)
+            block = None
+        if block is not None:
+            return raw_records(partition, block.rows(0, 1))[0]
+        return RawRecord(topic, number, offset, record.timestamp or -1, record.timestamp_type, None, None, [])
+
+    _portion: Portion | None = None
+
+    # -- offsets
+
+    def _begin_anew(self) -> None:
+        """Read topics that were deleted and made again as new ones; the task stores what it holds of the old ones."""
+        renewed = self._fetcher.renewed()
+        if not renewed:
+            return
+        assert self._member is not None
+        try:
+            self._task.pre_commit({each: self._current[each] for each in renewed if each in self._current})
+        except Exception as error:  # as where partitions are taken away
+            log.warning("What the task held of deleted topics could not be stored", exc_info=error)
+        self._task.close(renewed)
+        if self._waiting is not None and self._waiting.partition in renewed:
+            self._waiting = None
+        positions = self._fetcher.start_offsets(renewed)
+        self._last_committed.update(positions)
+        self._current.update(positions)
+        self._task.open(renewed)
+        self._fetcher.assign(positions)
+        self._member.commit(positions, wait=False)
+
+    def _rewind(self) -> None:
+        """Go on where the task has asked for."""
+        sought, self._context.sought = self._context.sought, {}
+        wanted = {each: offset for each, offset in sought.items() if each in self._context.partitions}
+        if wanted:
+            self._fetcher.assign(wanted)
+            self._last_committed.update(wanted)
+            self._current.update(wanted)
+            if self._waiting is not None and self._waiting.partition in wanted:
+                self._waiting = None
+
+    def _commit(self, partitions: Iterable[TopicPartition], *, closing: bool) -> None:
+        """Commit what the task says it has stored; see Kafka's `commitOffsets`. Raises ConnectError for a refused letter."""
+        try:
+            if self._letters is not None:
+                self._letters.flush()
+        except ConnectError:
+            if closing:
+                self._task.close(list(partitions))
+            raise
+        offsets = {each: self._current[each] for each in partitions if each in self._current}
+        if not offsets:
+            return
+        self._commits += 1
+        started = self._now()
+        before = {each: self._last_committed[each] for each in offsets if each in self._last_committed}
+        try:
+            provided = self._task.pre_commit(dict(offsets))
+        except Exception as error:
+            self._commit_refused(error, before, closing=closing)
+            self._metrics.committed(1000 * (self._now() - started), failed=True)
+            return
+        finally:
+            if closing:
+                self._task.close(list(offsets))
+        committable = self._committable(dict(provided or {}), offsets, before)
+        if not provided or committable == before:
+            self._commits_skipped.add()
+            self._metrics.committed(1000 * (self._now() - started))
+            return
+        assert self._member is not None
+        self._committing = started
+        self._member.commit(committable, wait=closing)
+
+    def _commit_refused(self, error: Exception, before: dict[TopicPartition, int], *, closing: bool) -> None:
+        if closing:
+            log.warning("Offset commit failed during close", exc_info=error)
+            return
+        log.error("Offset commit failed, rewinding to last committed offsets", exc_info=error)
+        self._fetcher.assign(before)
+        self._current.update(before)
+        if self._waiting is not None and self._waiting.partition in before:
+            self._waiting = None
+
+    def _committable(
+        self, provided: dict[TopicPartition, int], offsets: dict[TopicPartition, int], before: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Return what of a task's offsets may be committed: those of its partitions, not beyond what it was given."""
+        found = dict(before)
+        for partition, offset in provided.items():
+            if partition not in offsets:
+                if partition not in self._context.partitions:
+                    log.warning(
+                        "Ignoring invalid task provided offset %s/%s -- partition not assigned", partition, offset
+                    )
+            elif offset <= offsets[partition]:
+                found[partition] = offset
+            else:
+                log.warning(
+                    "Ignoring invalid task provided offset %s/%s -- not yet consumed, taskOffset=%s currentOffset=%s",
+                    *(partition, offset, offset, offsets[partition]),
+                )
+        return found
+
+    def _on_committed(self, error: str | None, offsets: Any) -> None:
+        started, self._committing = self._committing, None
+        if started is None:
+            return
+        self._metrics.committed(1000 * (self._now() - started), failed=error is not None)
+        if error is not None:
+            log.error("Commit of offsets threw an unexpected exception: %s", error)
+            return
+        self._commits_done.add()
+        self._last_committed.update({each: at for each, at in offsets.items() if each in self._context.partitions})
+
+    # -- rebalances
+
+    def _on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        if self._stopped:
+            return
+        assert self._member is not None
+        committed = self._member.committed(partitions)
+        missing = [each for each in partitions if each not in committed]
+        positions = {**committed, **self._fetcher.start_offsets(missing)}
+        self._last_committed.update(positions)
+        self._current.update(positions)
+        self._context.partitions |= set(partitions)
+        self._context.paused &= self._context.partitions
+        if partitions:
+            self._task.open(list(partitions))
+            self._fetcher.assign(positions)
+            self._rewind()
+
+    def _on_revoked(self, partitions: Sequence[TopicPartition], lost: bool) -> None:
+        if self._stopped or not partitions:
+            return
+        self._close_partitions(partitions, lost=lost)
+
+    def _close_partitions(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
+        gone = set(partitions)
+        if not gone:
+            return
+        try:
+            if lost:
+                self._task.close(list(partitions))
+            else:
+                self._committing = None
+                self._commit(partitions, closing=True)
+        finally:
+            self._fetcher.remove(gone)
+            for each in gone:
+                self._current.pop(each, None)
+                self._last_committed.pop(each, None)
+            self._context.partitions -= gone
+            self._context.paused -= gone
+            if self._waiting is not None and self._waiting.partition in gone:
+                self._waiting = None
+
+    def _own_metrics(self) -> dict[str, float]:
+        return {
+            **self._fetcher.metrics(),
+            **self._lags.values(self._current, self._fetcher.ends()),
+            "records-consumed-total": self._read.value,
+            "records-consumed-rate": self._read.rate,
+            "sink-record-read-total": self._read.value,
+            "sink-record-read-rate": self._read.rate,
+            "sink-record-send-total": self._sent.value,
+            "sink-record-send-rate": self._sent.rate,
+            "sink-record-active-count": 0 if self._waiting is None else len(self._waiting),
+            "sink-record-active-count-max": self._active.max,
+            "sink-record-active-count-avg": self._active.mean,
+            "partition-count": len(self._context.partitions),
+            "offset-commit-seq-no": self._commits,
+            "offset-commit-completion-total": self._commits_done.value,
+            "offset-commit-completion-rate": self._commits_done.rate,
+            "offset-commit-skip-total": self._commits_skipped.value,
+            "offset-commit-skip-rate": self._commits_skipped.rate,
+            "put-batch-max-time-ms": self._put_ms.max,
+            "put-batch-avg-time-ms": self._put_ms.mean,
+        }

@@ -1,0 +1,165 @@
+"""A link without threads and without waiting: the loop runs inside the task's own waits, in the model's time.
+
+What a task's thread waits for, the loop does meanwhile, and time jumps to where something happens next. So a case takes the
+same way each time, and costs what its Python costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from ottla.connect import testing
+from ottla.connect.tasks.link import Changes
+
+__all__ = ["ModelLink", "ModelLoop"]
+
+T = TypeVar("T")
+
+
+class _Clock(selectors.BaseSelector):
+    """Stands where the selector would: a wait is time that passes at once."""
+
+    def __init__(self, world: testing.World) -> None:
+        self.world = world
+        self.on_quiet: Callable[[], object] | None = None
+        """Called where nothing is ready, in the place of passing time."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Let time pass; raises AssertionError where the task waits for what will never come."""
+        if timeout is None or timeout > 0:
+            if self.on_quiet is not None:
+                self.on_quiet()
+            elif timeout is None:
+                raise self.world.hangs("it waits, and nothing will ever happen")
+            else:
+                self.world.pass_time(timeout)
+        return []
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        """See `BaseSelector`."""
+        return selectors.SelectorKey(fileobj, -1, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        """See `BaseSelector`."""
+        return selectors.SelectorKey(fileobj, -1, 0, None)
+
+    def get_map(self) -> Any:
+        """See `BaseSelector`."""
+        return {}
+
+
+class ModelLoop(asyncio.SelectorEventLoop):
+    """The loop of one life of a task, in virtual time."""
+
+    def __init__(self, world: testing.World) -> None:
+        self._clock = _Clock(world)
+        super().__init__(self._clock)
+        self._rests = False
+
+    def time(self) -> float:
+        """Return the model's seconds."""
+        return self._clock.world.now_s
+
+    def rest(self, seconds: float | None) -> None:
+        """Run until something has changed, or for so many seconds."""
+        end = None if seconds is None else self.call_later(max(seconds, 0.0), self.stop)
+        self._rests = True
+        try:
+            self.run_forever()
+        finally:
+            self._rests = False
+            if end is not None:
+                end.cancel()
+
+    def changed(self) -> None:
+        """End a `rest`."""
+        if self._rests:
+            self.stop()
+
+    def sleep(self, seconds: float) -> None:
+        """Run for so many seconds."""
+        self.call_later(max(seconds, 0.0), self.stop)
+        self.run_forever()
+
+    def breathe(self, *, briefly: bool = False) -> None:
+        """Run what is ready, while time stands still, and what that makes ready unless `briefly`."""
+        if self.is_running():
+            return
+        if briefly:
+            self.call_soon(self.stop)
+        self._clock.on_quiet = self.stop
+        try:
+            self.run_forever()
+        finally:
+            self._clock.on_quiet = None
+
+    def end(self) -> None:
+        """Cancel what is left, and close."""
+        for task in asyncio.all_tasks(self):
+            task.cancel()
+        self.breathe()
+        self.close()
+
+
+class _Changes:
+    """See `Changes`: nothing runs beside anything, so that no lock is needed."""
+
+    def __init__(self, loop: ModelLoop) -> None:
+        self._loop = loop
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_error: object) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See `Changes`."""
+        self._loop.rest(timeout)
+        return True
+
+    def notify_all(self) -> None:
+        """See `Changes`."""
+        self._loop.changed()
+
+
+class ModelLink:
+    """See `Link`: a client of the model in a loop that all of a task's links share."""
+
+    def __init__(self, loop: ModelLoop, client: Any) -> None:
+        self.client = client
+        self._loop = loop
+        self._begun: list[asyncio.Task[Any]] = []
+
+    def now(self) -> float:
+        """See `Link`."""
+        return self._loop.time()
+
+    def changes(self) -> Changes:
+        """See `Link`."""
+        return _Changes(self._loop)
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """See `Link`."""
+        self._loop.call_soon(call)
+
+    def begin(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """See `Link`."""
+        self._begun.append(self._loop.create_task(call))
+        return self._begun[-1]
+
+    def run(self, call: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """See `Link`."""
+        task = self._loop.create_task(call if timeout_s is None else asyncio.wait_for(call, timeout_s))
+        try:
+            return self._loop.run_until_complete(task)
+        except BaseException:
+            task.cancel()
+            raise
+
+    def close(self) -> None:
+        """See `Link`; what the client's own tasks still do ends with the loop."""
+        for each in self._begun:
+            each.cancel()
+        self.run(self.client.close())

@@ -1,0 +1,190 @@
+"""The task's end of the control channel: one TCP connection to the worker, used from any thread of the task."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.connect import ConnectError, storage
+from ottla.connect.tasks.frames import FRAME_BYTES_MAX, HEADER, decode, encode, proof
+
+__all__ = ["Dial", "RemotePort"]
+
+CONNECT_SECONDS_MAX = 10.0
+ANSWER_SECONDS_MAX = 120.0
+"""How long the worker may take to store offsets, or to say which are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Where one attempt to run a task reports to; it travels with the task."""
+
+    host: str
+    port: int
+    attempt: str
+    token: str
+
+    def __repr__(self) -> str:
+        return f"Dial({self.host}:{self.port}, {self.attempt})"
+
+
+class RemotePort:
+    """A `TaskPort` over TCP. Where the connection ends, the target becomes STOPPED and calls raise ConnectionError."""
+
+    def __init__(self, dial: Dial, *, on_levels: Callable[[Mapping[str, int]], None] | None = None) -> None:
+        self._changed = threading.Condition()
+        self._sending = threading.Lock()
+        self._target = storage.TargetState.STARTED
+        self._gone = False
+        self._asked = 0
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._on_levels = on_levels
+        self._socket = socket.create_connection((dial.host, dial.port), CONNECT_SECONDS_MAX)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        try:
+            self._greet(dial)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._socket.settimeout(None)
+        threading.Thread(target=self._listen, name="ottla-control", daemon=True).start()
+
+    def _greet(self, dial: Dial) -> None:
+        """Prove to the worker who this is, and have it prove the same; raises ConnectionError."""
+        nonce = str(self._receive()["nonce"])
+        own = secrets.token_hex(16)
+        greeting = {"attempt": dial.attempt, "proof": proof(dial.token, nonce, side="task"), "nonce": own}
+        self._socket.sendall(encode(greeting))
+        answer = self._receive()
+        if answer.get("proof") != proof(dial.token, own, side="worker"):
+            raise ConnectionError("the worker did not prove that it is the one that started this task")
+        self._target = storage.TargetState[answer["target"]]
+
+    def _receive(self) -> dict[str, Any]:
+        (length,) = HEADER.unpack(self._exactly(HEADER.size))
+        if length > FRAME_BYTES_MAX:
+            raise ConnectionError(f"the worker sent a frame of {length} bytes")
+        return decode(self._exactly(length))
+
+    def _exactly(self, count: int) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            more = self._socket.recv(count - len(data))
+            if not more:
+                raise ConnectionError("the worker has closed the control channel")
+            data += more
+        return bytes(data)
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                message = self._receive()
+                with self._changed:
+                    if "target" in message:
+                        self._target = storage.TargetState[message["target"]]
+                    elif "re" in message:
+                        self._answers[message["re"]] = message
+                    self._changed.notify_all()
+                if "levels" in message and self._on_levels is not None:
+                    self._on_levels(message["levels"])
+        except (OSError, ValueError, KeyError):
+            with self._changed:
+                self._gone, self._target = True, storage.TargetState.STOPPED
+                self._changed.notify_all()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        frame = encode(message)
+        if self._gone:
+            raise ConnectionError("the worker is gone")
+        with self._sending:
+            try:
+                self._socket.sendall(frame)
+            except OSError as error:
+                raise ConnectionError(f"the worker is gone: {error}") from error
+
+    def _ask(self, message: dict[str, Any]) -> Any:
+        """Send a question and wait for its answer; raises ConnectError with what the worker says."""
+        with self._changed:
+            self._asked += 1
+            number = self._asked
+        self._send({**message, "n": number})
+        with self._changed:
+            self._changed.wait_for(lambda: number in self._answers or self._gone, ANSWER_SECONDS_MAX)
+            answer = self._answers.pop(number, None)
+        if answer is None:
+            if self._gone:
+                raise ConnectionError("the worker is gone")
+            raise ConnectError(f"the worker did not answer within {ANSWER_SECONDS_MAX:g} s")
+        if "error" in answer:
+            raise ConnectError(answer["error"])
+        return answer.get("value")
+
+    @property
+    def gone(self) -> bool:
+        """Whether the worker can be reached no more."""
+        return self._gone
+
+    # TaskPort
+
+    def tell(self, state: storage.State, trace: str | None = None) -> None:
+        """See `TaskPort`."""
+        self._send({"op": "tell", "state": state.value, "trace": trace})
+
+    @property
+    def target(self) -> storage.TargetState:
+        """See `TaskPort`."""
+        return self._target
+
+    def wait(self, seconds: float) -> None:
+        """See `TaskPort`."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            before = self._target
+            while self._target is before and not self._gone:
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    return
+
+    def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
+        """See `TaskPort`."""
+        found: list[Mapping[str, Any] | None] = self._ask({"op": "offsets", "partitions": [*map(dict, partitions)]})
+        return found
+
+    def store_offsets(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> None:
+        """See `TaskPort`."""
+        pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
+        self._ask({"op": "store", "offsets": pairs})
+
+    def confirm(self) -> None:
+        """See `TaskPort`."""
+        self._ask({"op": "confirm"})
+
+    def used(self, topic: str) -> None:
+        """See `TaskPort`."""
+        self._send({"op": "used", "topic": topic})
+
+    def report(self, metrics: Mapping[str, float]) -> None:
+        """See `TaskPort`."""
+        self._send({"op": "report", "metrics": dict(metrics)})
+
+    # Beyond the protocol
+
+    def log(self, level: int, logger: str, text: str) -> None:
+        """Hand a line of the task's log to the worker; nothing happens where that is gone."""
+        try:
+            self._send({"op": "log", "level": level, "logger": logger, "text": text})
+        except ConnectionError:
+            return
+
+    def close(self) -> None:
+        """End the connection."""
+        with contextlib.suppress(OSError):  # the other end was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()

@@ -1,0 +1,50 @@
+"""`run_task`: the executor's end of a task, from its start to its orderly stop or its failure."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+from ottla.connect import ConnectError, PluginKind, Plugins, storage
+from ottla.connect.tasks.interface import TaskPort, TaskSpec
+from ottla.connect.tasks.reach import TCP, Reach
+
+__all__ = ["run_task"]
+
+log = logging.getLogger(__name__)
+
+
+def run_task(spec: TaskSpec, port: TaskPort, *, plugins: Plugins, reach: Reach = TCP) -> storage.State:
+    """Run a task until `port.target` is STOPPED, or it fails; everything is stored and closed when this returns.
+
+    What goes wrong is told through the port as FAILED with a trace, not raised; an orderly end is told as UNASSIGNED, as
+    Kafka's workers do. The last state told is returned. `plugins` are those of this process, and `reach` is how the
+    cluster is spoken to. Raises ConnectionError where the worker is gone: then nothing can be told.
+    """
+    try:
+        _loop(spec, port, plugins, reach)
+    except ConnectionError:
+        raise
+    except Exception:  # a plugin may raise anything; the worker hears of it and decides
+        trace = traceback.format_exc()
+        log.error("Task %s threw an uncaught and unrecoverable exception:\n%s", spec.task, trace)
+        port.tell(storage.State.FAILED, trace)
+        return storage.State.FAILED
+    port.tell(storage.State.UNASSIGNED)
+    return storage.State.UNASSIGNED
+
+
+def _loop(spec: TaskSpec, port: TaskPort, plugins: Plugins, reach: Reach) -> None:
+    if port.target is storage.TargetState.STOPPED:
+        return
+    connector = plugins.connector(spec.connector_config.get("connector.class") or "")
+    if connector.kind is PluginKind.SOURCE:
+        from ottla.connect.tasks.loop_source import SourceLoop
+
+        SourceLoop(spec, port, plugins, reach).run()
+    elif connector.kind is PluginKind.SINK:
+        from ottla.connect.tasks.loop_sink import SinkLoop
+
+        SinkLoop(spec, port, plugins, reach).run()
+    else:
+        raise ConnectError(f"{connector.name} is no connector")

@@ -1,0 +1,143 @@
+"""What a sink task is given of a stretch: columns of a whole block where that goes, else some records one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ottla.client.arrow.gathering import Gatherer
+from ottla.connect import ColumnsSinkTask, SinkColumns, SinkRecord
+from ottla.connect.tasks.fetcher import Stretch
+from ottla.connect.tasks.pipeline import RawRecord, SinkPipeline, converts_columns
+from ottla.connect.tasks.plugins import TaskPlugins
+from ottla.wire import ColumnDecoder, Columns, text_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ottla.base import TopicPartition
+
+__all__ = ["Portion", "RowReader", "raw_records"]
+
+CREATE_TIME, LOG_APPEND_TIME = "CREATE_TIME", "LOG_APPEND_TIME"
+
+
+class Portion:
+    """Records to be put in one call, and the offset behind them; `raws` are those of records one by one."""
+
+    __slots__ = ("columns", "next_offset", "partition", "raws", "records", "rows")
+
+    def __init__(self, partition: TopicPartition, rows: int, next_offset: int) -> None:
+        self.partition, self.rows, self.next_offset = partition, rows, next_offset
+        self.columns: SinkColumns | None = None
+        self.records: list[SinkRecord] = []
+        self.raws: list[RawRecord] = []
+
+    def __len__(self) -> int:
+        return len(self.records) if self.columns is None else len(self.columns)
+
+
+class RowReader:
+    """Makes portions of stretches for one task."""
+
+    def __init__(self, task: Any, equipment: TaskPlugins, pipeline: SinkPipeline, *, poll_records: int) -> None:
+        self._key: Any = equipment.key
+        self._value: Any = equipment.value
+        self._pipeline, self._poll_records = pipeline, poll_records
+        self._takes_columns = (
+            isinstance(task, ColumnsSinkTask) and not equipment.stages and converts_columns(equipment.value)
+        )
+        self._decoder = ColumnDecoder(with_headers=True)
+        self._gatherer = Gatherer()
+
+    def portion(self, stretch: Stretch) -> Portion | None:
+        """Return what comes next, or None behind the stretch's end; raises what the pipeline raises, KafkaError."""
+        block = stretch.current(self._decoder)
+        if block is None:
+            return None
+        if self._takes_columns and stretch.row == 0:
+            columns = self._columns(stretch.partition, block)
+            if columns is not None:
+                made = Portion(stretch.partition, len(block), int(block.offsets[-1]) + 1)
+                made.columns = columns
+                return made
+        last = min(stretch.row + self._poll_records, len(block))
+        rows = block.rows(stretch.row, last)
+        made = Portion(stretch.partition, len(rows), int(rows.offsets[-1]) + 1)
+        made.raws = raw_records(stretch.partition, rows)
+        for raw in made.raws:
+            record = self._pipeline.record(raw)
+            if record is not None:
+                made.records.append(record)
+        return made
+
+    def _columns(self, partition: TopicPartition, block: Columns) -> SinkColumns | None:
+        """Return a block as columns, None where it has to be gone through record by record."""
+        kinds = block.log_append_time
+        if (block.headers is not None and block.headers.counts.any()) or (kinds[0] != kinds).any():
+            return None
+        try:
+            key = self._converted(self._key, partition.topic, block, block.key_bounds, block.key_nulls)
+            value = self._converted(self._value, partition.topic, block, block.value_bounds, block.value_nulls)
+        except Exception:  # the same is met again one by one, and handled there
+            return None
+        if key is None or value is None or value[1] is None:
+            return None
+        return SinkColumns(
+            topic=partition.topic,
+            partition=partition.partition,
+            values=value[1],
+            schema=value[0],
+            offsets=pa.array(block.offsets),
+            timestamps=pa.array(block.timestamps_ms),
+            timestamp_type=LOG_APPEND_TIME if kinds[0] else CREATE_TIME,
+            key_schema=key[0],
+            keys=key[1],
+        )
+
+    def _converted(
+        self, converter: Any, topic: str, block: Columns, bounds: NDArray[Any], nulls: NDArray[Any]
+    ) -> tuple[Any, pa.Array | None] | None:
+        if converter is self._key and nulls.all():
+            schema, value = converter.to_connect(topic, None)
+            return (schema, None) if value is None else None
+        if not converts_columns(converter):
+            return None
+        data = self._gatherer.gather(pa.py_buffer(block.data), bounds, nulls)
+        found: tuple[Any, pa.Array] | None = converter.columns_to_connect(topic, data)
+        return found
+
+
+def raw_records(partition: TopicPartition, rows: Columns) -> list[RawRecord]:
+    """Return rows one by one, as bytes."""
+    keys = _bytes(rows.data, rows.key_bounds, rows.key_nulls)
+    values = _bytes(rows.data, rows.value_bounds, rows.value_nulls)
+    headers = _headers(rows)
+    kinds = [LOG_APPEND_TIME if each else CREATE_TIME for each in rows.log_append_time.tolist()]
+    columns = (rows.offsets.tolist(), rows.timestamps_ms.tolist(), kinds, keys, values, headers)
+    topic, number = partition
+    return [RawRecord(topic, number, *row) for row in zip(*columns, strict=True)]
+
+
+def _bytes(data: bytes, bounds: NDArray[Any], nulls: NDArray[Any]) -> list[bytes | None]:
+    if nulls.all():
+        return [None] * len(nulls)
+    places = bounds.tolist()
+    found: list[bytes | None] = [data[start:end] for start, end in zip(places[::2], places[1::2], strict=True)]
+    if nulls.any():
+        for row in nulls.nonzero()[0].tolist():
+            found[row] = None
+    return found
+
+
+def _headers(rows: Columns) -> Sequence[list[tuple[str, bytes | None]]]:
+    headers = rows.headers
+    if headers is None or not headers.counts.any():
+        return [[] for _ in range(len(rows))]
+    none = headers.value_nulls & False
+    keys = _bytes(rows.data, headers.key_bounds, none)
+    values = _bytes(rows.data, headers.value_bounds, headers.value_nulls)
+    pairs = iter(zip((text_of(key or b"") for key in keys), values, strict=True))
+    return [[next(pairs) for _ in range(count)] for count in headers.counts.tolist()]

@@ -1,0 +1,215 @@
+"""A log's segments in order, and what their files still owe to them.
+
+Every change is made in memory at once and whole, after everything that can fail without it. Where the files cannot follow,
+because the disk is full or fails, they owe it: a truncation has to be on the disk before anything is appended (`settle`), a
+compaction's exchange and files below the log's start before a truncation, or some time later (`pay`). Whoever asks for those
+hears of the error; a process that ends before leaves what a start knows how to complete or undo.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from contextlib import suppress
+
+from ottla.base import Offset, StorageError
+from ottla.log.disk import Disk
+from ottla.log.producer_state import ProducerState
+from ottla.log.segment import Cut, Segment
+from ottla.log.swap import Swap
+from ottla.log.trash import Trash
+from ottla.log.types import AbortedTransaction, CleanedGroup, LogSlice
+
+__all__ = ["Segments"]
+
+
+class Segments:
+    """The segments of one log; the last one is active."""
+
+    __slots__ = (
+        "_disk",
+        "_gone",
+        "_state",
+        "_swaps",
+        "all",
+        "bases",
+        "flushing",
+        "folder",
+        "folder_changed",
+        "trash",
+        "trouble",
+        "unsettled",
+    )
+
+    def __init__(self, disk: Disk, folder: str, segments: list[Segment], state: ProducerState) -> None:
+        self._disk = disk
+        self.folder = folder
+        self.all = segments
+        """The same list always, so that it may be kept; so is `bases`."""
+        self.bases = [each.base_offset for each in segments]
+        self._state = state
+        self.trash = Trash()
+        self.flushing = False
+        """True while another thread may be about to open any of the files."""
+        self.folder_changed = False
+        """True where names are not on the device."""
+        self.unsettled = False
+        """True where the files do not follow a truncation yet."""
+        self.trouble: StorageError | None = None
+        """What kept them from it."""
+        self._gone: list[Segment] = []
+        self._swaps: list[Swap] = []
+
+    @property
+    def is_settled(self) -> bool:
+        """True where every segment has its files, under their own names."""
+        return not (self.unsettled or self._swaps or self.all[0].is_set_aside)
+
+    # -- changing
+
+    def begin(self, base_offset: int, now_ms: int, preallocate: int) -> Segment:
+        """Begin a new segment, whole or not at all; an empty one before it goes."""
+        segment = Segment.create(self._disk, self.folder, base_offset, now_ms, preallocate=preallocate)
+        if not self.all[-1].size:  # its base offset lies too far back for what comes
+            self._gone.append(self.all.pop())
+            self.bases.pop()
+            self.unsettled = True
+        self.all.append(segment)
+        self.bases.append(base_offset)
+        self.folder_changed = True
+        self.try_to_settle()
+        return segment
+
+    def cut(self, count: int, cut: Cut) -> None:
+        """Keep the first so many segments, the last of them cut; nothing fails."""
+        self._gone = self.all[count:]
+        del self.all[count:], self.bases[count:]
+        self.all[-1].cut(cut)
+        self.unsettled = True
+
+    def restart(self, base_offset: int, now_ms: int, preallocate: int) -> None:
+        """Go on with one empty segment, or change nothing."""
+        draft = Segment.draft(self._disk, self.folder, base_offset, now_ms, preallocate=preallocate)
+        self._gone = list(self.all)
+        self.all[:], self.bases[:] = [draft], [base_offset]
+        self.unsettled = True
+
+    def set_aside(self, count: int, now_ms: int, delay_ms: int) -> None:
+        """Take the oldest segments out, one by one; their files go after the delay. May be tried again after an error."""
+        for segment in self.all[:count]:
+            segment.set_aside()
+            self.trash.add(segment, now_ms + delay_ms)
+            del self.all[0], self.bases[0]
+            self.folder_changed = True
+        if count:
+            self._state.keep_only(self.bases)
+
+    def swap_in(self, group: CleanedGroup, now_ms: int, delay_ms: int) -> None:
+        """Put a cleaned segment in the place of those that it was made from, or change nothing."""
+        at = self.bases.index(group.bases[0])
+        end = at + len(group.bases)
+        swap = Swap(self._disk, self.folder, self.all[at:end], group, now_ms)
+        swap.begin()
+        self.all[at:end], self.bases[at:end] = [swap.new], [swap.new.base_offset]
+        self._swaps.append(swap)
+        self.folder_changed = True
+        self._state.keep_only(self.bases)
+        with suppress(StorageError):  # housekeeping tries again, and says what is wrong
+            self.pay(now_ms, delay_ms)
+
+    # -- what the files owe
+
+    def try_to_settle(self) -> None:
+        """As `settle`, or later."""
+        if self.unsettled:
+            try:
+                self.settle()
+            except StorageError as error:
+                self.trouble = error
+
+    def settle(self) -> None:
+        """Do with the files what a truncation did in memory; raises StorageError, and may be tried again."""
+        gone = self._gone
+        while gone:  # newest first, so that a crash leaves no gap
+            if self.flushing:
+                gone[-1].set_aside()
+                self.trash.add(gone[-1], 0)
+            else:
+                gone[-1].remove()
+            gone.pop()
+        # before the cut and the new segment: were they back after a power failure, there would be a gap
+        self._disk.fsync_dir(self.folder)
+        self.all[-1].settle()
+        self._state.settle()
+        self.folder_changed = True
+        self.unsettled = False
+
+    def pay(self, now_ms: int, delay_ms: int) -> None:
+        """Do with the files all that they owe; raises StorageError, and may be tried again.
+
+        To be done before a truncation: a start completes an exchange over what is truncated, and written anew.
+        """
+        if self.unsettled:
+            self.settle()
+        while self._swaps:
+            self._swaps[0].finish(lambda segment: self.trash.add(segment, now_ms + delay_ms))
+            del self._swaps[0]
+            self.folder_changed = True
+
+    # -- reading
+
+    def read(self, offset: int, end: int, bound: int, max_bytes: int, min_one_batch: bool) -> LogSlice:
+        """Return the slice from `offset` on, of a log that ends at `end`; see `Log.read`."""
+        bases, segments = self.bases, self.all
+        at = bisect_right(bases, offset) - 1
+        segment = segments[at]
+        if offset >= bound:
+            return LogSlice(segment.file, segment.size, 0, Offset(segment.base_offset))
+        found = segment.locate(offset)
+        while found is None:  # compaction may leave a segment's last offsets without a record
+            at += 1
+            if at == len(segments):
+                return LogSlice(segment.file, segment.size, 0, Offset(segment.base_offset))
+            segment = segments[at]
+            found = segment.locate(offset)
+        position, batch_end = found
+        stop = segment.size
+        if bound < end and (at + 1 == len(bases) or bound < bases[at + 1]):
+            limit = segment.locate(bound)
+            stop = limit.position if limit is not None else stop
+        size = min(stop - position, max_bytes)
+        if size < batch_end - position:  # not even the first batch fits
+            size = batch_end - position if min_one_batch and batch_end <= stop else 0
+        return LogSlice(segment.file, position, size, Offset(segment.base_offset))
+
+    def aborted(self, offset: int, upper_bound: int, found: LogSlice | None) -> list[AbortedTransaction]:
+        """Return the aborted transactions with records from `offset` to `upper_bound`; see `Log.aborted_transactions`."""
+        at = max(bisect_right(self.bases, offset if found is None else found.segment_base_offset) - 1, 0)
+        if found is not None:
+            end = self.all[at].end_of(found.position + found.size) if found.size else offset
+            if end < 0 and at + 1 < len(self.bases):
+                end = self.bases[at + 1]
+            upper_bound = min(upper_bound, end) if end >= 0 else upper_bound
+        aborted: list[AbortedTransaction] = []
+        for each in range(at, len(self.all)):
+            transactions = self.all[each].transactions
+            if transactions:
+                more, is_all = transactions.between(offset, upper_bound)
+                aborted += more
+                if is_all:
+                    break
+        return aborted
+
+    # -- the files
+
+    def close(self) -> None:
+        """Let every descriptor go."""
+        for segment in (*self.all, *self._gone):
+            segment.close()
+        self.trash.release()
+
+    def moved(self, folder: str) -> None:
+        """Follow a rename of the folder."""
+        self.folder = folder
+        self.trash.moved(folder)
+        for segment in (*self.all, *self._gone):
+            segment.moved(folder)

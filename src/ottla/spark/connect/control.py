@@ -1,0 +1,173 @@
+"""The worker's end of the control channel: takes the connections of tasks, checks who they are, and serves them."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ottla.base import OttlaError
+from ottla.connect import storage
+from ottla.connect.tasks import Dial, frames
+
+__all__ = ["Attempt", "ControlServer", "Served"]
+
+log = logging.getLogger(__name__)
+
+GREETING_SECONDS_MAX = 10.0
+
+
+class Served(Protocol):
+    """What an attempt's messages go to, on the event loop."""
+
+    def heard(self, state: storage.State, trace: str | None) -> None:
+        """Hear the task's state."""
+        ...
+
+    async def asked(self, op: str, message: Mapping[str, Any]) -> Any:
+        """Return the answer to a question; raises ConnectError."""
+        ...
+
+    def noted(self, op: str, message: Mapping[str, Any]) -> None:
+        """Hear a topic, metrics or a line of the log."""
+        ...
+
+
+class Attempt:
+    """One run of a task, from its announcement to its end; one connection may claim it, once."""
+
+    def __init__(self, server: ControlServer, served: Served, target: storage.TargetState) -> None:
+        self.served, self.target = served, target
+        self.name, self.token = secrets.token_hex(8), secrets.token_hex(32)
+        self._server = server
+        self._writer: asyncio.StreamWriter | None = None
+        self.claimed = False
+        self.lost = asyncio.Event()
+        """Set when the connection that the task had has ended, with everything read that it had sent."""
+
+    @property
+    def dial(self) -> Dial:
+        """Where the task connects to."""
+        return Dial(self._server.host, self._server.port, self.name, self.token)
+
+    def aim(self, target: storage.TargetState) -> None:
+        """Tell the task what it is to do; one that has not connected yet hears it when it does."""
+        self.target = target
+        self.send({"target": target.name})
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send the task a message, if it is connected."""
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(frames.encode(message))
+
+    def connected(self, writer: asyncio.StreamWriter) -> None:
+        """Note the connection that has proved to be this task's."""
+        self._writer = writer
+
+    def close(self) -> None:
+        """End the connection; the task hears that its worker is gone."""
+        self._server.forget(self)
+        if self._writer is not None:
+            self._writer.close()
+
+
+class ControlServer:
+    """Listens for tasks on `bind`. `host` is where executors reach it: loopback for local masters."""
+
+    def __init__(self, host: str = "127.0.0.1", *, bind: str | None = None) -> None:
+        self.host, self.port = host, 0
+        self._bind = bind or host
+        self._attempts: dict[str, Attempt] = {}
+        self._server: asyncio.Server | None = None
+
+    async def listen(self) -> None:
+        """Begin to listen, on a port that the system chooses."""
+        self._server = await asyncio.start_server(self._serve, self._bind, 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def expect(self, served: Served, target: storage.TargetState) -> Attempt:
+        """Announce a task that will connect."""
+        attempt = Attempt(self, served, target)
+        self._attempts[attempt.name] = attempt
+        return attempt
+
+    def forget(self, attempt: Attempt) -> None:
+        """Let nobody claim an attempt any more."""
+        self._attempts.pop(attempt.name, None)
+
+    async def close(self) -> None:
+        """Stop listening and end all connections."""
+        for attempt in list(self._attempts.values()):
+            attempt.close()
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            attempt = await asyncio.wait_for(self._claimed(reader, writer), GREETING_SECONDS_MAX)
+            if attempt is not None:
+                await self._listen(attempt, reader)
+        except (OSError, EOFError, ValueError, KeyError, TimeoutError) as error:
+            log.debug("a connection to the control channel ended: %r", error)
+        finally:
+            writer.close()
+
+    async def _claimed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Attempt | None:
+        """Return the attempt that the other side has proved to be, None where it has not."""
+        nonce = secrets.token_hex(16)
+        writer.write(frames.encode({"nonce": nonce}))
+        greeting = await _receive(reader)
+        attempt = self._attempts.get(str(greeting.get("attempt")))
+        if attempt is None or attempt.claimed:
+            log.warning("the control channel was asked for a run that is not expected; it is closed")
+            return None
+        if not hmac.compare_digest(str(greeting.get("proof")), frames.proof(attempt.token, nonce, side="task")):
+            log.warning("the control channel was asked without the right token; it is closed")
+            return None
+        attempt.claimed = True
+        own = frames.proof(attempt.token, str(greeting["nonce"]), side="worker")
+        writer.write(frames.encode({"proof": own, "target": attempt.target.name}))
+        attempt.connected(writer)
+        return attempt
+
+    async def _listen(self, attempt: Attempt, reader: asyncio.StreamReader) -> None:
+        answering: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                message = await _receive(reader)
+                op = str(message["op"])
+                if "n" in message:
+                    task = asyncio.ensure_future(_answer(attempt, op, message))
+                    answering.add(task)
+                    task.add_done_callback(answering.discard)
+                elif op == "tell":
+                    attempt.served.heard(storage.State[message["state"]], message.get("trace"))
+                else:
+                    attempt.served.noted(op, message)
+        except (EOFError, OSError):
+            return
+        finally:
+            attempt.lost.set()
+            for task in answering:
+                task.cancel()
+
+
+async def _answer(attempt: Attempt, op: str, message: Mapping[str, Any]) -> None:
+    try:
+        answer: dict[str, Any] = {"re": message["n"], "value": await attempt.served.asked(op, message)}
+    except OttlaError as error:
+        answer = {"re": message["n"], "error": str(error)}
+    except Exception as error:
+        log.exception("a task's question could not be answered")
+        answer = {"re": message["n"], "error": f"{type(error).__name__}: {error}"}
+    attempt.send(answer)
+
+
+async def _receive(reader: asyncio.StreamReader) -> dict[str, Any]:
+    (length,) = frames.HEADER.unpack(await reader.readexactly(frames.HEADER.size))
+    if length > frames.FRAME_BYTES_MAX:
+        raise ValueError(f"a frame of {length} bytes is too long")
+    return frames.decode(await reader.readexactly(length))

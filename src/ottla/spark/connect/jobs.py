@@ -1,0 +1,244 @@
+"""Where tasks run: as one-partition Spark jobs, each waited for by a thread; or in threads of this process, for tests."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.connect import Plugins
+from ottla.connect.tasks import Dial, TaskSpec
+from ottla.spark.connect.cluster import address_settings, executor_slots, first_executor, ship_ottla, ship_plugins
+from ottla.spark.connect.executor import OnExecutor, plugins_of, run_here
+from ottla.spark.connect.launching import Launch
+from ottla.spark.connect.query_sinks import is_query_sink, run_query_sink
+from ottla.spark.connect.slots import HEADROOM, SLOTS_DEFAULT, SLOTS_SETTING
+from ottla.spark.sessions import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["MASTER_SETTING", "Jobs", "SparkJobs", "ThreadJobs", "spark_settings"]
+
+log = logging.getLogger(__name__)
+
+MASTER_SETTING = "spark.master"
+_KILL = {"spark.python.task.killTimeout": "1s"}
+_SETTINGS: Mapping[str, str] = {
+    **_KILL,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "1",
+    # A task that Spark starts again by itself would run beside what the worker knows of; the worker restarts tasks.
+    "spark.task.maxFailures": "1",
+    "spark.speculation": "false",
+    # How long a standalone cluster's driver waits, after an executor's connection has ended, for the master to say why.
+    "spark.standalone.executorRemoveDelayOnDisconnection": "1s",
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-Xrs -XX:+UseSerialGC -XX:-UsePerfData",
+}
+JAVA_STACK = ("\tat ", "\t... ")
+_OWN_DAEMON = "ottla.spark.connect.daemon"
+
+
+class Jobs(Protocol):
+    """Runs one thing per task, for as long as the task runs. Every method but `run` is quick."""
+
+    local: bool
+    """Whether tasks run on the worker's machine, with its files."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at once now; a cluster's may change, and it is asked."""
+        ...
+
+    def start(self) -> None:
+        """Make ready; takes seconds, in a thread. Raises OttlaError, RuntimeError."""
+        ...
+
+    def give_up(self) -> None:
+        """Have a `start` that is under way fail soon; takes a second or two, in another thread."""
+        ...
+
+    def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
+        """Run a task and return when it has ended: None, or what went wrong beyond the task itself."""
+        ...
+
+    def cancel(self, dial: Dial) -> None:
+        """End a task that does not end by itself; `run` returns soon after."""
+        ...
+
+    def stop(self) -> None:
+        """End everything."""
+        ...
+
+
+def spark_settings(worker: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the master and the settings of a worker's properties, ours for those that are not given."""
+    given = {key: value for key, value in worker.items() if key.startswith("spark.")}
+    slots = int(worker.get(SLOTS_SETTING) or SLOTS_DEFAULT)
+    master = given.pop(MASTER_SETTING, f"local[{slots + HEADROOM}]")
+    settings = {**_SETTINGS, **given}
+    if master.startswith("local"):
+        settings.setdefault("spark.python.daemon.module", _OWN_DAEMON)
+    return master, settings
+
+
+class SparkJobs:
+    """Tasks as jobs of one Spark session."""
+
+    def __init__(
+        self, worker: Mapping[str, str], *, plugins: Plugins | None = None, name: str = "ottla-connect"
+    ) -> None:
+        self._plugins = plugins
+        self._name, self._given = name, worker.get(SLOTS_SETTING)
+        self.master, self._settings = spark_settings(worker)
+        self.local = self.master.startswith("local")
+        if not self.local:
+            self._settings |= address_settings(worker, self.master)
+        self._is_elastic = self._settings.get("spark.dynamicAllocation.enabled", "").lower() == "true"
+        self.spark: SparkSession | None = None
+        self._is_warm, self._warming = False, threading.Lock()
+        self._launch = Launch()
+        self._plugin_path = [Path(each.strip()) for each in worker.get("plugin.path", "").split(",") if each.strip()]
+        self._archives: tuple[str, ...] = ()
+        own = f"/proc/{os.getpid()}/fd"
+        self._stdio = (f"{own}/0", f"{own}/1") if self.local else None
+
+    @property
+    def slots(self) -> int:
+        """See `Jobs`: those of a cluster are its executors' now, except where it adds executors on demand."""
+        given = int(self._given or SLOTS_DEFAULT)
+        if self.local or self._is_elastic:
+            return given
+        spark = self.spark
+        there = executor_slots(spark.sparkContext) if spark is not None else 0
+        return min(there, given) if self._given else there
+
+    def start(self) -> None:
+        """See `Jobs`: start the session, send a cluster's executors what they lack, and have Python ready there."""
+        with self._launch.noted():
+            spark = session(self._name, master=self.master, settings=self._settings, registered=False)
+        self.spark, self._is_warm = spark, False
+        if not self.local:
+            self._archives = ship_plugins(spark.sparkContext, self._plugin_path)
+        if self.local or self._is_elastic or first_executor(spark.sparkContext):
+            self._warm_up(spark)
+
+    def give_up(self) -> None:
+        """See `Jobs`."""
+        self._launch.give_up()
+
+    def _warm_up(self, spark: SparkSession) -> None:
+        """Have what tasks need on an executor, once; later where there was none at the start."""
+        with self._warming:
+            if self._is_warm:
+                return
+            context = spark.sparkContext
+            context.setJobGroup("warming up", "warming up")
+            if not self.local:
+                ship_ottla(spark)
+            context.parallelize([0], 1).map(_warm).collect()
+            self._is_warm = True
+
+    def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
+        """See `Jobs`; a query sink runs here, and gives Spark jobs itself."""
+        assert self.spark is not None
+        plugins = self._plugins or plugins_of(spec.plugin_path)
+        if is_query_sink(spec, plugins):
+            return self._run_query(self.spark, spec, dial, plugins)
+        context = self.spark.sparkContext
+        function = OnExecutor(spec, dial, levels, self._archives, self._stdio)
+        try:
+            self._warm_up(self.spark)
+            context.setJobGroup(dial.attempt, f"[{spec.task.connector}|task-{spec.task.task}]", interruptOnCancel=True)
+            context.parallelize([0], 1).mapPartitions(function).collect()
+        except Exception as error:  # Py4J's errors, and whatever the executor's end raised
+            return _words(error)
+        return None
+
+    def _run_query(self, spark: SparkSession, spec: TaskSpec, dial: Dial, plugins: Plugins) -> str | None:
+        """Run a task that is a streaming query of this session, in this thread."""
+        run = partial(run_query_sink, spark=spark, archives=self._archives)
+        try:
+            self._warm_up(spark)
+            run_here(spec, dial, run=run, plugins=plugins)
+        except Exception as error:  # whatever Spark raises beyond the query
+            return _words(error)
+        return None
+
+    def cancel(self, dial: Dial) -> None:
+        """See `Jobs`; a query stops by itself when its channel is closed."""
+        if self.spark is not None:
+            self.spark.sparkContext.cancelJobGroup(dial.attempt)
+
+    def stop(self) -> None:
+        """See `Jobs`."""
+        spark, self.spark = self.spark, None
+        if spark is not None and not self._launch.given_up:
+            try:
+                spark.stop()
+            except Exception as error:  # Py4J's, where the JVM has ended first
+                log.debug("the Spark session did not stop in order: %s", error)
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says, without the JVM's stack."""
+    lines = f"{type(error).__name__}: {error}".splitlines()
+    return "\n".join(each for each in lines if each.strip() and not each.startswith(JAVA_STACK))
+
+
+def _warm(number: int) -> int:
+    """Import on an executor what tasks need."""
+    import ottla.spark.connect.executor
+
+    assert ottla.spark.connect.executor
+    return number
+
+
+class ThreadJobs:
+    """Tasks in threads of the worker's process, without Spark: for tests, and for looking at a connector closely."""
+
+    def __init__(self, *, slots: int = SLOTS_DEFAULT, plugins: Plugins | None = None) -> None:
+        self.slots, self._plugins = slots, plugins
+        self.local = True
+        self.runs: Callable[..., str] = run_here
+        self.given_up: list[str] = []
+        """Attempts that were cancelled: a thread cannot be ended, so such a task runs on, unheard."""
+        self._cancelled: dict[str, threading.Event] = {}
+
+    def start(self) -> None:
+        """See `Jobs`: there is nothing to start."""
+
+    def give_up(self) -> None:
+        """See `Jobs`."""
+
+    def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
+        """See `Jobs`."""
+        cancelled = self._cancelled[dial.attempt] = threading.Event()
+        failed: list[str] = []
+
+        def work() -> None:
+            try:
+                self.runs(spec, dial, plugins=self._plugins)
+            except Exception as error:  # a test's function may raise anything
+                failed.append(f"{type(error).__name__}: {error}")
+            cancelled.set()
+
+        threading.Thread(target=work, name=str(spec.task), daemon=True).start()
+        cancelled.wait()
+        del self._cancelled[dial.attempt]
+        return failed[0] if failed else None
+
+    def cancel(self, dial: Dial) -> None:
+        """See `Jobs`."""
+        self.given_up.append(dial.attempt)
+        found = self._cancelled.get(dial.attempt)
+        if found is not None:
+            found.set()
+
+    def stop(self) -> None:
+        """See `Jobs`."""

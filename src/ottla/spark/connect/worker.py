@@ -1,0 +1,277 @@
+"""`ConnectWorker`: joins the parts of a worker: cluster, plugins, herder, REST interface, and the runner of its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from ottla.base import ConfigError, KafkaError
+from ottla.client import Client
+from ottla.connect import (
+    ClientSinkGroups,
+    ConnectError,
+    OffsetFile,
+    Plugins,
+    SinkGroups,
+    StandaloneHerder,
+    TaskOwner,
+    TaskRunner,
+    WorkerConfig,
+    discover,
+    distributed,
+    rest,
+)
+from ottla.connectors import CONNECTORS
+from ottla.spark.connect.jobs import Jobs
+from ottla.spark.connect.runner import SparkTaskRunner
+from ottla.spark.connect.worker_metrics import MeasuredHerder, MetricsService
+
+__all__ = ["ConnectWorker", "Parts", "RunningHerder", "distributed_herder", "explicit_levels", "standalone"]
+
+log = logging.getLogger(__name__)
+
+CLUSTER_SECONDS_MAX = 60.0
+"""How long the cluster may not answer while a worker starts, as `default.api.timeout.ms` of Kafka's admin client."""
+
+
+class RunningHerder(MeasuredHerder, Protocol):
+    """A herder that is started and closed."""
+
+    async def start(self) -> None:
+        """Take requests from now on."""
+        ...
+
+    async def close(self) -> None:
+        """Stop everything that runs here."""
+        ...
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a herder is made of."""
+
+    config: WorkerConfig
+    plugins: Plugins
+    worker_id: str
+    url: str
+    """Where others reach this worker's REST interface."""
+
+    cluster_id: str | None
+    make_runner: Callable[[TaskOwner], TaskRunner]
+    groups: SinkGroups
+    client: Client
+    """Of the worker itself, for as long as it runs."""
+
+
+def standalone(parts: Parts) -> StandaloneHerder:
+    """Return the herder of a standalone worker."""
+    path = Path(parts.config["offset.storage.file.filename"])
+    return StandaloneHerder(
+        parts.plugins,
+        worker_id=parts.worker_id,
+        cluster_id=parts.cluster_id,
+        make_runner=parts.make_runner,
+        offsets=OffsetFile(path),
+        groups=parts.groups,
+        providers=parts.config.providers,
+        worker=parts.config.properties,
+    )
+
+
+def distributed_herder(parts: Parts) -> distributed.DistributedHerder:
+    """Return the herder of a distributed worker; raises ConfigError."""
+    config = parts.config
+    bootstrap, name = config["bootstrap.servers"], config.values.get("client.id") or f"connect-{parts.worker_id}"
+    return distributed.DistributedHerder(
+        parts.plugins,
+        distributed.DistributedSettings.of(config.properties, config.values),
+        url=parts.url,
+        make_client=lambda part: Client(bootstrap, client_id=f"{name}-{part}"),
+        make_runner=parts.make_runner,
+        groups=parts.groups,
+        ask=rest.forward_by_http,
+        providers=config.providers,
+        worker=config.properties,
+    )
+
+
+class ConnectWorker:
+    """One worker on the running event loop. `jobs` are where tasks run: a Spark session of the worker's settings."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        make_herder: Callable[[Parts], RunningHerder] = standalone,
+        *,
+        jobs: Jobs | None = None,
+        plugins: Plugins | None = None,
+    ) -> None:
+        self.config = config
+        self.urls: list[str] = []
+        self._make_herder, self._jobs, self._plugins = make_herder, jobs, plugins
+        self.metrics_urls: list[str] = []
+        self._metrics: MetricsService | None = None
+        self._client: Client | None = None
+        self._runner: SparkTaskRunner | None = None
+        self._rest: rest.RestService | None = None
+        self._herder: RunningHerder | None = None
+
+    @property
+    def herder(self) -> RunningHerder:
+        """The herder; there is one when `start` has returned."""
+        assert self._herder is not None
+        return self._herder
+
+    @property
+    def ended(self) -> asyncio.Future[None] | None:
+        """Fails where a distributed worker cannot go on; None for one that is by itself."""
+        return self._herder.ended if isinstance(self._herder, distributed.DistributedHerder) else None
+
+    @property
+    def runner(self) -> SparkTaskRunner:
+        """The runner of its tasks."""
+        assert self._runner is not None
+        return self._runner
+
+    async def start(self) -> None:
+        """Find the cluster, load the plugins, serve REST and take requests; the Spark session starts meanwhile.
+
+        Raises ConnectError where the cluster does not answer in time, or an address of the REST interface is taken.
+        """
+        config = self.config
+        settings = rest.rest_settings(config.properties)
+        client = self._client = Client(
+            config["bootstrap.servers"], client_id=config.values.get("client.id") or "connect"
+        )
+        cluster_id = await _cluster_id(client, config.properties["bootstrap.servers"])
+        plugins = self._plugins
+        if plugins is None:
+            plugins = await asyncio.to_thread(_discovered, config.plugin_path)
+        for place, reason in plugins.broken:
+            log.warning("The plugin at %s cannot be loaded: %s", place, reason)
+        settings, port = _with_ports(settings)
+        worker_id, url = config.advertised(port)
+
+        def make_runner(owner: TaskOwner, plugins: Plugins = plugins) -> TaskRunner:
+            self._runner = SparkTaskRunner(
+                owner,
+                worker_id=worker_id,
+                worker=config.properties,
+                plugins=plugins,
+                jobs=self._jobs,
+                levels=explicit_levels,
+            )
+            return self._runner
+
+        groups = ClientSinkGroups(client)
+        self._herder = self._make_herder(
+            Parts(config, plugins, worker_id, url, cluster_id, make_runner, groups, client)
+        )
+        self._herder.loggers.on_change = self.runner.set_levels
+        service = rest.RestService(self._herder, settings)
+        try:
+            await service.listen()
+        except OSError as error:
+            raise ConnectError(_why_not(error, settings, config.properties)) from error
+        self._rest = service
+        self.urls = [f"http://{_shown(each.host)}:{each.port}" for each in settings.listeners]
+        await self._serve_metrics(self._herder)
+        if isinstance(self._herder, distributed.DistributedHerder):
+            await self._herder.prepare()  # what is refused is refused before a session starts
+        await self.runner.open()
+        await self._herder.start()
+
+    async def _serve_metrics(self, herder: RunningHerder) -> None:
+        name = "ottla.http.listeners"
+        addresses = rest.parse_addresses(name, self.config.properties.get(name, ""))
+        if not addresses:
+            return
+        self._metrics = MetricsService(herder, lambda: self.runner)
+        try:
+            ports = await self._metrics.listen(addresses)
+        except OSError as error:
+            raise ConnectError(f"{name}: cannot listen on {', '.join(self.config[name])}: {error.strerror}") from error
+        self.metrics_urls = [f"http://{_shown(each.host)}:{port}" for each, port in zip(addresses, ports, strict=True)]
+
+    async def close(self) -> None:
+        """Stop connectors and tasks, then everything else; offsets are stored when this returns."""
+        for service in (self._metrics, self._rest):
+            if service is not None:
+                await service.close()
+        if self._herder is not None and self._rest is not None:
+            await self._herder.close()
+            await self.runner.close()
+        if self._client is not None:
+            await self._client.close()
+
+
+def _discovered(plugin_path: Sequence[Path]) -> Plugins:
+    return discover(plugin_path, more=CONNECTORS)
+
+
+async def _cluster_id(client: Client, bootstrap: str) -> str | None:
+    """Return the cluster's id; raises ConnectError, in Kafka's words, where no broker answers for long."""
+    deadline = time.monotonic() + CLUSTER_SECONDS_MAX
+    told = False
+    while True:
+        try:
+            return (await client.metadata(())).cluster_id
+        except (KafkaError, OSError) as error:
+            if time.monotonic() > deadline:
+                raise ConnectError(
+                    "Failed to connect to and describe Kafka cluster. Check worker's broker connection and security "
+                    f"properties. (bootstrap.servers={bootstrap}: {error})"
+                ) from error
+            if not told:
+                log.warning("No broker at %s answers yet: %s; trying for %.0f s", bootstrap, error, CLUSTER_SECONDS_MAX)
+            told = True
+            await asyncio.sleep(0.5)
+
+
+def _with_ports(settings: rest.RestSettings) -> tuple[rest.RestSettings, int]:
+    """Return settings in which the first listener has a port, chosen by the system where it had none, and that port."""
+    first = settings.listeners[0] if settings.listeners else None
+    if first is None:
+        raise ConfigError("listeners", "", "one address at least, such as http://:8083")
+    if first.port:
+        return settings, first.port
+    with socket.create_server((first.host, 0)) as probe:
+        port = probe.getsockname()[1]
+    return replace(settings, listeners=(replace(first, port=port), *settings.listeners[1:])), port
+
+
+def _why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[str, str]) -> str:
+    """Return what keeps the REST interface from listening, and what to do about it."""
+    addresses = ", ".join(f"http://{each.host}:{each.port}" for each in settings.listeners)
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    text = f"Unable to initialize REST server: cannot listen on {addresses}: {reason}."
+    if error.errno != errno.EADDRINUSE:
+        return f"{text} Set listeners in the worker's properties, for example listeners=http://localhost:8084"
+    set_now = next((name for name in ("listeners", "rest.port") if properties.get(name)), None)
+    where = f"change {set_now}" if set_now else "set listeners or rest.port"
+    port = settings.listeners[0].port + 1
+    return (
+        f"{text} Another worker may run there: stop it, or give its connectors to one worker. To run both, {where} in the "
+        f"worker's properties, for example listeners=http://:{port} or rest.port={port}"
+    )
+
+
+def _shown(host: str) -> str:
+    if host in ("", "0.0.0.0", "::"):
+        return "localhost"
+    return f"[{host}]" if ":" in host else host
+
+
+def explicit_levels() -> dict[str, int]:
+    """Return the levels that loggers of this process were given, by name; the root's is empty."""
+    known = {name: each for name, each in logging.Logger.manager.loggerDict.items() if isinstance(each, logging.Logger)}
+    set_ones = {name: each.level for name, each in known.items() if each.level != logging.NOTSET}
+    return {**set_ones, "": logging.getLogger().level}

@@ -1,0 +1,1 @@
+"""Topics as DataFrames: `format("ottla")`, what reads and what writes."""

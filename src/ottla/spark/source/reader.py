@@ -1,0 +1,317 @@
+"""The source: readers of topics in batch and streaming, and the loop that fetches one stretch of a partition."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
+from ottla.client import EARLIEST, LATEST, BlockingClient, Fetched, FetchPosition
+from ottla.spark.source.columns import ColumnBuilder
+from ottla.spark.source.links import linked
+from ottla.spark.source.options import ReadOptions
+from ottla.spark.source.positions import (
+    Multiples,
+    OffsetRange,
+    connect,
+    ending_offsets,
+    find_partitions,
+    limited,
+    offsets_of_json,
+    offsets_to_json,
+    reset_position,
+    split_ranges,
+    starting_offsets,
+)
+from ottla.spark.streams.lowering.pushed import records, shared_out, unpacked_steps
+from ottla.streams import Origin, ProcessingFailed
+from ottla.wire import ColumnDecoder, next_offset
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from ottla.wire import Columns
+
+__all__ = ["OttlaReader", "OttlaStreamReader", "RangePartition", "read_range"]
+
+log = logging.getLogger(__name__)
+FETCH_WAIT_MS = 500
+FETCH_BYTES_MIN = 64 << 10
+DENSITY_SPREAD = 1.1
+"""How much larger than those before them the records that are left may be before a further Fetch is needed."""
+SHRUNK_SECONDS = 5.0
+"""How long a partition may end before the stretch that was planned until it counts as made again: a new leader's high
+watermark may lag behind for a moment."""
+STALL_SECONDS_MAX = 120.0
+"""How long a range may bring nothing before it is given up (`kafkaConsumer.pollTimeoutMs` of Spark's connector)."""
+
+
+class RangePartition(InputPartition):
+    """One task's work: a stretch of a topic partition; None where there is nothing to read."""
+
+    def __init__(self, offsets: OffsetRange | None, more: Sequence[OffsetRange] = ()) -> None:
+        super().__init__(offsets)
+        self.offsets = offsets
+        self.more = tuple(more)
+        """Further stretches of the same task."""
+
+
+class OttlaReader(DataSourceReader):
+    """Reads topics once, between two points that are fixed when the query is planned."""
+
+    def __init__(self, schema: StructType, options: ReadOptions) -> None:
+        self._schema = schema
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Fix where each partition begins and ends; one task for each stretch."""
+        with connect(self._options.connecting) as client:
+            found = find_partitions(client, self._options.subscription)
+            start = starting_offsets(client, found, self._options)
+            end = ending_offsets(client, found, self._options)
+        ranges = split_ranges(
+            (OffsetRange(each, start[each], end[each]) for each in found), self._options.partitions_min
+        )
+        return [RangePartition(each) for each in ranges] or [RangePartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one stretch, in a task."""
+        return _read(partition, self._schema, self._options)
+
+
+class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics as they grow; the driver's half plans by offsets, the tasks' half reads."""
+
+    def __init__(self, schema: StructType, options: ReadOptions) -> None:
+        self._schema = schema
+        self._options = options
+        self._client: BlockingClient | None = None
+        self._waits = Multiples(options.multiple, options.multiple_delay_ms)
+        self._target: dict[TopicPartition, Offset] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave connections behind when a task's copy is made."""
+        return {**self.__dict__, "_client": None}
+
+    def initialOffset(self) -> dict[str, dict[str, int]]:
+        """Return where a new query begins."""
+        partitions = find_partitions(self._connected(), self._options.subscription)
+        return offsets_to_json(starting_offsets(self._connected(), partitions, self._options))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return `maxOffsetsPerTrigger` as Spark's limit."""
+        rows = self._options.max_offsets_per_trigger
+        return ReadMaxRows(rows) if rows is not None else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the end of an `availableNow` query: what is there now."""
+        self._target = self._latest()
+
+    def latestOffset(self, start: dict[str, dict[str, int]], limit: ReadLimit) -> dict[str, dict[str, int]]:
+        """Return how far the next micro-batch goes; new partitions join at their beginning."""
+        begin = offsets_of_json(start)
+        latest = dict(self._target if self._target is not None else self._latest())
+        self._report_lost(begin, latest)
+        new = [each for each in latest if each not in begin]
+        if new:
+            found = self._connected().list_offsets(dict.fromkeys(new, EARLIEST))
+            begin.update({each: found[each].offset for each in new})
+        begin = {each: self._within(each, offset, latest[each]) for each, offset in begin.items() if each in latest}
+        if self._options.multiple is not None and self._target is None:
+            rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+            return offsets_to_json(self._waits.ends(begin, latest, rows_max, time.monotonic()))
+        if isinstance(limit, ReadMaxRows):
+            return offsets_to_json(limited(begin, latest, limit.max_rows))
+        return offsets_to_json({each: Offset(max(latest[each], begin[each])) for each in latest})
+
+    def reportLatestOffset(self) -> dict[str, dict[str, int]]:
+        """Return the ends of all partitions, for the query's progress."""
+        return offsets_to_json(self._latest())
+
+    def partitions(self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]) -> Sequence[InputPartition]:
+        """Return one task for each stretch of a micro-batch."""
+        begin, stop = offsets_of_json(start), offsets_of_json(end)
+        new = [each for each in stop if each not in begin]
+        if new:
+            found = self._connected().list_offsets(dict.fromkeys(new, EARLIEST))
+            begin.update({each: found[each].offset for each in new})
+        ranges = (OffsetRange(each, self._within(each, begin[each], stop[each]), stop[each]) for each in sorted(stop))
+        if self._options.steps:
+            return [RangePartition(first, more) for first, *more in shared_out(split_ranges(ranges, None))]
+        return [RangePartition(each) for each in split_ranges(ranges, self._options.partitions_min)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one stretch, in a task."""
+        return _read(partition, self._schema, self._options)
+
+    def stop(self) -> None:
+        """Close the driver's connections."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _within(self, partition: TopicPartition, begin: Offset, end: Offset) -> Offset:
+        """Return where reading goes on in a partition whose end went back behind `begin`: its topic was made again."""
+        if begin <= end or not self._options.reset:
+            return begin
+        why = f"{partition} ends at {end}, before offset {begin}"
+        return reset_position(self._connected(), partition, self._options.reset, end, why)
+
+    def _connected(self) -> BlockingClient:
+        if self._client is None:
+            self._client = connect(self._options.connecting)
+        return self._client
+
+    def _latest(self) -> dict[TopicPartition, Offset]:
+        client = self._connected()
+        partitions = find_partitions(client, self._options.subscription)
+        found = client.list_offsets(dict.fromkeys(partitions, LATEST), isolation=self._options.isolation)
+        return {each: found[each].offset for each in partitions}
+
+    def _report_lost(self, begin: dict[TopicPartition, Offset], latest: dict[TopicPartition, Offset]) -> None:
+        gone = [str(each) for each in begin if each not in latest]
+        back = [
+            f"{each} from {begin[each]} to {latest[each]}"
+            for each in begin
+            if latest.get(each, begin[each]) < begin[each]
+        ]
+        if gone:
+            _lost(self._options, f"partitions are gone: {', '.join(gone)}")
+        if back:
+            _lost(self._options, f"the ends of partitions went back: {', '.join(back)}")
+
+
+def _lost(options: ReadOptions, what: str) -> None:
+    """Fail the query over records that are gone, or warn where `failOnDataLoss` is false or a reset policy decides."""
+    if options.reset:
+        log.warning("%s", what)
+        return
+    if options.fail_on_data_loss:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{what}. Records that were not read yet are lost; with the option failOnDataLoss=false the query goes on",
+        )
+    log.warning("%s; failOnDataLoss is false, so the query goes on", what)
+
+
+def _read(partition: InputPartition, schema: StructType, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    assert isinstance(partition, RangePartition)
+    if options.steps and partition.offsets is not None:
+        return unpacked_steps(options.steps)(records((partition.offsets, *partition.more), options))
+    return iter(()) if partition.offsets is None else read_range(partition.offsets, schema, options)
+
+
+def read_range(
+    wanted: OffsetRange, schema: StructType, options: ReadOptions, skipped: Callable[[int], None] = lambda count: None
+) -> Iterator[pa.RecordBatch]:
+    """Yield Arrow batches of a stretch's records; the next Fetch is under way while one answer is decoded.
+
+    `skipped` hears how many records are left out for their time.
+    """
+    decoder = ColumnDecoder(with_headers="headers" in schema.fieldNames())
+    builder = ColumnBuilder(schema, *wanted.partition)
+    with linked(options.connecting, reading=True) as link:
+        for fetched in _answers(link.client, wanted, options):
+            decoded = decoder.decode(fetched.records, start=fetched.offset, end=wanted.end, aborted=fetched.aborted)
+            for columns in decoded.columns:
+                for valid in _valid_times(columns, wanted.partition, options.invalid_time, skipped):
+                    yield from builder.batches(valid)
+
+
+def _valid_times(
+    columns: Columns, place: TopicPartition, policy: str, skipped: Callable[[int], None]
+) -> Iterator[Columns]:
+    """Yield the records without those whose time is negative, as the policy says; raises ProcessingFailed for `fail`.
+
+    With `tell` they are only told of: somebody else drops them.
+    """
+    if not policy or not len(columns) or columns.timestamps_ms.min() >= 0:
+        yield columns
+        return
+    invalid = np.flatnonzero(columns.timestamps_ms < 0)
+    first = int(invalid[0])
+    if policy == "fail":
+        words = (
+            f"the timestamp {int(columns.timestamps_ms[first])} is negative; the timestamp extractor "
+            "FailOnInvalidTimestamp stops there, and another one may take or drop the record"
+        )
+        raise ProcessingFailed("timestamp", Origin(*place, int(columns.offsets[first])), words)
+    log.warning(
+        "%d records of %s are skipped, from offset %d on: negative timestamps",
+        len(invalid),
+        place,
+        columns.offsets[first],
+    )
+    if policy == "tell":
+        yield columns
+        return
+    skipped(len(invalid))
+    bounds = [-1, *invalid.tolist(), len(columns)]
+    for before, behind in pairwise(bounds):
+        if behind - before > 1:
+            yield columns.rows(before + 1, behind)
+
+
+def _answers(client: BlockingClient, wanted: OffsetRange, options: ReadOptions) -> Iterator[Fetched]:
+    """Yield Fetch answers with records until the stretch is covered."""
+
+    def ask(offset: Offset) -> Any:
+        left = int((wanted.end - offset) * density * DENSITY_SPREAD) + FETCH_BYTES_MIN
+        position = FetchPosition(
+            wanted.partition, offset, min(options.fetch_bytes, left) if density else options.fetch_bytes
+        )
+        call = client.client.fetch([position], max_wait_ms=FETCH_WAIT_MS, isolation=options.isolation)
+        return client.begin(call)
+
+    density = 0.0  # bytes per offset, once it is known: the last Fetch need not bring what is not wanted
+    position, moved = wanted.start, time.monotonic()
+    pending = ask(position)
+    while position < wanted.end:
+        [fetched] = pending.result()
+        if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            position = _beyond_loss(client, wanted, position, options)
+            if position < wanted.end:
+                pending = ask(position)
+            continue
+        following = next_offset(fetched.check().records, position)
+        if following > position:
+            density = len(fetched.records) / (following - position)
+            position, moved = following, time.monotonic()
+        elif _has_shrunk(fetched, wanted, options, time.monotonic() - moved):
+            ends = f"{wanted.partition} ends at {fetched.high_watermark}, before offset {wanted.end} that was planned"
+            reset_position(client, wanted.partition, options.reset, wanted.end, ends)
+            return  # what comes is for the next micro-batch
+        elif time.monotonic() - moved > STALL_SECONDS_MAX:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{wanted.partition} brought nothing from offset {position} on for {STALL_SECONDS_MAX:.0f} s, "
+                f"though {wanted.end} was its end",
+            )
+        if position < wanted.end:
+            pending = ask(position)
+        yield fetched
+
+
+def _has_shrunk(fetched: Fetched, wanted: OffsetRange, options: ReadOptions, idle_s: float) -> bool:
+    """Whether a partition ends before what was planned of it, and a reset policy decides what follows."""
+    return bool(options.reset) and fetched.high_watermark < wanted.end and idle_s >= SHRUNK_SECONDS
+
+
+def _beyond_loss(client: BlockingClient, wanted: OffsetRange, position: Offset, options: ReadOptions) -> Offset:
+    """Return the first offset behind lost records, or fail over them as the options say."""
+    at: dict[TopicPartition, Millis] = {wanted.partition: EARLIEST}
+    earliest = client.list_offsets(at)[wanted.partition].offset
+    why = f"offset {position} of {wanted.partition} is not there (it now begins at {earliest})"
+    if options.reset:
+        found = reset_position(client, wanted.partition, options.reset, wanted.end, why)
+        return found if found > position else wanted.end
+    _lost(options, why)
+    return earliest if earliest > position else wanted.end

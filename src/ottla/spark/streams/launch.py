@@ -1,0 +1,240 @@
+"""A stage becomes a streaming query of Spark's: session, plan, delivery, checkpoint and trigger put together."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ottla.base import Offset, TopicPartition
+from ottla.client import BlockingClient, GroupMember
+from ottla.spark.shipping import ship_files
+from ottla.spark.streams.preparation import Prepared, topics_of
+from ottla.spark.streams.progress import BatchProgress, read_progress
+from ottla.streams import Stage, StreamsSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ottla.spark.streams.batch_errors import BatchErrors
+    from ottla.spark.streams.delivery import Delivery
+    from ottla.spark.streams.lowering.direct import BatchCounts
+    from ottla.spark.streams.state.rebuild import Initial
+
+__all__ = ["SparkLauncher", "SparkQuery", "application_session"]
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 0.02
+LOCAL = "local"
+CONNECT = "sc://"
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -Xss4m"
+"""Java's quick compiler alone: with the thorough one, compiling Spark's planner took most of the JVM's time for the first
+minutes, on the cores that tasks need (measured, a windowed count's second to fifth batch: 7.8 processor seconds of the JVM
+for a million records, 3.1 so). Records hardly pass through the JVM; `spark.driver.extraJavaOptions` overrides it. Its code
+needs deeper stacks than optimised code, and Spark's plans are walked by recursion."""
+
+
+def application_session(settings: StreamsSettings) -> SparkSession:
+    """Return the session for an application: `spark.master`, or Spark Connect for `sc://…`, with its `spark.…` settings.
+
+    Raises RuntimeError where there is no Java, unless the session is a remote one.
+    """
+    from ottla.spark.sessions import register, session
+
+    master = settings["spark.master"]
+    given = {**_state_settings(settings), **settings.spark}
+    if not master.startswith(CONNECT):
+        return session(settings.application_id, master=master, settings=given)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(master).appName(settings.application_id)
+    spark = builder.getOrCreate()
+    for key, value in given.items():
+        if key.startswith("spark.sql."):
+            spark.conf.set(key, value)
+    register(spark)
+    return spark
+
+
+def _state_settings(settings: StreamsSettings) -> Mapping[str, str]:
+    from ottla.spark.streams.state.operator import LOCAL_SETTINGS, STATE_SETTINGS
+
+    folder = settings.state_dir or ""
+    is_local = settings["spark.master"].startswith(LOCAL) and "://" not in folder.removeprefix("file://")
+    compiling = {"spark.driver.extraJavaOptions": QUICK_COMPILER} if settings["spark.master"].startswith(LOCAL) else {}
+    return {**STATE_SETTINGS, **(LOCAL_SETTINGS if is_local else {}), **compiling}
+
+
+class SparkLauncher:
+    """Starts stages as queries of one session; its own session it stops in the end."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        settings: StreamsSettings,
+        spark: SparkSession | None,
+        member: Callable[[], GroupMember] | None = None,
+    ) -> None:
+        self._prepared = prepared
+        self._member = member
+        self._settings = settings
+        self._own = spark is None
+        self._spark = spark if spark is not None else application_session(settings)
+        is_local = settings["spark.master"].startswith(LOCAL)
+        if self._own:
+            ship_files(self._spark, with_ottla=not is_local)
+
+    def start(self, stage: Stage) -> SparkQuery:
+        """Start a stage's query; it goes on from its checkpoint where it has one."""
+        from ottla.spark.streams.batch_errors import BatchErrors
+        from ottla.spark.streams.commits import commits_topic
+        from ottla.spark.streams.delivery import delivery_writer
+        from ottla.spark.streams.lowering.direct import BatchCounts, direct_writer
+        from ottla.spark.streams.lowering.stages import ClusterTopics, plan_query
+
+        settings, prepared = self._settings, self._prepared
+        topics = ClusterTopics(settings, prepared.counts, prepared.starting.get(stage.name), prepared.topic_ids)
+        noted = commits_topic(settings.application_id, stage.name).topic if settings.exactly_once else ""
+        query = plan_query(
+            stage,
+            self._spark,
+            topics,
+            settings,
+            initial=self._initial(stage),
+            commits_topic=noted,
+            direct=hasattr(self._spark, "_jsparkSession"),
+        )
+        delivery, counts, errors = self.delivery(stage), BatchCounts(), BatchErrors()
+        if query.direct is not None:
+            few = settings["driver.records.max"]
+            written = direct_writer(query.direct, delivery, counts, driver_records_max=few, errors=errors)
+        else:
+            is_stateless = stage.kind == "stateless"
+            written = delivery_writer(
+                query.rows, delivery, mode=query.mode, finish=query.finish, is_stateless=is_stateless, errors=errors
+            )
+        writer = (
+            written.queryName(f"{settings.application_id}/{stage.name}")
+            .option("checkpointLocation", prepared.checkpoint.of_stage(stage.name))
+            .trigger(processingTime=f"{settings.commit_interval_ms} milliseconds")
+        )
+        starting = (prepared.starting.get(stage.name) or {}) if query.pushed else None
+        return SparkQuery(writer.start(), counts, starting, errors)
+
+    def delivery(self, stage: Stage) -> Delivery:
+        """Return how a stage's results are delivered, as the driver stands in its group now."""
+        from ottla.spark.streams.delivery import Delivery
+
+        return Delivery(
+            self._settings.application_id,
+            stage.name,
+            self._write_options(),
+            "exactly_once" if self._settings.exactly_once else "at_least_once",
+            transaction_timeout_ms=self._transaction_timeout_ms(),
+            member=self._member() if self._member is not None else None,
+            own_topics=self._own_topics(stage),
+            topic_ids=self._prepared.topic_ids,
+        )
+
+    def close(self) -> None:
+        """Stop the session, if it is this launcher's own."""
+        if self._own:
+            self._spark.stop()
+
+    def _own_topics(self, stage: Stage) -> frozenset[str]:
+        """Return the topics, by full name, that no other stage reads."""
+        settings, counts, stages = self._settings, self._prepared.counts, self._prepared.stages.stages
+        others = {name for each in stages if each.name != stage.name for name in topics_of(each, settings, counts)}
+        return frozenset(topics_of(stage, settings, counts)) - others
+
+    def _initial(self, stage: Stage) -> Initial | None:
+        """Return the state of a stage whose checkpoint is lost, read from its changelogs; else None."""
+        if stage.name not in self._prepared.rebuilt or stage.kind != "stateful" or self._has_begun(stage):
+            return None
+        from ottla.spark.streams.state.rebuild import rebuild_state
+
+        log.warning("the checkpoint of %s is gone: its state is rebuilt from the changelogs", stage.name)
+        with BlockingClient(self._settings.bootstrap_servers) as client:
+            return rebuild_state(self._spark, client, stage, self._settings, self._prepared)
+
+    def _has_begun(self, stage: Stage) -> bool:
+        """Whether the query has finished a batch by now: a restart goes on from that."""
+        return self._prepared.checkpoint.has_committed(stage.name)
+
+    def _transaction_timeout_ms(self) -> int:
+        from ottla.spark.streams.delivery import TRANSACTION_TIMEOUT_MS_DEFAULT
+
+        given = {**self._settings.clients.get("", {}), **self._settings.clients.get("producer", {})}
+        return int(given.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS_DEFAULT))
+
+    def _write_options(self) -> dict[str, str]:
+        """Return the sink's options: where the brokers are, and what the producer's settings say."""
+        given = {**self._settings.clients.get("", {}), **self._settings.clients.get("producer", {})}
+        names = ("acks", "compression.type", "batch.size")
+        options = {f"kafka.{name}": given[name] for name in names if name in given}
+        return {"kafka.bootstrap.servers": self._settings.bootstrap_servers, **options}
+
+
+class SparkQuery:
+    """A streaming query that runs, as the supervisor sees it."""
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        counts: BatchCounts,
+        starting: Mapping[TopicPartition, Offset] | None = None,
+        errors: BatchErrors | None = None,
+    ) -> None:
+        """`starting` is given where Spark does not count what is read: offsets tell. `errors` has why batches failed."""
+        self._errors = errors
+        self._query = query
+        self._counts = counts
+        self._starting = starting
+        self._last = -1
+
+    def poll(self) -> Sequence[BatchProgress]:
+        """Return the batches that were finished since the last call."""
+        latest = self._query.lastProgress
+        if latest is None:
+            return []
+        newest = self._read(latest)
+        missed = newest.batch > self._last + 1
+        found = [self._read(each) for each in self._query.recentProgress] if missed else [newest]
+        self._last = max(self._last, newest.batch)
+        return found
+
+    def _read(self, reported: Any) -> BatchProgress:
+        """Read a report; what tasks fetch by themselves they have counted by themselves."""
+        found = read_progress(_facts(reported))
+        counted = self._counts.of(found.batch)
+        if counted is None and self._starting is not None:
+            return replace(found, rows=found.offsets_ahead(self._starting))
+        if counted is None or not counted.read:
+            return found
+        return replace(found, rows=counted.read, skipped=found.skipped + counted.left_out)
+
+    def failure(self) -> str | None:
+        """Return None while the query is active, and then what Spark says of its end."""
+        if self._errors is not None and self._errors.text is not None:
+            self._query.stop()  # whether Spark has noticed or not
+            return self._errors.text
+        if self._query.isActive:
+            return None
+        error = self._query.exception()
+        return str(error) if error is not None else "the query was stopped from outside"
+
+    def stop(self, patience_s: float) -> None:
+        """Stop between two batches; in the middle of one where it takes longer than the patience lasts."""
+        until = time.monotonic() + patience_s
+        while self._query.isActive and self._query.status["isTriggerActive"] and time.monotonic() < until:
+            time.sleep(LOOK_SECONDS)
+        self._query.stop()
+
+
+def _facts(progress: Any) -> str | Mapping[str, Any]:
+    """Return a report as JSON text: classes and dictionaries, by version of PySpark."""
+    found: str | Mapping[str, Any] = progress.json if hasattr(progress, "json") else progress
+    return found

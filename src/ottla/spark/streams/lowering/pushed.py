@@ -1,0 +1,83 @@
+"""Steps that run where records are fetched: a source's tasks hand on what the steps have made, not the records.
+
+Between a source in Python and a step in Python every record would go into the JVM and out again.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.source.positions import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.spark.source.options import ReadOptions
+
+__all__ = ["Steps", "packed_steps", "records", "shared_out", "unpacked_steps"]
+
+TASK_ROWS_MIN = 10_000
+"""Offsets of a batch for which a task more is worth its own cost, some ten milliseconds."""
+NAMES = ["_key", "_value", "topic", "partition", "offset", "timestamp", "headers"]
+Steps = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+"""From records (columns `NAMES`, the timestamp in milliseconds) to whatever they make."""
+
+
+def packed_steps(steps: Steps, name: str) -> str:
+    """Return steps as text, for a source's option; raises TypeError for what cannot be sent to Spark's workers."""
+    from pyspark import cloudpickle
+
+    try:
+        data: bytes = cloudpickle.dumps(steps)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise TypeError(f"{name}: a function or serde cannot be sent to Spark's workers: {error}") from error
+    return base64.b64encode(data).decode()
+
+
+@lru_cache(32)
+def unpacked_steps(text: str) -> Steps:
+    """Return the steps of a text, made once per worker."""
+    found: Steps = pickle.loads(base64.b64decode(text))
+    return found
+
+
+def shared_out(stretches: Sequence[OffsetRange]) -> list[list[OffsetRange]]:
+    """Return the stretches of each task: as many tasks as have enough to do, about equal, by offsets alone."""
+    total = sum(each.end - each.start for each in stretches)
+    count = min(len(stretches), -(-total // TASK_ROWS_MIN))
+    tasks: list[list[OffsetRange]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for each in sorted(stretches, key=lambda each: (each.start - each.end, each.partition)):
+        least = loads.index(min(loads))
+        tasks[least].append(each)
+        loads[least] += each.end - each.start
+    return tasks
+
+
+def records(
+    stretches: Iterable[OffsetRange], options: ReadOptions, skipped: Callable[[int], None] = lambda count: None
+) -> Iterator[pa.RecordBatch]:
+    """Yield stretches' records as steps take them; `skipped` hears how many are left out for their time."""
+    import numpy
+    import pyarrow
+
+    from ottla.spark.source.reader import read_range
+
+    for stretch in stretches:
+        for batch in read_range(stretch, _schema(), options, skipped):
+            columns = list(batch.columns)
+            micros = columns[5].view(pyarrow.int64()).to_numpy()
+            columns[5] = pyarrow.array(numpy.floor_divide(micros, 1000))
+            yield pyarrow.RecordBatch.from_arrays(columns, NAMES)
+
+
+def _schema() -> Any:
+    from pyspark.sql.types import StructType
+
+    from ottla.spark.source.columns import SCHEMA
+
+    return StructType([field for field in SCHEMA.fields if field.name != "timestampType"])

@@ -1,0 +1,348 @@
+"""`StreamsApplication`: a topology and its settings, started on Spark, watched, queried and stopped.
+
+It has `KafkaStreams`' states. `start` looks at the cluster, makes internal topics and checks the upgrade, so whatever stands
+against the plan is raised there; then one thread watches one Spark query per stage.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition
+from ottla.client import BlockingClient
+from ottla.spark.streams.membership import SESSION_TIMEOUT_MS_DEFAULT, Membership
+from ottla.spark.streams.preparation import Checkpoint, Prepared, is_uri, prepare
+from ottla.spark.streams.progress import OWN_WORDS, commit_offsets, delete_read_records
+from ottla.spark.streams.restarts import Failure
+from ottla.spark.streams.state.checkpoint_files import Files, HadoopFiles
+from ottla.spark.streams.states import State, StateListener, StateMachine
+from ottla.spark.streams.supervisor import ErrorHandler, Launcher, Supervisor
+from ottla.streams import Stages, StreamsSettings, Topology, cut
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ottla.spark.streams.state.stores import StoreReader, StoreView
+    from ottla.spark.streams.web import ApplicationServer
+
+__all__ = ["StreamsApplication"]
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 0.1
+"""How often queries are looked at."""
+HTTP_HOST = "127.0.0.1"
+"""Where HTTP is served unless a host is given."""
+PATIENCE_SECONDS = 30.0
+"""How long a graceful stop waits for the batch that is being done."""
+
+
+class StreamsApplication:
+    """An application of Kafka Streams' kind, on Spark.
+
+    `settings` are a `StreamsSettings` or what `StreamsSettings.of` takes. `spark` is a session to use; without one the
+    application makes its own, by `spark.master` and the `spark.…` settings, and stops it in the end. `launcher` is what
+    starts queries, for tests. Works as a context manager: started on entry, closed on exit.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: StreamsSettings | Mapping[str, Any] | None = None,
+        *,
+        spark: SparkSession | None = None,
+        launcher: Launcher | None = None,
+        **keywords: Any,
+    ) -> None:
+        self.topology = topology
+        self.settings = settings if isinstance(settings, StreamsSettings) else StreamsSettings.of(settings, **keywords)
+        self.stages: Stages = cut(
+            topology, stream_time=self.settings["stream.time"], every_update=not self.settings.cache
+        )
+        self.prepared: Prepared | None = None
+        """What the start found out; None before it."""
+        self._machine = StateMachine()
+        self._spark = spark
+        self._launcher = launcher
+        self._on_error: ErrorHandler | None = None
+        self._supervisor: Supervisor | None = None
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._patience_s = PATIENCE_SECONDS
+        self._client: BlockingClient | None = None
+        self._membership: Membership | None = None
+        self._made: SparkSession | None = None
+        self._purged_at_s = 0.0
+        self._began_at_s = 0.0
+        self._stores: StoreReader | None = None
+        self._raised: BaseException | None = None
+        self._server: ApplicationServer | None = None
+
+    # -- life
+
+    @property
+    def state(self) -> State:
+        """The state now, in Kafka Streams' words."""
+        return self._machine.state
+
+    @property
+    def error(self) -> Failure | None:
+        """Why the application is in state ERROR."""
+        return self._supervisor.failed if self._supervisor is not None else None
+
+    def on_state_change(self, listener: StateListener) -> None:
+        """Have `listener(new, old)` called at every change (`setStateListener`)."""
+        self._machine.listen(listener)
+
+    def on_uncaught_exception(self, handler: ErrorHandler) -> None:
+        """Have `handler(failure)` decide what a failed query leads to (`setUncaughtExceptionHandler`).
+
+        It returns one of `OnError`. Without a handler a query is restarted, up to `restart.attempts.max` times in a row;
+        poison and faults of the plan, which would fail again, end the application. Only before `start`.
+        """
+        if self.state is not State.CREATED:
+            words = f"Can only set UncaughtExceptionHandler before calling start(). Current state is: {self.state}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, words)
+        self._on_error = handler
+
+    def start(self) -> Self:
+        """Start; returns once queries are being started.
+
+        Raises KafkaError, ConfigError or UpgradeError for whatever stands against it; the state is ERROR then.
+        """
+        words = "The client is either already started or already stopped, cannot re-start"
+        self._machine.require(State.REBALANCING, words)
+        for notice in self.settings.notices:
+            log.info("%s", notice)
+        try:
+            self._serve()
+            self._client = self._open_client()
+            self._join()
+            self.prepared = prepare(self._client, self.topology, self.stages, self.settings, self._files())
+            self._launcher = launcher = self._launcher or self._spark_launcher(self.prepared)
+            self._made = None  # the session is the launcher's now
+            self._supervisor = Supervisor(
+                self.stages.stages,
+                launcher,
+                self._machine,
+                self.settings,
+                commit=self._commit,
+                on_error=self._on_error,
+            )
+        except BaseException:
+            self._machine.to(State.PENDING_ERROR)
+            self._machine.to(State.ERROR)
+            self._release()
+            raise
+        self._began_at_s = time.monotonic()
+        name = f"streams-{self.settings.application_id}"
+        self._thread = threading.Thread(target=self._watch, name=name, daemon=True)
+        self._thread.start()
+        return self
+
+    def close(self, timeout_s: float = PATIENCE_SECONDS) -> bool:
+        """Stop gracefully: queries end between two batches, progress is committed. Returns whether all stopped in time.
+
+        A batch that takes longer is given up; the next start does it again from the checkpoint.
+        """
+        if not self._machine.to(State.PENDING_SHUTDOWN):
+            return self._machine.wait(lambda state: state.is_final, timeout_s)
+        self._patience_s = timeout_s
+        self._stopping.set()
+        if self._thread is None:
+            self._release()
+            self._machine.to(State.NOT_RUNNING)
+            return True
+        return self._machine.wait(lambda state: state.is_final, timeout_s + PATIENCE_SECONDS)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the application has stopped or failed; raises KafkaError with the reason where it failed."""
+        ended = self._machine.wait(lambda state: state.is_final, timeout_s)
+        if self.state is State.ERROR:
+            if self._raised is not None:
+                raise self._raised
+            reason = self.error.reason if self.error is not None else "it did not start"
+            words = f"application {self.settings.application_id} failed: {reason}"
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, words)
+        return ended
+
+    def wait_running(self, timeout_s: float | None = None) -> bool:
+        """Wait until every query runs; false where the time was over or the application ended first."""
+        self._machine.wait(lambda state: state is State.RUNNING or state.is_final, timeout_s)
+        return self.state is State.RUNNING
+
+    def clean_up(self) -> None:
+        """Remove the checkpoint (`cleanUp`): the next start rebuilds state from changelogs, or reads its input again."""
+        if self.state not in (State.CREATED, State.NOT_RUNNING, State.ERROR):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Cannot clean up while running.")
+        if self.prepared is not None:
+            self.prepared.checkpoint.remove()
+            return
+        with self._open_client() as client:
+            cluster = client.metadata(())
+        try:
+            Checkpoint.of(self.settings, cluster.cluster_id or "cluster", self._files()).remove()
+        finally:
+            self._stop_made()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- looking
+
+    def status(self) -> dict[str, Any]:
+        """Return what is going on, fit for JSON: state, one entry for each query, and totals."""
+        now_s = time.monotonic()
+        queries = [] if self._supervisor is None else [each.facts(now_s) for each in self._supervisor.queries]
+        failure = self.error
+        return {
+            "application_id": self.settings.application_id,
+            "state": str(self.state),
+            "error": None if failure is None else failure.reason,
+            "processing_guarantee": self.settings["processing.guarantee"],
+            "uptime_seconds": round(now_s - self._began_at_s, 1) if self._began_at_s else 0.0,
+            "checkpoint": None if self.prepared is None else self.prepared.checkpoint.root,
+            "rebuilt": [] if self.prepared is None else list(self.prepared.rebuilt),
+            "rows": sum(each["rows"] for each in queries),
+            "rows_per_second": round(sum(each["rows_per_second"] for each in queries), 1),
+            "lag": sum(each["lag"] for each in queries),
+            "queries": queries,
+            "stores": [store.name for store in self.topology.stores.values() if store.queryable],
+            "notices": list(self.settings.notices),
+        }
+
+    def store(self, name: str) -> StoreView:
+        """Return a materialised store to look keys up in: what its changelog topic says, read by this process.
+
+        Raises KafkaError for a name that is none, or a store without a changelog.
+        """
+        if self._stores is None:
+            from ottla.spark.streams.state.stores import StoreReader
+
+            self._stores = StoreReader(self.topology, self.settings)
+        return self._stores.view(name)
+
+    @property
+    def http_port(self) -> int | None:
+        """The port at which status and stores are served, where `http.listener` asks for it."""
+        return self._server.port if self._server is not None else None
+
+    # -- inside
+
+    def _serve(self) -> None:
+        """Serve status and stores; raises ConfigError for an address that is none, OSError for one that is taken."""
+        listener = self.settings["http.listener"]
+        if not listener:
+            return
+        host, _, port = listener.rpartition(":")
+        if not port.isdecimal():
+            raise ConfigError("http.listener", listener, "[HOST:]PORT is expected")
+        from ottla.spark.streams.web import ApplicationServer
+
+        self._server = ApplicationServer(self, host or HTTP_HOST, int(port))
+
+    def _open_client(self) -> BlockingClient:
+        name = self.settings["client.id"] or f"{self.settings.application_id}-driver"
+        return BlockingClient(self.settings.bootstrap_servers, client_id=name)
+
+    def _files(self) -> Files | None:
+        """Return the file system of a `state.dir` that is a URI; None for folders, and where it cannot be seen."""
+        if not is_uri(self.settings.state_dir):
+            return None
+        spark = self._spark
+        if spark is None:
+            from ottla.spark.streams.launch import application_session
+
+            spark = self._made = application_session(self.settings)
+        return HadoopFiles(spark) if hasattr(spark, "_jsparkSession") else None
+
+    def _stop_made(self) -> None:
+        """Stop a session that was made to look at files."""
+        if self._made is not None:
+            self._made.stop()
+            self._made = None
+
+    def _join(self) -> None:
+        """Become the application's one driver; raises KafkaError that names the other where one lives."""
+        settings = self.settings
+        names = {name for stage in self.stages.stages for name in stage.topics_read()}
+        self._membership = Membership(
+            settings.bootstrap_servers,
+            settings.application_id,
+            topics=sorted(names),
+            session_ms=settings.session_timeout_ms or SESSION_TIMEOUT_MS_DEFAULT,
+            client_id=settings["client.id"] or f"{settings.application_id}-driver",
+        )
+        self._membership.join()
+
+    def _spark_launcher(self, prepared: Prepared) -> Launcher:
+        from ottla.spark.streams.launch import SparkLauncher
+
+        assert self._membership is not None, "it joined first"
+        membership = self._membership
+        return SparkLauncher(prepared, self.settings, self._spark, lambda: membership.member)
+
+    def _watch(self) -> None:
+        """The thread: step, wait a moment, and in the end stop everything."""
+        assert self._supervisor is not None
+        try:
+            while self._supervisor.step(time.monotonic()):
+                if self._membership is not None and (lost := self._membership.lost) is not None:
+                    self._supervisor.give_up(Failure(str(lost), fatal=True))
+                    break
+                self._purge(self._supervisor)
+                if self._stopping.wait(LOOK_SECONDS):
+                    break
+            if self.state is State.PENDING_SHUTDOWN:
+                self._supervisor.stop(self._patience_s)
+        except BaseException as error:
+            log.exception("the application's own thread failed")
+            self._raised = error
+            self._supervisor.give_up(Failure(f"{type(error).__name__}: {error}", fatal=True))
+        finally:
+            self._release()
+            self._machine.to(State.NOT_RUNNING)
+            self._machine.to(State.ERROR)
+
+    def _release(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        if self._server is not None:
+            self._server.close()
+        if self._stores is not None:
+            self._stores.close()
+        close = getattr(self._launcher, "close", None)
+        if close is not None:
+            close()
+        self._stop_made()
+        if self._membership is not None:  # the last, so that nothing of this driver runs when the next one begins
+            self._membership.leave()
+
+    def _commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        assert self._client is not None and self._membership is not None
+        member = self._membership.member
+        commit_offsets(self._client, self.settings.application_id, offsets, words=OWN_WORDS, member=member)
+
+    def _purge(self, supervisor: Supervisor) -> None:
+        """Delete what was processed of repartition topics, every `repartition.purge.interval.ms`."""
+        now_s = time.monotonic()
+        assert self.prepared is not None and self._client is not None
+        names = {topic.name for topic in self.prepared.internal if topic.store is None}
+        if not names or now_s < self._purged_at_s + self.settings["repartition.purge.interval.ms"] / 1000:
+            return
+        self._purged_at_s = now_s
+        read = {each: offset for each, offset in supervisor.processed().items() if each.topic in names and offset}
+        try:
+            delete_read_records(self._client, read)
+        except KafkaError as error:
+            log.warning("processed records of repartition topics are not deleted yet: %s", error)

@@ -1,0 +1,187 @@
+"""An application over HTTP: its status, metrics for Prometheus, and lookups in its stores."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.http import HttpError, HttpServer, Reply, Request, Route, json_reply, text_reply
+from ottla.spark.streams.plain_values import key_of_text, plain
+from ottla.spark.streams.state.store_tables import LAST
+
+if TYPE_CHECKING:
+    from ottla.spark.streams.run import StreamsApplication
+    from ottla.spark.streams.state.stores import StoreView
+
+__all__ = ["ApplicationServer", "lookup", "metrics_text"]
+
+LIMIT_DEFAULT = 1000
+START_SECONDS_MAX = 10.0
+_METRICS = (
+    ("rows", "counter", "ottla_streams_rows_total", "Records read."),
+    ("rows_per_second", "gauge", "ottla_streams_rows_per_second", "Records read per second, over ten seconds."),
+    ("lag", "gauge", "ottla_streams_lag", "Records in the topics that are not processed yet."),
+    ("batches", "counter", "ottla_streams_batches_total", "Micro-batches done."),
+    ("batch_seconds", "gauge", "ottla_streams_batch_seconds", "Seconds that the last micro-batch took."),
+    ("late", "counter", "ottla_streams_late_total", "Records dropped because their window had closed."),
+    ("dropped", "counter", "ottla_streams_dropped_total", "Records dropped because of a null key or value."),
+    (
+        "skipped",
+        "counter",
+        "ottla_streams_skipped_total",
+        "Records that could not be read or processed, and were skipped.",
+    ),
+    ("restarts", "counter", "ottla_streams_restarts_total", "Restarts of the query."),
+)
+
+
+def metrics_text(status: dict[str, Any]) -> str:
+    """Return a status as Prometheus reads it."""
+    application = _label(status["application_id"])
+    lines = [
+        "# HELP ottla_streams_state 1 for the application's state, 0 for the others.",
+        "# TYPE ottla_streams_state gauge",
+    ]
+    states = ("CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "PENDING_ERROR", "ERROR")
+    for state in states:
+        is_now = int(state == status["state"])
+        lines.append(f'ottla_streams_state{{application_id="{application}",state="{state}"}} {is_now}')
+    for field, kind, name, words in _METRICS:
+        lines += [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+        for query in status["queries"]:
+            labels = f'application_id="{application}",query="{_label(query["name"])}"'
+            lines.append(f"{name}{{{labels}}} {query[field]}")
+    return "\n".join(lines) + "\n"
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def lookup(view: StoreView, asked: dict[str, str]) -> dict[str, Any]:
+    """Answer a lookup given as text: `key`, `prefix`, `low` and `high`, `from` and `to` (milliseconds), or nothing for all.
+
+    `reverse` and `limit` go with all but a single key. Raises KafkaError for what does not go together.
+    """
+    unknown = set(asked) - {"key", "prefix", "low", "high", "from", "to", "as_of", "reverse", "limit"}
+    if unknown:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{', '.join(sorted(unknown))}: no such parameter")
+    kind = view.spec.kind
+    more: dict[str, Any] = {"reverse": asked.get("reverse") == "true", "limit": _number(asked, "limit", LIMIT_DEFAULT)}
+    key = key_of_text(view.spec.key, asked["key"]) if "key" in asked else None
+    answer: dict[str, Any] = {"store": view.name}
+    if "session" in kind:
+        found = view.sessions(key, _number(asked, "from", 0), _number(asked, "to", LAST), **more)
+        answer["entries"] = _entries(found)
+    elif "window" in kind:
+        found = view.fetch(key, _number(asked, "from", 0), _number(asked, "to", LAST), **more)
+        answer["entries"] = _entries(found)
+    elif key is not None:
+        as_of = _number(asked, "as_of", LAST)
+        entry = view.entry(key, as_of_ms=as_of)
+        answer["key"] = plain(key)
+        answer["value"] = None if entry is None else plain(entry[1])
+        answer["timestamp"] = None if entry is None else entry[2]
+    elif "prefix" in asked:
+        prefix = key_of_text(view.spec.key, asked["prefix"])
+        answer["entries"] = _entries(view.prefix(prefix, **more))
+    else:
+        low, high = (key_of_text(view.spec.key, asked[name]) if name in asked else None for name in ("low", "high"))
+        answer["entries"] = _entries(view.range(low, high, **more))
+    return {**answer, "position": view.position.facts()}
+
+
+def _entries(pairs: list[tuple[Any, Any]]) -> list[dict[str, Any]]:
+    return [{"key": plain(key), "value": plain(value)} for key, value in pairs]
+
+
+def _number(asked: dict[str, str], name: str, default: int) -> int:
+    text = asked.get(name)
+    if text is None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is to be a whole number, not {text!r}") from None
+
+
+class ApplicationServer:
+    """Serves an application on an event loop of its own, in a thread; `close` ends it."""
+
+    def __init__(self, application: StreamsApplication, host: str, port: int) -> None:
+        """Listen; raises OSError where the address is taken."""
+        self._application = application
+        self._loop = asyncio.new_event_loop()
+        self._server = HttpServer(self._routes())
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-http", daemon=True)
+        self._thread.start()
+        try:
+            self.port = self._run(lambda: self._server.listen(host, port))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._loop.is_closed():
+            return
+        self._run(self._server.close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, call: Callable[[], Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(START_SECONDS_MAX)
+
+    def _routes(self) -> Iterator[Route]:
+        yield Route("GET", "/status", self._status)
+        yield Route("GET", "/health", self._health)
+        yield Route("GET", "/metrics", self._metrics)
+        yield Route("GET", "/topology", self._topology)
+        yield Route("GET", "/stores", self._stores)
+        yield Route("GET", "/stores/{name}", self._store)
+        yield Route("GET", "/stores/{name}/keys/{key}", self._key)
+
+    async def _status(self, _request: Request) -> Reply:
+        return json_reply(self._application.status())
+
+    async def _health(self, _request: Request) -> Reply:
+        state = self._application.state
+        return json_reply({"state": str(state)}, status=200 if state.is_running_or_rebalancing else 503)
+
+    async def _metrics(self, _request: Request) -> Reply:
+        text = metrics_text(self._application.status())
+        return text_reply(text, content_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _topology(self, _request: Request) -> Reply:
+        return text_reply(self._application.topology.describe())
+
+    async def _stores(self, _request: Request) -> Reply:
+        found = [
+            {"name": each.name, "kind": each.kind, "key": each.key.name, "value": each.value.name}
+            for each in self._application.topology.stores.values()
+            if each.queryable
+        ]
+        return json_reply({"stores": found})
+
+    async def _store(self, request: Request) -> Reply:
+        return await self._lookup(request.match_info["name"], dict(request.query))
+
+    async def _key(self, request: Request) -> Reply:
+        asked = {**request.query, "key": request.match_info["key"]}
+        return await self._lookup(request.match_info["name"], asked)
+
+    async def _lookup(self, name: str, asked: dict[str, str]) -> Reply:
+        """Look up in a thread: the first lookup in a store waits until its changelog is read."""
+        if name not in self._application.topology.stores:
+            raise HttpError(404, f"no store {name}; /stores lists them")
+        try:
+            answer = await asyncio.to_thread(lambda: lookup(self._application.store(name), asked))
+        except KafkaError as error:
+            status = 503 if error.code is ErrorCode.REQUEST_TIMED_OUT else 400
+            raise HttpError(status, error.message) from None
+        is_missing = "value" in answer and answer["value"] is None
+        return json_reply(answer, status=404 if is_missing else 200)

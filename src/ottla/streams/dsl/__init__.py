@@ -1,0 +1,1 @@
+"""What users write: streams, tables, groups, windows and joins, each step checked where it is made."""

@@ -1,0 +1,1 @@
+"""Serdes: bytes of a topic, Python values, and columns of Spark."""

@@ -1,0 +1,40 @@
+"""What Apache Kafka's two listeners advertise, and ours beside them, in every version of ApiVersions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import peer
+from tests.broker.advertised import FACTS, Advertised, asked, expected, with_controller
+from tests.broker.node_client import run, running_node
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(180)]
+
+PORT = 21898
+OURS = PORT + 1
+VERSIONS = range(5)
+Told = dict[tuple[str, int], Advertised]
+
+
+async def _both(broker: int, controller: int) -> Told:
+    ports = {"broker": broker, "controller": controller}
+    return {(listener, version): await asked(port, version) for listener, port in ports.items() for version in VERSIONS}
+
+
+def test_both_listeners_advertise_what_kafkas_do_but_for_the_listed_apis(tmp_path: Path) -> None:
+    told: dict[str, Told] = {}
+
+    async def kafkas() -> None:
+        told["Kafka"] = await _both(PORT, PORT + peer.CONTROLLER_PORT_AFTER)
+
+    async def ours() -> None:
+        async with running_node(tmp_path / "ours", *with_controller(OURS)) as client:
+            told["ours"] = await _both(client.node.listeners[0].port, OURS)
+
+    with peer.running_broker(tmp_path / "kafka", PORT, heap="400m"):
+        run(kafkas, 60)
+    run(ours, 60)
+    assert {listener: told["Kafka"][listener, VERSIONS[-1]] for listener in FACTS} == FACTS, "the facts are Kafka's"
+    assert told["ours"] == {question: expected(answer) for question, answer in told["Kafka"].items()}

@@ -1,0 +1,62 @@
+"""A wrong bit in committed metadata ends the start and says where it is; it takes no decision back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.base import CorruptionError
+from ottla.broker.quorum.driver import QuorumSettings
+from ottla.broker.quorum.log import METADATA_PARTITION
+from tests.broker.test_quorum import FOLDER, Host, creating, register
+
+LOG = f"{FOLDER}/{METADATA_PARTITION}/00000000000000000000.log"
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    made = Host(12, settings=QuorumSettings(snapshot_bytes=1 << 30))
+    yield made
+    made.close()
+
+
+def killed_after_topics(host: Host, *names: str) -> None:
+    life = host.life()
+
+    async def story() -> None:
+        quorum = await life.start()
+        await register(quorum, host.lives)
+        for name in names:
+            await quorum.submit(creating(name, life.rng))
+
+    host.loop.run_until_complete(life.process.run(story()))
+    life.process.kill()
+    host.storage.locks.clear()
+
+
+@pytest.mark.parametrize("from_end", [3, 200, 600])
+def test_a_wrong_bit_in_committed_metadata_ends_the_start_and_cuts_nothing(host: Host, from_end: int) -> None:
+    killed_after_topics(host, "first", "second", "third")
+    data = host.storage.inode(LOG).data
+    data[len(data) - from_end] ^= 0x10
+    before = bytes(data)
+    life = host.life()
+    with pytest.raises(CorruptionError, match="had been flushed"):
+        host.loop.run_until_complete(life.process.run(life.start()))
+    life.process.kill()
+    assert bytes(host.storage.inode(LOG).data) == before
+
+
+def test_a_torn_decision_that_was_never_committed_is_cut(host: Host) -> None:
+    killed_after_topics(host, "first")
+    host.storage.inode(LOG).data.extend(b"\x00" * 11 + b"torn")
+    life = host.life()
+
+    async def again() -> None:
+        quorum = await life.start()
+        assert quorum.image.topic("first") is not None
+        await quorum.stop()
+
+    host.loop.run_until_complete(life.process.run(again()))
+    life.process.kill()

@@ -1,0 +1,56 @@
+"""The standalone worker's offsets file: what was stored is in the file, whoever else stores at the same moment."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from ottla.connect import ConnectError, OffsetFile
+
+WRITERS, STORES = 8, 30
+
+
+def key(writer: int) -> bytes:
+    return json.dumps([f"connector-{writer}", {"file": "a"}]).encode()
+
+
+def test_offsets_that_many_threads_store_at_once_are_all_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "connect.offsets"
+    offsets, failed, start = OffsetFile(path), [], threading.Barrier(WRITERS)
+
+    def store(writer: int) -> None:
+        start.wait()
+        for n in range(STORES):
+            try:
+                offsets.write([(key(writer), b'{"n":%d}' % n)])
+                found = OffsetFile(path).state.offset(f"connector-{writer}", {"file": "a"})
+                assert found == {"n": n}, "what was acknowledged is in the file"
+            except (ConnectError, AssertionError) as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=store, args=(each,)) for each in range(WRITERS)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failed == []
+    whole = OffsetFile(path).state
+    assert [whole.offset(f"connector-{each}", {"file": "a"}) for each in range(WRITERS)] == [
+        {"n": STORES - 1}
+    ] * WRITERS
+
+
+def test_offsets_that_could_not_be_written_are_not_told(tmp_path: Path) -> None:
+    path = tmp_path / "connect.offsets"
+    offsets = OffsetFile(path)
+    offsets.write([(key(1), b'{"n":1}')])
+    (tmp_path / "connect.offsets.next").mkdir()
+    with pytest.raises(ConnectError, match="Could not write offsets"):
+        offsets.write([(key(1), b'{"n":2}')])
+    assert offsets.state.offset("connector-1", {"file": "a"}) == {"n": 1}
+    (tmp_path / "connect.offsets.next").rmdir()
+    offsets.write([(key(1), b'{"n":3}')])
+    assert OffsetFile(path).state.offset("connector-1", {"file": "a"}) == {"n": 3}

@@ -1,0 +1,13 @@
+"""A directory's checkpoints, topics made and deleted, and starts: some calls fail, in every way; all: `make faults`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.log_stories import OF_DIRECTORIES
+from tests.faults.runner import broken_of
+
+
+@pytest.mark.parametrize("story", OF_DIRECTORIES)
+def test_one_failing_call_costs_no_more_than_it_may(story: str) -> None:
+    assert not broken_of(story)

@@ -1,0 +1,142 @@
+"""One driver for each application: who is refused, who comes after whom, and what the one before can still commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
+from ottla.client import BlockingClient, FetchPosition, Isolation, TransactionalProducer
+from ottla.spark.streams.membership import Membership
+from ottla.spark.streams.progress import commit_offsets, committed_offsets
+from ottla.wire import ColumnDecoder, Record, build_batch
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests import peer
+from tests.ports import free_port
+from tests.server import running_server
+
+SESSION_MS = 1_000
+OVERRIDES = ("group.initial.rebalance.delay.ms=0", f"group.min.session.timeout.ms={SESSION_MS}")
+NOW_MS = Millis(time.time_ns() // 1_000_000)
+
+
+@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=pytest.mark.peer)])
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    if request.param == "kafka":
+        port = free_port()
+        with peer.running_broker(folder, port, heap="512m", overrides=OVERRIDES):
+            yield f"127.0.0.1:{port}"
+    else:
+        with running_server(folder, overrides=OVERRIDES) as server:
+            yield server.bootstrap
+
+
+@pytest.fixture
+def client(bootstrap: str) -> Iterator[BlockingClient]:
+    with BlockingClient(bootstrap) as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(client: BlockingClient, request: pytest.FixtureRequest) -> str:
+    name = "t-" + "".join(each if each.isalnum() else "-" for each in request.node.name)[-60:]
+    made = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    answer = client.request(CreateTopicsRequest(topics=[made], timeout_ms=10_000), controller=True)
+    assert answer.topics[0].error_code == 0, answer.topics[0].error_message
+    return name
+
+
+def driver(bootstrap: str, application: str, name: str) -> Membership:
+    return Membership(bootstrap, application, topics=["in"], session_ms=SESSION_MS, client_id=name)
+
+
+def die(membership: Membership) -> None:
+    """End a driver's signs of life without its leaving, as a kill does."""
+    membership._leave = lambda client: None  # type: ignore[method-assign]
+    membership.leave()
+
+
+def test_a_second_driver_is_refused_by_name_while_the_first_lives(bootstrap: str) -> None:
+    first, second = driver(bootstrap, "named", "one"), driver(bootstrap, "named", "two")
+    first.join()
+    try:
+        with pytest.raises(KafkaError, match=r"application named is already run by one at .*member one-"):
+            second.join()
+        assert first.lost is None
+    finally:
+        first.leave()
+    second.join()
+    second.leave()
+
+
+def test_a_driver_takes_over_from_one_that_was_killed_within_its_session(bootstrap: str) -> None:
+    first, second = driver(bootstrap, "killed", "one"), driver(bootstrap, "killed", "two")
+    old = first.join()
+    die(first)
+    new = second.join()
+    assert new.generation > old.generation and new.member_id != old.member_id
+    second.leave()
+
+
+def test_what_a_zombie_still_has_under_way_fails_at_its_commit(
+    bootstrap: str, client: BlockingClient, topic: str
+) -> None:
+    first, second = driver(bootstrap, f"app-{topic}", "one"), driver(bootstrap, f"app-{topic}", "two")
+    zombie = first.join()
+    die(first)
+    by = TransactionalProducer(client.client, f"id-{topic}", timeout_ms=60_000)
+    client.run(by.begin())
+    batch = build_batch(
+        [Record(timestamp=NOW_MS, value=b"zombie's")],
+        producer_id=by.producer_id,
+        producer_epoch=by.epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    place = TopicPartition(topic, 0)
+    client.run(by.produce({place: batch}))
+    member = second.join()
+    with pytest.raises(KafkaError) as refused:
+        client.run(by.commit_offsets({place: Offset(1)}, zombie))
+    assert refused.value.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+    client.run(by.end(commit=False))
+    with pytest.raises(KafkaError):
+        commit_offsets(client, f"app-{topic}", {place: Offset(7)}, member=zombie)
+    client.run(by.begin())
+    client.run(by.commit_offsets({place: Offset(3)}, member))
+    client.run(by.end(commit=True))
+    until = time.monotonic() + 10
+    while committed_offsets(client, f"app-{topic}") != {place: 3}:  # the marker is written afterwards
+        assert time.monotonic() < until
+    [found] = client.fetch([FetchPosition(place, Offset(0))], max_wait_ms=0, isolation=Isolation.READ_COMMITTED)
+    decoded = ColumnDecoder().decode(found.check().records, start=Offset(0), aborted=found.aborted)
+    assert not sum(len(columns) for columns in decoded.columns)
+    second.leave()
+
+
+def test_a_driver_that_slept_hears_that_another_has_taken_over(bootstrap: str, client: BlockingClient) -> None:
+    first, second = driver(bootstrap, "slept", "one"), driver(bootstrap, "slept", "two")
+    first.join()
+    die(first)
+    second.join()
+    first._beat_once(client)
+    assert first.lost is not None and "was taken over by two at" in str(first.lost)
+    with pytest.raises(KafkaError, match="taken over"):
+        _ = first.member
+    second.leave()
+
+
+def test_a_driver_that_slept_joins_again_where_nobody_came(bootstrap: str, client: BlockingClient) -> None:
+    first = driver(bootstrap, "alone", "one")
+    old = first.join()
+    die(first)
+    other = driver(bootstrap, "alone", "two")
+    other.join()
+    other.leave()
+    first._beat_once(client)
+    assert first.lost is None and first.member.generation > old.generation
+    die(first)
