@@ -13,6 +13,7 @@ from ottla.client import BlockingClient, GroupMember
 from ottla.spark.shipping import ship_files
 from ottla.spark.streams.preparation import Prepared, topics_of
 from ottla.spark.streams.progress import BatchProgress, read_progress
+from ottla.spark.streams.starts import QueryStarts
 from ottla.streams import Stage, StreamsSettings
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class SparkLauncher:
         self._prepared = prepared
         self._member = member
         self._settings = settings
+        self._starts = QueryStarts()
         self._own = spark is None
         self._spark = spark if spark is not None else application_session(settings)
         is_local = settings["spark.master"].startswith(LOCAL)
@@ -122,7 +124,7 @@ class SparkLauncher:
             .trigger(processingTime=f"{settings.commit_interval_ms} milliseconds")
         )
         starting = (prepared.starting.get(stage.name) or {}) if query.pushed else None
-        return SparkQuery(writer.start(), counts, starting, errors)
+        return SparkQuery(self._starts.start(writer), counts, starting, errors)
 
     def delivery(self, stage: Stage) -> Delivery:
         """Return how a stage's results are delivered, as the driver stands in its group now."""

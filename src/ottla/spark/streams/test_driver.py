@@ -23,6 +23,7 @@ from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.spark.source.local_topics import LocalRecord, LocalTopics, LocalTopicsSource
 from ottla.spark.streams.internal_topics import changelog_topic, repartition_topic
 from ottla.spark.streams.lowering.pushed import packed_steps, unpacked_steps
+from ottla.spark.streams.starts import QueryStarts
 from ottla.spark.streams.state.store_tables import LoggedEntry, StoreTable
 from ottla.spark.streams.state.stores import Position, StoreView, log_topic
 from ottla.streams import (
@@ -105,6 +106,7 @@ class TopologyTestDriver:
         self._tick()
         self._stores = _Stores(topology, self._topics, self.settings.application_id, self.flush)
         self._queries: list[tuple[Stage, StreamingQuery]] = []
+        self._starts = QueryStarts()
         self._failure: BaseException | None = None
 
     # -- topics
@@ -213,7 +215,7 @@ class TopologyTestDriver:
             query.rows.writeStream.outputMode(query.mode).foreachBatch(partial(self._deliver, finish)).queryName(name)
         )
         writer = writer.option("checkpointLocation", str(self._folder / "checkpoints" / stage.name))
-        return writer.trigger(processingTime="0 seconds").start()
+        return self._starts.start(writer.trigger(processingTime="0 seconds"))
 
     def _deliver(self, finish: str | None, batch: DataFrame, batch_id: int) -> None:
         """Keep a micro-batch's rows, in the order in which their task has made them."""
