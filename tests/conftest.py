@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from random import SystemRandom
 
 import pytest
@@ -10,10 +15,48 @@ from hypothesis import HealthCheck, settings
 
 from tests import peer
 
-SPARK_SECONDS_MAX = 600
+SPARK_SECONDS_MAX = 300
 """How long a test on Spark may take: the first one starts a JVM, and each may wait for Python workers on a busy machine."""
 SEED = "HYPOTHESIS_SEED"
 """The environment's variable with the seed of property tests; `--hypothesis-seed` goes before it."""
+
+
+HANG_SECONDS = 90
+"""How long a test may take to clean up after its time was over. Then its process ends, and xdist goes on with another."""
+HANGS = "ottla-tests-hung-"
+"""How the files begin where a process says which test hung, and in which lines."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End the process where a test hangs beyond its timeout, as a clean-up that waits for ever after a failure does."""
+    marker = item.get_closest_marker("timeout")
+    limit = float(marker.args[0] if marker and marker.args else item.config.getini("timeout") or 0)
+    if not limit:
+        return (yield)
+    told = Path(tempfile.gettempdir()) / f"{HANGS}{os.getpid()}.txt"
+    with told.open("w") as traces:
+        print(item.nodeid, file=traces, flush=True)
+        faulthandler.dump_traceback_later(limit + HANG_SECONDS, exit=True, file=traces)
+        try:
+            return (yield)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            told.unlink(missing_ok=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail what hung before: xdist gives the test that ended a process to the next one, and would go on so."""
+    if item.nodeid in hung_tests():
+        pytest.fail("it hung before, and its process was ended")
+
+
+@cache
+def hung_tests() -> set[str]:
+    """Return the tests that ended a process of this run."""
+    texts = [path.read_text() for path in Path(tempfile.gettempdir()).glob(f"{HANGS}*")]
+    return {text.partition("\n")[0] for text in texts if text.count("\n") > 1}
 
 
 @pytest.hookimpl(tryfirst=True)

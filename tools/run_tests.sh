@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 # Property tests draw new examples from a seed that is printed, and the second look draws the same (HYPOTHESIS_SEED=n).
 export HYPOTHESIS_SEED="${HYPOTHESIS_SEED:-$RANDOM$RANDOM}"
 SECOND_LOOKS=8
+HUNG="${TMPDIR:-/tmp}/ottla-tests-hung-"
+rm -f "$HUNG"*
 status=0
 
 second_look() {  # the pytest command that failed: what failed of it again, one after the other
@@ -24,4 +26,7 @@ if [ $# -eq 0 ]; then
   echo "Once more with the hot modules' Python source (OTTLA_PURE=1)"
   OTTLA_PURE=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not peer" tests/wire tests/log || status=1
 fi
+for traces in "$HUNG"*; do  # of tests that did not end: tests/conftest.py has ended their process
+  [ -s "$traces" ] && { echo "A test hung, and its process was ended:"; cat "$traces"; }
+done
 exit $status

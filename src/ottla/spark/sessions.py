@@ -36,6 +36,9 @@ SETTINGS: Mapping[str, str] = {
     # a machine with other work, and the batch with them.
     "spark.python.authenticate.socketTimeout": "120s",
     "spark.sql.streaming.metricsEnabled": "false",
+    # How long stopping a query waits for its batch. Spark's own is for ever: a batch whose Python function hangs would have
+    # kept an application from ending.
+    "spark.sql.streaming.stopTimeout": "120s",
 }
 """What a session of ours sets unless told otherwise."""
 STREAM_ENVIRONMENT: Mapping[str, str] = {
@@ -96,6 +99,7 @@ def session(
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
     quick_local_files(spark)
+    _listen_for_batches(spark)
     if registered:
         register(spark)
     return spark
@@ -108,6 +112,17 @@ def register(spark: SparkSession) -> None:
     if hasattr(spark, "_jsparkSession"):
         spark.sparkContext.environment.update(STREAM_ENVIRONMENT)
     spark.dataSource.register(OttlaDataSource)
+
+
+def _listen_for_batches(spark: SparkSession) -> None:
+    """Open the port at which Spark's JVM calls Python's batch functions now, and not with the first query.
+
+    py4j waits there with `select`, which knows no descriptor above 1023: in a process that has more files open by then, its
+    thread would end without a word, and the first batch would wait for ever.
+    """
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
 
 
 def _slots(master: str) -> int:

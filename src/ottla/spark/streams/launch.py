@@ -13,6 +13,7 @@ from ottla.client import BlockingClient, GroupMember
 from ottla.spark.shipping import ship_files
 from ottla.spark.streams.preparation import Prepared, topics_of
 from ottla.spark.streams.progress import BatchProgress, read_progress
+from ottla.spark.streams.restarts import failure_of
 from ottla.spark.streams.starts import QueryStarts
 from ottla.streams import Stage, StreamsSettings
 
@@ -233,7 +234,10 @@ class SparkQuery:
         until = time.monotonic() + patience_s
         while self._query.isActive and self._query.status["isTriggerActive"] and time.monotonic() < until:
             time.sleep(LOOK_SECONDS)
-        self._query.stop()
+        try:
+            self._query.stop()
+        except Exception as error:  # Spark's own words: its `stopTimeout` is over and the batch still runs
+            log.error("query %s did not stop: %s", self._query.name, failure_of(str(error)).reason)
 
 
 def _facts(progress: Any) -> str | Mapping[str, Any]:

@@ -252,11 +252,12 @@ class TopologyTestDriver:
             time.sleep(LOOK_SECONDS)
 
     def close(self) -> None:
-        """Stop the queries and remove what they kept; the session stays."""
-        for _, query in self._queries:
-            query.stop()
-        self._queries.clear()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Stop the queries and remove what they kept; the session stays. Raises what Spark says where one does not stop."""
+        with ExitStack() as all_of_it:
+            all_of_it.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            for _, query in self._queries:
+                all_of_it.callback(query.stop)
+            self._queries.clear()
 
     def __enter__(self) -> Self:
         """Return itself."""
