@@ -26,7 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli import demo_etl_streams as plan
+import region_totals as plan  # beside this file
+
 from ottla.cli.commands.demo import DemoError, start_broker, stop_broker
 from ottla.cli.options import Options
 
