@@ -135,7 +135,7 @@ def _append_topic(
             info = partition.append_from_client(
                 data.records, acks=request.acks, now_ms=now_ms, verification=verification
             )
-        except Exception as error:
+        except Exception as error:  # answered for this partition alone; what we did not foresee is logged
             failed = services.traffic.by_topic.get(name, services.traffic.elsewhere)
             failed.produces += 1
             failed.failed_produces += 1

@@ -518,7 +518,7 @@ class Coordinator(Generic[S]):
             return
         try:
             self._perform_each(running, running.shard.expire(self.moment()))
-        except Exception:
+        except Exception:  # our own mistake: it is said, and the shard's other deadlines still come
             log.exception("A deadline of %s could not be handled", running.partition.key)
             self._set_timer(self.now_ms() + TIMER_RETRY_MS)
 
@@ -599,7 +599,7 @@ class Coordinator(Generic[S]):
             try:
                 count = await self._replay(running)
                 await self._replicated(running)
-            except Exception as error:
+            except Exception as error:  # our own mistake, too: it is said, and nobody else can load the shard
                 known = isinstance(error, OttlaError)
                 log.error("The coordinator of %s cannot be loaded yet: %s", key, error, exc_info=not known)
                 if isinstance(error, StorageError):

@@ -19,5 +19,5 @@ async def rounds(name: str, interval_ms: Callable[[], int], work: Callable[[], A
         await asyncio.sleep(min(interval_ms() / 1000, INTERVAL_S_MAX))
         try:
             await work()
-        except Exception:
+        except Exception:  # our own mistake: it is said, and the next round comes
             log.exception("%s failed, and is done again in its next round", name)

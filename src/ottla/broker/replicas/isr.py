@@ -182,7 +182,7 @@ class IsrKeeper:
                 code = ErrorCode(response.error_code)
             except KafkaError as error:
                 code = error.code
-            except Exception:
+            except Exception:  # our own mistake: it is said, and the others' ISRs are asked for again
                 log.exception("Asking the controller for %d ISRs failed", len(asked))
                 code = ErrorCode.UNKNOWN_SERVER_ERROR
             if code is not ErrorCode.NONE:

@@ -25,7 +25,7 @@ async def answered(handler: Handler[Any], context: RequestContext, request: Any)
             answer = await answer.wait()
         elif inspect.isawaitable(answer):
             answer = await answer
-    except Exception as error:
+    except Exception as error:  # rendered as for a client, in the one place for it
         answer = error_answer(handler, request, error)
     return answer
 

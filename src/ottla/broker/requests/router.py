@@ -147,7 +147,7 @@ class Router:
         except WireError as error:
             connection.complain(error)
             connection.close()
-        except Exception:
+        except Exception:  # our own mistake: it is said, and costs this connection only
             log.exception("Closing a connection: a request of %s bytes could not be handled", len(frame))
             connection.close()
 
@@ -195,7 +195,7 @@ class Router:
                 answer = self._services.confirmation.before(partial(route.handle, context, request))
             else:
                 answer = route.handle(context, request)
-        except Exception as error:
+        except Exception as error:  # rendered in the one place for it; what is none of the protocol's is logged there
             answer = self._error_answer(route, request, error)
         times = route.times
         if route.is_fetch and request is not None and request.replica_id >= 0:
@@ -325,7 +325,7 @@ class Router:
         except WireError as refused:
             connection.complain(refused)
             connection.close()
-        except Exception:
+        except Exception:  # our own mistake: it is said, and costs this connection only
             log.exception("Closing a connection: the answer to %s could not be sent", route.name)
             connection.close()
 
