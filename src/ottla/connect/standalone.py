@@ -361,7 +361,7 @@ class StandaloneHerder:
         async def watched() -> None:
             try:
                 await work
-            except Exception:
+            except Exception:  # nobody awaits this, so it is said here
                 log.exception("A request to a connector has failed behind its answer")
 
         task = asyncio.get_running_loop().create_task(watched())

@@ -85,7 +85,7 @@ class HttpServer:
             return _error(504, 504, f"{request.method} {request.path} took longer than {self._seconds_max:g} s")
         except OttlaError as error:
             return _error(500, 500, str(error))
-        except Exception:
+        except Exception:  # our own mistake: it is said, and costs this answer only
             log.exception("%s %s failed", request.method, request.path)
             return _error(500, 500, "The server has failed to answer; its log says why.")
 

@@ -391,7 +391,7 @@ def _on_threads(tasks: Sequence[Callable[[], None]]) -> None:
                 return
             try:
                 task()
-            except Exception as error:
+            except Exception as error:  # the caller raises one when all have ended
                 errors.append(error)
 
     threads: list[threading.Thread] = []

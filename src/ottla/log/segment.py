@@ -13,7 +13,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.base import CorruptionError, NoSpaceError, StorageError
+from ottla.base import CorruptionError, KafkaError, NoSpaceError, StorageError
 from ottla.log.disk import TEMPORARY, Buffer, Disk, Entry, File, join
 from ottla.log.flush_mark import FlushMark
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, Index
@@ -493,7 +493,7 @@ def headers_between(file: File, position: int, end: int) -> Iterator[tuple[Batch
                 raise CorruptionError(f"{file.path}: no whole batch at position {position}", file.path)
         try:
             header = read_batch_header(block, position - start)
-        except Exception as error:
+        except KafkaError as error:
             raise CorruptionError(f"{file.path}: no batch at position {position}: {error}", file.path) from error
         if position + header.size > end:
             raise CorruptionError(f"{file.path}: the batch at position {position} is cut off", file.path)

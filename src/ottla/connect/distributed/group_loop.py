@@ -195,7 +195,7 @@ class GroupLoop:
                 log.warning("The worker is not part of its group now, and tries again: %s", error)
                 wait_s, retry_s = retry_s, min(2 * retry_s, RETRY_S_MAX)
                 self._wake.clear()
-            except Exception as error:
+            except Exception as error:  # our own mistake: the worker ends with it
                 log.critical("The worker cannot go on", exc_info=error)
                 self.ended.set_exception(error)
                 self.ended.exception()

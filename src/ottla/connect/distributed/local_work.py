@@ -62,7 +62,7 @@ class LocalWork:
                 await work
             except OttlaError as error:
                 log.error("A worker's request has failed: %s", error)
-            except Exception:
+            except Exception:  # our own mistake: nobody awaits this, so it is said here
                 log.exception("A worker's request has failed")
 
         task = asyncio.get_running_loop().create_task(watched())

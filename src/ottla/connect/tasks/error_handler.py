@@ -85,7 +85,7 @@ class ErrorHandler:
             attempt += 1
             try:
                 return operation()
-            except Exception as found:
+            except Exception as found:  # a plugin may raise anything; what is tolerated is decided below
                 error = found
         self._report(error, stage, plugin, failed)
         if isinstance(decision, handling.Fail):

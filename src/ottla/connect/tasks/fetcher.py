@@ -244,7 +244,7 @@ class Fetcher:
                     await asyncio.wait_for(self._wake.wait(), BACKOFF_SECONDS)
                 except TimeoutError:
                     continue
-        except Exception as error:
+        except Exception as error:  # the task's own thread raises it where it asks for records
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:

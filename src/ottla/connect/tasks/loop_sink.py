@@ -277,7 +277,7 @@ class SinkLoop:
             return portion is None
         except StoppingError:
             raise
-        except Exception as error:
+        except Exception as error:  # a plugin may raise anything
             raise ConnectError("Exiting WorkerSinkTask due to unrecoverable exception.") from error
         self._put_ms.add(1000 * (self._now() - started))
         return True
@@ -353,7 +353,7 @@ class SinkLoop:
         before = {each: self._last_committed[each] for each in offsets if each in self._last_committed}
         try:
             provided = self._task.pre_commit(dict(offsets))
-        except Exception as error:
+        except Exception as error:  # a plugin may raise anything
             self._commit_refused(error, before, closing=closing)
             self._metrics.committed(1000 * (self._now() - started), failed=True)
             return

@@ -243,7 +243,7 @@ class SourceLoop:
                 self._check_sent()
         except ConnectionError:
             raise
-        except Exception:
+        except Exception:  # the task has failed already, and this must not hide why
             if not failed:
                 raise
             log.exception("Failed to commit offsets for already-failing task")
@@ -278,7 +278,7 @@ class SourceLoop:
         except RetriableError as error:
             log.warning("Failed to poll records from SourceTask. Will retry operation.", exc_info=error)
             found = None
-        except Exception:
+        except Exception:  # a plugin that is stopped inside its wait may raise anything
             if not self._stopper.has_stopped:
                 raise
             log.info("The task was stopped while it waited for records", exc_info=True)
@@ -516,7 +516,7 @@ class SourceLoop:
     def _commit_record(self, record: SourceRecord, offset: int | None) -> None:
         try:
             self._task.commit_record(record, offset)
-        except Exception:
+        except Exception:  # a plugin may raise anything; Kafka's workers go on as well
             log.exception("Exception thrown while calling task.commit_record()")
 
     def _commit_records(self, records: Sequence[tuple[SourceRecord, int | None]]) -> None:
@@ -528,7 +528,7 @@ class SourceLoop:
     def _commit_task(self) -> None:
         try:
             self._task.commit()
-        except Exception:
+        except Exception:  # a plugin may raise anything; Kafka's workers go on as well
             log.exception("Exception thrown while calling task.commit()")
 
     def _own_metrics(self) -> dict[str, float]:

@@ -174,7 +174,7 @@ class Member:
                 consumer.assign(places)
             consumer.pause(places)
             self._assigned(partitions)
-        except Exception as error:
+        except Exception as error:  # librdkafka swallows what its callbacks raise; `poll` raises it
             self._error = self._error or error
 
     def _on_revoke(self, consumer: Any, places: list[Any]) -> None:
@@ -186,7 +186,7 @@ class Member:
     def _leave(self, consumer: Any, places: list[Any], *, lost: bool) -> None:
         try:
             self._revoked(_partitions(places), lost)
-        except Exception as error:
+        except Exception as error:  # librdkafka swallows what its callbacks raise; `poll` raises it
             self._error = self._error or error
         if self._incremental:
             consumer.incremental_unassign(places)

@@ -87,7 +87,7 @@ class _Chain:
         for stage in self._stages:
             try:
                 record = stage.apply(record)
-            except Exception as error:
+            except Exception as error:  # a transformation may raise anything
                 record = self._again(error, stage, record, failed)
             if record is None:
                 return None
@@ -127,13 +127,13 @@ class SourcePipeline:
             headers = self._converted_headers(original, record) if record.headers else None
             try:
                 key = self._from_key(topic, record.key_schema, record.key)
-            except Exception as error:
+            except Exception as error:  # a converter may raise anything
                 key = self._again(
                     error, handling.Processing.KEY_CONVERTER, original, topic, record.key_schema, record.key
                 )
             try:
                 return record, key, self._from_value(topic, record.value_schema, record.value), headers
-            except Exception as error:
+            except Exception as error:  # a converter may raise anything
                 stage = handling.Processing.VALUE_CONVERTER
                 value = self._again(error, stage, original, topic, record.value_schema, record.value)
                 return record, key, value, headers
@@ -155,7 +155,7 @@ class SourcePipeline:
 
         try:
             return convert()
-        except Exception as error:
+        except Exception as error:  # a converter may raise anything
             failed = FailedSource(original)
             return self._handler.again(error, handling.Processing.HEADER_CONVERTER, self._headers, convert, failed)
 
@@ -178,11 +178,11 @@ class SinkPipeline:
         try:
             try:
                 key_schema, key = self._to_key(raw.topic, raw.key)
-            except Exception as error:
+            except Exception as error:  # a converter may raise anything
                 key_schema, key = self._again(error, handling.Processing.KEY_CONVERTER, raw)
             try:
                 value_schema, value = self._to_value(raw.topic, raw.value)
-            except Exception as error:
+            except Exception as error:  # a converter may raise anything
                 value_schema, value = self._again(error, handling.Processing.VALUE_CONVERTER, raw)
             headers = self._converted_headers(raw) if raw.headers else ()
             made = SinkRecord(
@@ -216,5 +216,5 @@ class SinkPipeline:
 
         try:
             return convert()
-        except Exception as error:
+        except Exception as error:  # a converter may raise anything
             return self._handler.again(error, handling.Processing.HEADER_CONVERTER, self._headers, convert, raw)

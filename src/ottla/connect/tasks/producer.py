@@ -308,7 +308,7 @@ class Producer:
         """Make what ends a worker the error that the task hears of."""
         try:
             await work()
-        except Exception as error:
+        except Exception as error:  # the task's own thread raises it where it next sends
             with self._changed:
                 self._fatal = self._fatal or error
                 self._changed.notify_all()

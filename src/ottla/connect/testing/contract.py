@@ -245,7 +245,7 @@ class Contract:
                 states.append(made)
             except Killed:
                 pass
-            except BaseException as error:
+            except BaseException as error:  # a plugin may raise anything; the contract's own thread raises it again
                 errors.append(error)
 
         thread = threading.Thread(target=run, name="a task under contract", daemon=True)

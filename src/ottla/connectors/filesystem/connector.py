@@ -91,7 +91,7 @@ class FilesystemSink(QuerySink):
     def _check_avro(self) -> None:
         try:
             self.context.session.read.format("avro").schema("a int").load([])
-        except Exception as error:
+        except Exception as error:  # Spark's and Py4J's kinds, of another library
             name = "format.class" if self.props.get("format.class") else "format"
             why = "Spark writes Avro with org.apache.spark:spark-avro_2.13; name it in the worker's spark.jars.packages"
             raise ConfigError(name, "avro", why, f"Invalid value avro for configuration {name}: {why}") from error

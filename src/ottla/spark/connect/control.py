@@ -160,7 +160,7 @@ async def _answer(attempt: Attempt, op: str, message: Mapping[str, Any]) -> None
         answer: dict[str, Any] = {"re": message["n"], "value": await attempt.served.asked(op, message)}
     except OttlaError as error:
         answer = {"re": message["n"], "error": str(error)}
-    except Exception as error:
+    except Exception as error:  # our own mistake: it is said, and the task that asked is told
         log.exception("a task's question could not be answered")
         answer = {"re": message["n"], "error": f"{type(error).__name__}: {error}"}
     attempt.send(answer)

@@ -33,7 +33,7 @@ class HadoopFiles:
             hadoop.set(key, value)
         try:
             self._system = self._jvm.org.apache.hadoop.fs.Path(address).getFileSystem(hadoop)
-        except Exception as error:
+        except Exception as error:  # Py4J's kinds, for whatever Java throws
             reason = _reason(error)
             raise ConfigError(
                 "path", address, f"Hadoop has no file system for it on Spark's class path ({reason})"
@@ -129,7 +129,7 @@ class HadoopFiles:
             return work()
         except OSError:
             raise
-        except Exception as error:
+        except Exception as error:  # Py4J's kinds, for whatever Java throws
             reason = _reason(error)
             kind = FileExistsError if "AlreadyExists" in reason else OSError
             raise kind(f"cannot {what}: {reason}") from error

@@ -106,7 +106,7 @@ def run_query_sink(
         return _Run(spec, port, spark, plugins, archives).run()
     except ConnectionError:
         raise
-    except Exception:
+    except Exception:  # a plugin or Spark may raise anything; the worker hears of it and decides
         port.tell(storage.State.FAILED, traceback.format_exc())
         return storage.State.FAILED
 
@@ -303,7 +303,7 @@ class _Run:
                     if self._stopping.is_set():
                         raise _StoppedError("the task is to end")
                     self._write(client, batch, number, checkpoint)
-                except BaseException as error:
+                except BaseException as error:  # the query's thread is Spark's; `run` raises it
                     self._error = error
                     # No more than this goes to the JVM: Spark searches what it is told by an expression that recurses. On a
                     # whole stack trace it overflowed its stack, and the query neither ran nor was told to have ended.
@@ -354,7 +354,7 @@ class _Run:
                 with self._frames.of(rows) as frames:
                     self._sink.write(QueryBatch(number, frames, stretches, self._token))
                 break
-            except Exception as error:
+            except Exception as error:  # a plugin or Spark may raise anything; what is tried again is decided below
                 if self._stopping.is_set():
                     raise
                 if self._frames.are_outgrown(error) and looked < NEW_COLUMNS_MAX:

@@ -103,7 +103,7 @@ class SparkTaskRunner:
             await asyncio.shield(self._ready)
         except asyncio.CancelledError:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever Spark's start raised
             raise ConnectError(f"Spark did not start: {error}") from error
 
     async def close(self) -> None:
@@ -262,7 +262,7 @@ class _Supervised:
                 if not self._failed or self._delay_ms is None:
                     break
                 await self._pause(self._delay_ms / 1000)
-        except Exception:
+        except Exception:  # our own mistake: it is said, and the task is FAILED
             log.exception("Task %s is not looked after any more", self.task)
             self._tell(_State.FAILED, traceback.format_exc())
             return

@@ -32,7 +32,7 @@ class BatchErrors:
         def guarded(batch: DataFrame, batch_id: int) -> None:
             try:
                 write(batch, batch_id)
-            except BaseException as error:
+            except BaseException as error:  # the batch's thread is Spark's, which is told one line
                 words = f"{type(error).__name__}: {error}"
                 self.text = f"Traceback (most recent call last):\n{words}"
                 line = words.strip().splitlines()[0][:LETTERS_MAX]

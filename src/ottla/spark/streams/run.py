@@ -304,7 +304,7 @@ class StreamsApplication:
                     break
             if self.state is State.PENDING_SHUTDOWN:
                 self._supervisor.stop(self._patience_s)
-        except BaseException as error:
+        except BaseException as error:  # our own mistake: the application ends with it, and who waits hears of it
             log.exception("the application's own thread failed")
             self._raised = error
             self._supervisor.give_up(Failure(f"{type(error).__name__}: {error}", fatal=True))

@@ -79,7 +79,7 @@ class StateMachine:
         for listener in self._listeners:
             try:
                 listener(new, old)
-            except Exception:
+            except Exception:  # a user's function may raise anything
                 log.exception("a state listener failed at %s → %s", old, new)
         return True
 

@@ -181,7 +181,7 @@ class Supervisor:
     def _start(self, status: QueryStatus, now_s: float) -> None:
         try:
             status.query = self._launcher.start(status.stage)
-        except Exception as error:
+        except Exception as error:  # Spark's and Py4J's kinds; whether it starts again is decided there
             log.debug("query %s did not start", status.name, exc_info=True)
             self._failed(status, failure_of(f"{type(error).__name__}: {error}"), now_s)
 

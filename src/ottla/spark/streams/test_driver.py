@@ -194,7 +194,7 @@ class TopologyTestDriver:
                     self._settle(stage, query)
                 if len(self._queries) == 1:
                     break
-        except Exception as error:
+        except Exception as error:  # a user's function may raise anything
             self._failure = failure_of(error)
             raise self._failure from error
 

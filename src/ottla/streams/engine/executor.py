@@ -193,7 +193,7 @@ class Executor:
                 if decode is not None:
                     try:
                         key, value = decode[0](key), decode[1](value)
-                    except Exception as error:
+                    except Exception as error:  # a serde may raise anything
                         self._undecodable(record, source, error)
                         continue
                 if timestamp > task.stream_time:
@@ -201,7 +201,7 @@ class Executor:
                 task.record = record
                 try:
                     process(key, value, timestamp, headers)
-                except Exception as error:
+                except Exception as error:  # a user's function may raise anything
                     self._failed(record, source, error)
                 if punctuates:
                     self._punctuate(punctuate, task.stream_time)
@@ -222,7 +222,7 @@ class Executor:
                         if decode is None
                         else record._replace(key=decode[0](record.key), value=decode[1](record.value))
                     )
-                except Exception as error:
+                except Exception as error:  # a serde may raise anything
                     self._undecodable(record, source.name, error)
                     continue
                 where = f"{record.topic}-{record.partition}"
@@ -241,7 +241,7 @@ class Executor:
     def _punctuate(self, run: Callable[[int], None], now_ms: int) -> None:
         try:
             run(now_ms)
-        except Exception as error:
+        except Exception as error:  # a user's function may raise anything
             raise ProcessingError(f"a schedule at {now_ms} ms failed: {error!r}") from error
 
     def _undecodable(self, record: Record, source: str, error: Exception) -> None:

@@ -88,7 +88,7 @@ def _adding(
             aggregate = entry[0]
             try:
                 value = read(data)
-            except Exception:
+            except Exception:  # a serde may raise anything; the ordinary way meets it again, and says it
                 value = None
             if value is None or aggregate is None or aggregate.__class__ is Raw:
                 ordinary((record,))
@@ -98,7 +98,7 @@ def _adding(
                 latest = timestamp
             try:
                 entry[0] = add(entry[4], value, aggregate)
-            except Exception as error:
+            except Exception as error:  # a user's function may raise anything
                 task.stream_time = max(task.stream_time, latest)
                 failed(record, error)
                 continue

@@ -56,7 +56,7 @@ def apply(call: Callable[..., Any], columns: Iterable[Iterable[Any]], failed: Fa
         try:
             found.extend(calls)
             return found, not clean
-        except Exception as error:
+        except Exception as error:  # a user's function may raise anything
             failed(len(found), error)
             clean = False
             found.append(FAILED)

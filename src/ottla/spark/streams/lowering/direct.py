@@ -87,7 +87,7 @@ def direct_writer(
 
     try:
         steps = cloudpickle.dumps(direct.steps)  # type: ignore[no-untyped-call]
-    except Exception as error:
+    except Exception as error:  # pickle raises whatever an object's own methods raise
         raise TypeError(f"{delivery.query}: a function or serde cannot be sent to Spark's workers: {error}") from error
     start = uuid.uuid4().hex
 

@@ -33,7 +33,7 @@ def packed_steps(steps: Steps, name: str) -> str:
 
     try:
         data: bytes = cloudpickle.dumps(steps)  # type: ignore[no-untyped-call]
-    except Exception as error:
+    except Exception as error:  # pickle raises whatever an object's own methods raise
         raise TypeError(f"{name}: a function or serde cannot be sent to Spark's workers: {error}") from error
     return base64.b64encode(data).decode()
 

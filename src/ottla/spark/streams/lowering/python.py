@@ -205,7 +205,7 @@ class Leaving:
             try:
                 topic = end.topic(key, value, poison.record(int(rows.index[at]))) if callable(end.topic) else end.topic
                 chosen = end.partitioner(topic, key, value, end.partitions) if end.partitioner is not None else None
-            except Exception as error:
+            except Exception as error:  # a user's function may raise anything
                 failed(at, error)
                 topic, chosen = FAILED, None
             topics.append(topic)

@@ -143,7 +143,7 @@ class _Timing:
             headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
             record = Record(key, value, row["timestamp"], headers, row["topic"], row["partition"], row["offset"])
             time = int(self.extractor.extract(record, latest.get(place, -1)))
-        except Exception as error:
+        except Exception as error:  # a user's function may raise anything
             raise ProcessingFailed(self.node, Origin(*place, row["offset"]), error) from error
         latest[place] = max(time, latest.get(place, -1))
         return time

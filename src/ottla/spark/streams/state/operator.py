@@ -117,7 +117,7 @@ def stateful(rows: DataFrame, plan: TaskPlan, *, initial: DataFrame | None = Non
         rows = rows.mapInArrow(partial(fold_entries, wake=plan.tasks if plan.wall_clock else 0), CHUNKS)
     try:
         pickled = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
-    except Exception as error:
+    except Exception as error:  # pickle raises whatever an object's own methods raise
         raise TypeError(f"{plan.stage}: a function or serde cannot be sent to Spark's workers: {error}") from error
     processor = TaskProcessor(uuid.uuid4().hex, pickled)
     results = rows.groupBy("group").transformWithState(

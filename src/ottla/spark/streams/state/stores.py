@@ -163,7 +163,7 @@ class StoreReader:
                     while not self._closed:
                         self._round(client)
                         self._error = None
-            except Exception as error:
+            except Exception as error:  # said, and who asks a store hears of it meanwhile
                 if not isinstance(error, KafkaError):
                     log.exception("the reader of changelogs failed and begins again")
                 self._error = error
