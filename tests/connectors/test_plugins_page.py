@@ -18,7 +18,7 @@ from tests.connectors.contexts import Store, polled, started, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "connect-plugins.md"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.S)
-SOURCE, SINK, TRIAL, CONTRACT = (text for kind, text in BLOCKS if kind == "python")
+SOURCE, SINK, TRANSFORMATION, TRIAL, CONTRACT = (text for kind, text in BLOCKS if kind == "python")
 PROPERTIES = [text for kind, text in BLOCKS if kind == "properties"]
 PACKAGE = next(text for kind, text in BLOCKS if kind == "toml")
 
@@ -56,6 +56,22 @@ def test_the_connector_is_found_in_a_folder_runs_and_goes_on(folder: Path, tmp_p
     sensor.write_text("20.5\n21\n19\nwarm\n")
     with pytest.raises(ConnectError, match=r"line 4: 'warm.n' is no temperature"):
         polled(task)
+
+
+def test_the_transformation_is_found_for_keys_and_for_values(folder: Path) -> None:
+    (folder / "shout.py").write_text(TRANSFORMATION)
+    try:
+        plugins = discover([folder])
+        assert not plugins.broken
+        record = SourceRecord(topic="t", key="ann", value="hello")
+        for name, expected in (("shout.Shout$Key", ("ANN!!", "hello")), ("shout.Shout$Value", ("ann", "HELLO!!"))):
+            found = plugins.require(PluginKind.TRANSFORMATION, name)()
+            found.configure({"mark": "!!"})
+            changed = found.apply(record)
+            assert (changed.key, changed.value) == expected
+            assert found.version == "1.0"
+    finally:
+        sys.modules.pop("shout", None)
 
 
 def test_the_source_has_about_thirty_lines_of_code() -> None:

@@ -76,6 +76,15 @@ from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecor
 from ottla.connect.sink_groups import ClientSinkGroups
 from ottla.connect.standalone import StandaloneHerder
 from ottla.connect.transforms.chain import Stage, apply_chain, chain_of
+from ottla.connect.transforms.part import (
+    ConfiguredPlugin,
+    PartTransformation,
+    copied_basics,
+    of_key,
+    of_value,
+    require_map,
+    require_struct,
+)
 from ottla.connect.version import STOCK_VERSION
 from ottla.connect.worker_config import WorkerConfig, WorkerMode
 
@@ -90,6 +99,7 @@ __all__ = [
     "ConfigDef",
     "ConfigKey",
     "ConfigValue",
+    "ConfiguredPlugin",
     "ConnectError",
     "ConnectRecord",
     "Connector",
@@ -110,6 +120,7 @@ __all__ = [
     "NotFoundError",
     "OffsetFile",
     "Offsets",
+    "PartTransformation",
     "PluginKind",
     "Plugins",
     "Predicate",
@@ -159,13 +170,18 @@ __all__ = [
     "connector_context",
     "connector_def",
     "converters",
+    "copied_basics",
     "data",
     "discover",
     "enriched_def",
     "handling",
     "herding",
     "key_info",
+    "of_key",
+    "of_value",
     "providers_of",
+    "require_map",
+    "require_struct",
     "storage",
     "task_clients",
     "validate_connector",

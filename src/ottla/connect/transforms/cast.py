@@ -19,7 +19,7 @@ from ottla.connect.data.struct import Struct, schema_type_of
 from ottla.connect.data.values import date_text, double_of_text, integer_of, wrapped
 from ottla.connect.errors import DataError, config_error
 from ottla.connect.transforms.part import (
-    OfPart,
+    PartTransformation,
     copied_basics,
     java_split,
     kept,
@@ -83,7 +83,7 @@ def _check_spec(name: str, value: Any) -> None:
     _parsed(value)
 
 
-class Cast(OfPart):
+class Cast(PartTransformation):
     """Cast fields or the entire key or value to a specific type, e.g. to force an integer field to a smaller width."""
 
     config_def = simple_def(

@@ -32,8 +32,8 @@ from ottla.connect.java_regex import compile_java, replacement_of
 from ottla.connect.records import Header
 from ottla.connect.transforms.part import (
     TRANSFORMS,
-    OfPart,
-    Stock,
+    ConfiguredPlugin,
+    PartTransformation,
     copied_basics,
     kept,
     replaces_null,
@@ -64,7 +64,7 @@ def _insertion(spec: str | None) -> _Insertion | None:
     return _Insertion(spec[:-1] if spec.endswith(("?", "!")) else spec, not spec.endswith("!"))
 
 
-class InsertField(OfPart):
+class InsertField(PartTransformation):
     """Insert field(s) using attributes from the record metadata or a configured static value."""
 
     config_def = simple_def(
@@ -142,7 +142,7 @@ class InsertField(OfPart):
         return builder.build()
 
 
-class MaskField(OfPart):
+class MaskField(PartTransformation):
     """Mask specified fields with a valid null value for the field type (i.e. 0, false, empty string, and so on)."""
 
     config_def = simple_def(
@@ -237,7 +237,7 @@ def _replaced(schema: Schema | None, value: Any, replacement: str) -> Any:
     return convert_to(_NUMBERS[type_], None, replacement)
 
 
-class HeaderFrom(OfPart):
+class HeaderFrom(PartTransformation):
     """Moves or copies fields in the key/value of a record into that record's headers."""
 
     config_def = simple_def(
@@ -318,7 +318,7 @@ class HeaderFrom(OfPart):
         return builder.build()
 
 
-class InsertHeader(Stock):
+class InsertHeader(ConfiguredPlugin):
     """Add a header to each record."""
 
     java_name = TRANSFORMS + "InsertHeader"
@@ -344,7 +344,7 @@ class InsertHeader(Stock):
         return record.replace(headers=(*record.headers, self._header))
 
 
-class DropHeaders(Stock):
+class DropHeaders(ConfiguredPlugin):
     """Removes one or more headers from each record."""
 
     java_name = TRANSFORMS + "DropHeaders"
@@ -368,7 +368,7 @@ class DropHeaders(Stock):
         return record.replace(headers=tuple(each for each in record.headers if each.key not in self._names))
 
 
-class Filter(Stock):
+class Filter(ConfiguredPlugin):
     """Drops all records; with a predicate, those that it holds for."""
 
     java_name = TRANSFORMS + "Filter"
@@ -378,7 +378,7 @@ class Filter(Stock):
         return None
 
 
-class RegexRouter(Stock):
+class RegexRouter(ConfiguredPlugin):
     """Update the record topic using the configured regular expression and replacement string."""
 
     java_name = TRANSFORMS + "RegexRouter"

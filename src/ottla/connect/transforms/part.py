@@ -1,4 +1,4 @@
-"""What transformations of a key or a value share: which part they are for, and what they require of it."""
+"""The base of transformations and predicates, also of those that others write: `ottla.connect` has what is public of it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ottla.connect.version import STOCK_VERSION
 
 __all__ = [
     "TRANSFORMS",
-    "OfPart",
-    "Stock",
+    "ConfiguredPlugin",
+    "PartTransformation",
     "copied_basics",
     "java_split",
     "kept",
@@ -34,15 +34,19 @@ __all__ = [
 
 TRANSFORMS = "org.apache.kafka.connect.transforms."
 SCHEMAS_KEPT = 16
+_STOCK = "ottla.connect.transforms."
+"""The modules of the transformations that Kafka has."""
 
 Of = TypeVar("Of")
 
 
-class Stock:
-    """A transformation or predicate that Kafka brings along."""
+class ConfiguredPlugin:
+    """A transformation or predicate whose settings `config_def` types: `apply` or `test` is all that it lacks."""
 
-    java_name: ClassVar[str]
+    java_name: ClassVar[str] = ""
+    """Its class's name in Java, where it has one."""
     version: ClassVar[str] = STOCK_VERSION
+    """What `/connector-plugins` shows; a plugin of your own says its own."""
     config_def: ClassVar[ConfigDef] = ConfigDef()
 
     def configure(self, props: Mapping[str, Any]) -> None:
@@ -53,8 +57,11 @@ class Stock:
         """Take the typed settings."""
 
 
-class OfPart(Stock):
-    """A transformation of the key or of the value; `of_key` and `of_value` make the two classes."""
+class PartTransformation(ConfiguredPlugin):
+    """A transformation of the key or of the value; `of_key` and `of_value` make the two classes.
+
+    `apply(record)` returns the record to go on with, which `with_part` makes, or None to drop it.
+    """
 
     on: ClassVar[str] = "value"
 
@@ -75,15 +82,20 @@ class OfPart(Stock):
 
 
 def of_key(kind: type[Of]) -> type[Of]:
-    """Return the class of a transformation that is for keys: `X$Key`."""
-    name = TRANSFORMS + kind.__name__ + "$Key"
-    return type(kind.__name__ + "Key", (kind,), {"on": "key", "java_name": name, "__doc__": kind.__doc__})
+    """Return the class of a transformation that is for keys; configurations name it `X$Key`."""
+    return _of_part(kind, "key", "Key")
 
 
 def of_value(kind: type[Of]) -> type[Of]:
-    """Return the class of a transformation that is for values: `X$Value`."""
-    name = TRANSFORMS + kind.__name__ + "$Value"
-    return type(kind.__name__ + "Value", (kind,), {"on": "value", "java_name": name, "__doc__": kind.__doc__})
+    """Return the class of a transformation that is for values; configurations name it `X$Value`."""
+    return _of_part(kind, "value", "Value")
+
+
+def _of_part(kind: type[Of], part: str, word: str) -> type[Of]:
+    package = TRANSFORMS if kind.__module__.startswith(_STOCK) else f"{kind.__module__}."
+    own = {"on": part, "java_name": f"{package}{kind.__name__}${word}", "__doc__": kind.__doc__}
+    # of the module that the class is of: plugins in folders are known by that
+    return type(kind.__name__ + word, (kind,), {**own, "__module__": kind.__module__})
 
 
 def simple_def(*keys: tuple[Any, ...]) -> ConfigDef:

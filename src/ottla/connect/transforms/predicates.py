@@ -9,13 +9,13 @@ from ottla.config import ConfigType
 from ottla.connect.config_def import REQUIRED, Importance
 from ottla.connect.java_regex import compile_java
 from ottla.connect.records import ConnectRecord
-from ottla.connect.transforms.part import TRANSFORMS, Stock, simple_def
+from ottla.connect.transforms.part import TRANSFORMS, ConfiguredPlugin, simple_def
 from ottla.connect.validators import Composite, NonEmptyString, Regex
 
 __all__ = ["HasHeaderKey", "RecordIsTombstone", "TopicNameMatches"]
 
 
-class HasHeaderKey(Stock):
+class HasHeaderKey(ConfiguredPlugin):
     """True for records with at least one header with the configured name."""
 
     java_name = TRANSFORMS + "predicates.HasHeaderKey"
@@ -32,7 +32,7 @@ class HasHeaderKey(Stock):
         return record.header(self._name) is not None
 
 
-class RecordIsTombstone(Stock):
+class RecordIsTombstone(ConfiguredPlugin):
     """True for records which are tombstones (i.e. have null value)."""
 
     java_name = TRANSFORMS + "predicates.RecordIsTombstone"
@@ -42,7 +42,7 @@ class RecordIsTombstone(Stock):
         return record.value is None
 
 
-class TopicNameMatches(Stock):
+class TopicNameMatches(ConfiguredPlugin):
     """True for records with a topic name that matches the configured regular expression."""
 
     java_name = TRANSFORMS + "predicates.TopicNameMatches"

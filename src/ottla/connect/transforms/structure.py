@@ -15,8 +15,8 @@ from ottla.connect.errors import DataError, IllegalArgumentError, config_error
 from ottla.connect.transforms.field_path import FieldPath
 from ottla.connect.transforms.part import (
     TRANSFORMS,
-    OfPart,
-    Stock,
+    ConfiguredPlugin,
+    PartTransformation,
     copied_basics,
     java_split,
     kept,
@@ -30,7 +30,7 @@ from ottla.connect.validators import CaseInsensitiveValidString, Lambda, ValidLi
 __all__ = ["ExtractField", "Flatten", "HoistField", "ReplaceField", "SetSchemaMetadata", "ValueToKey"]
 
 
-class Flatten(OfPart):
+class Flatten(PartTransformation):
     """Flatten a nested structure: each field's name is the names on the way to it with a delimiter between."""
 
     config_def = simple_def(
@@ -129,7 +129,7 @@ def _unsupported(schema: Schema, name: str) -> DataError:
     )
 
 
-class HoistField(OfPart):
+class HoistField(PartTransformation):
     """Wrap data using the specified field name in a struct when schema present, or a map without one."""
 
     config_def = simple_def(
@@ -157,7 +157,7 @@ class HoistField(OfPart):
         return self.with_part(record, made.schema, made)
 
 
-class ExtractField(OfPart):
+class ExtractField(PartTransformation):
     """Extract the specified field from a struct when schema present, or a map without one; null passes through."""
 
     config_def = simple_def(
@@ -209,7 +209,7 @@ def _renames(mappings: list[str]) -> dict[str, str]:
     return found
 
 
-class ReplaceField(OfPart):
+class ReplaceField(PartTransformation):
     """Filter or rename fields."""
 
     config_def = simple_def(
@@ -277,7 +277,7 @@ class ReplaceField(OfPart):
         return builder.build()
 
 
-class ValueToKey(Stock):
+class ValueToKey(ConfiguredPlugin):
     """Replace the record key with a new key formed from a subset of fields in the record value."""
 
     java_name = TRANSFORMS + "ValueToKey"
@@ -321,7 +321,7 @@ class ValueToKey(Stock):
         return builder.build()
 
 
-class SetSchemaMetadata(OfPart):
+class SetSchemaMetadata(PartTransformation):
     """Set the schema name, version or both on the record's key or value schema."""
 
     config_def = simple_def(

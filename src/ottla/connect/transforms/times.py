@@ -18,8 +18,8 @@ from ottla.connect.data.struct import DATE, TIME, TIMESTAMP, Struct
 from ottla.connect.errors import ConnectError, DataError, config_error
 from ottla.connect.transforms.part import (
     TRANSFORMS,
-    OfPart,
-    Stock,
+    ConfiguredPlugin,
+    PartTransformation,
     copied_basics,
     kept,
     replaces_null,
@@ -72,7 +72,7 @@ _TO_UNIX: dict[str, Callable[[int], int]] = {
 }
 
 
-class TimestampConverter(OfPart):
+class TimestampConverter(PartTransformation):
     """Convert timestamps between different formats such as Unix epoch, strings, and Connect Date/Timestamp types."""
 
     config_def = simple_def(
@@ -224,7 +224,7 @@ def _inferred(value: Any) -> str:
     raise DataError(f"TimestampConverter does not support {java_class(value)} objects as timestamps")
 
 
-class TimestampRouter(Stock):
+class TimestampRouter(ConfiguredPlugin):
     """Update the record's topic field as a function of the original topic value and the record timestamp."""
 
     java_name = TRANSFORMS + "TimestampRouter"
