@@ -1,20 +1,38 @@
 """Builds the hot modules as C extensions through mypyc (pyproject's `[tool.ottla] hot-modules`); all else is in pyproject.
 
-A wheel is compiled where mypy and a C compiler are found, and pure elsewhere or with OTTLA_PURE=1. An editable install stays
-pure: `tools/compile_hot.py` compiles in place.
+A wheel is compiled where a C compiler is found, and pure elsewhere or with OTTLA_PURE=1. pip shows nothing that a build
+prints, so what became of it, and why, is written into the wheel (`ottla/build_record.json`): `ottla --version` and the
+server tell. With OTTLA_COMPILE=1 a wheel that cannot be compiled is not built at all. An editable install stays pure:
+`tools/compile_hot.py` compiles in place.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-import tomllib
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+from compile_hot import hot_modules, missing  # noqa: E402  beside this file, found by the line above
+
+STRICT = "OTTLA_COMPILE"
+reasons: list[str] = []
+"""Why this wheel is pure; nothing where it is compiled."""
+
+
+def stay_pure(reason: str) -> None:
+    """Note why the wheel is pure, and say it; raises where it has to be compiled."""
+    reasons.append(reason)
+    print(f"ottla: the hot modules stay pure Python: {reason}", file=sys.stderr)
+    if os.environ.get(STRICT):
+        raise RuntimeError(f"{STRICT} is set, and the hot modules cannot be compiled: {reason}")
 
 
 class OptionalBuild(build_ext):
@@ -23,32 +41,48 @@ class OptionalBuild(build_ext):
     def run(self) -> None:
         try:
             super().run()
-        except Exception as error:
-            if os.environ.get("OTTLA_COMPILE"):
-                raise
-            print(f"ottla: the hot modules stay pure Python: {error}", file=sys.stderr)
+        except Exception as error:  # setuptools raises many kinds, and a wheel without extensions works as well
+            stay_pure(f"the C compiler failed ({type(error).__name__}: {error})")
             self.extensions = []
 
 
+class RecordedBuild(build):
+    """Builds all, then writes into the package what became of the hot modules."""
+
+    def run(self) -> None:
+        super().run()
+        if "bdist_wheel" in sys.argv:
+            record = {"build": "pure" if reasons else "compiled", "reason": "; ".join(reasons)}
+            path = Path(self.build_lib) / "ottla" / "build_record.json"
+            path.write_text(json.dumps(record) + "\n")
+
+
 def hot_extensions() -> list[Extension]:
-    """Return the extensions to build; none where they are not asked for or mypyc is missing."""
-    if os.environ.get("OTTLA_PURE") or not (os.environ.get("OTTLA_COMPILE") or "bdist_wheel" in sys.argv):
+    """Return the extensions to build; none where they are not asked for or cannot be made."""
+    if not (os.environ.get(STRICT) or "bdist_wheel" in sys.argv):
         return []
-    try:
-        from mypyc.build import mypycify
-    except ImportError as error:
-        print(f"ottla: the hot modules stay pure Python: {error}", file=sys.stderr)
+    if (reason := missing()) is not None:
+        stay_pure(reason)
         return []
-    modules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ottla"]["hot-modules"]
-    paths = [f"src/{module.replace('.', '/')}.py" for module in modules]
+    from mypyc.build import mypycify
+
+    paths = [f"src/{module.replace('.', '/')}.py" for module in hot_modules()]
     os.chdir(ROOT)
+    # A build is no type check, so pyproject's strict options do not hold here: what Ottla depends on is not installed
+    # where wheels are built, and a name of unknown type is an error under them.
+    options = ["--config-file=", "--follow-imports=silent", "--ignore-missing-imports", "--python-version"]
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
     try:
-        # what Ottla depends on is not installed where wheels are built, so its types are unknown there
-        options = ["--follow-imports=silent", "--ignore-missing-imports"]
-        return mypycify([*options, *paths], opt_level="3", group_name="ottla")
-    except SystemExit as error:  # mypyc's way to say that it does not compile
-        print(f"ottla: the hot modules stay pure Python: {error}", file=sys.stderr)
+        extensions = mypycify([*options, version, *paths], opt_level="3", debug_level="0", group_name="ottla")
+    except SystemExit as error:  # mypyc's way to say that it does not compile; it has printed what
+        stay_pure(f"mypyc refused them (exit code {error.code}; `pip -v` shows what it said)")
         return []
+    for extension in extensions:  # symbols are a third of the file, and nobody debugs a wheel by them
+        extension.extra_link_args = [
+            *(extension.extra_link_args or []),
+            *(["-Wl,-s"] if sys.platform == "linux" else []),
+        ]
+    return extensions
 
 
-setup(ext_modules=hot_extensions(), cmdclass={"build_ext": OptionalBuild})
+setup(ext_modules=hot_extensions(), cmdclass={"build": RecordedBuild, "build_ext": OptionalBuild})

@@ -12,8 +12,9 @@ import pytest
 
 from ottla import __version__
 from ottla.base import KafkaError
+from ottla.cli.build_kind import build_kind
 from ottla.cli.group_reset import from_file
-from ottla.cli.main import NOUNS, build_kind
+from ottla.cli.main import NOUNS
 from ottla.spark import requirements
 from ottla.wire import build_mode
 from tests.cli.conftest import Run

@@ -9,6 +9,7 @@ from io import TextIOWrapper
 
 from ottla import __version__
 from ottla.base import OttlaError
+from ottla.cli.build_kind import build_kind, why_pure
 from ottla.cli.kafka_names import SCRIPTS
 
 __all__ = ["main"]
@@ -93,6 +94,8 @@ def chosen(args: list[str]) -> int:
             return 0 if args else 1
         case ["--version" | "-v" | "-V" | "version", *_]:
             print(f"ottla {__version__} ({build_kind()})")
+            if reason := why_pure():
+                print(reason, file=sys.stderr)
             return 0
         case ["__complete", *words]:
             return run("complete", words)
@@ -163,16 +166,6 @@ def help_text() -> str:
         shown = nouns or [noun for noun in NOUNS if noun not in named]
         lines += [f"  {noun:<{width}}  {NOUNS[noun]}" for noun in shown if noun in NOUNS]
     return "\n".join([*lines, "", f"  {'--version':<{width}}  print the version, and `compiled` or `pure`"])
-
-
-def build_kind() -> str:
-    """Return `compiled` where the hot modules are mypyc's, else `pure`; asks the folder, since importing takes time."""
-    if os.environ.get("OTTLA_PURE"):
-        return "pure"
-    present = os.listdir(os.path.join(os.path.dirname(os.path.dirname(__file__)), "wire"))
-    sources = [name for name in present if name.endswith(".py") and name.startswith(("hot_", "record_walk"))]
-    machine_code = {name.partition(".")[0] for name in present if name.endswith(".so")}
-    return "compiled" if all(name.removesuffix(".py") in machine_code for name in sources) else "pure"
 
 
 if __name__ == "__main__":

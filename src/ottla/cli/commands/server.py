@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ConfigError, OttlaError
+from ottla.cli.build_kind import why_pure
 from ottla.cli.local.log_format import FORMATS, LEVELS, log_to_stderr
 from ottla.cli.options import Options, UsageError, properties_text, warn, whole_number
 
@@ -209,6 +210,8 @@ async def run_node(config: BrokerConfig) -> int:
     try:
         if not await is_started(node, stopping):
             return 0
+        if reason := why_pure():
+            warn(f"warning: {reason}")
         for address in node.http_listeners:
             print(f"metrics {address}/metrics, health {address}/healthz", flush=True)
         for listener in node.listeners:

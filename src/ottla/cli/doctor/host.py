@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from ottla.cli.build_kind import build_kind, why_pure
 from ottla.cli.doctor.addresses import is_this_machine
 from ottla.cli.doctor.findings import Finding, named, ok, warning
 from ottla.cli.local.server_process import RunningServer, running_servers
-from ottla.cli.main import build_kind
 
 __all__ = ["host_checks", "stray_folders"]
 
@@ -34,6 +34,9 @@ def host_checks(servers: str) -> list[Finding]:
             findings += stray_folders(server.config.log_dirs)
     if build_kind() == "compiled":
         return [*findings, ok("build", "the hot modules are compiled")]
+    if reason := why_pure():
+        why, _, remedy = reason.partition("): ")
+        return [*findings, warning("build", f"pure: {why})", remedy)]
     remedy = "install a C compiler and run `make install`: a compiled broker is faster"
     return [*findings, warning("build", "pure: the hot modules are not compiled, or OTTLA_PURE is set", remedy)]
 
