@@ -14,8 +14,10 @@ STORY ?=
 CASE ?=
 STATE ?=
 MODEL ?=
+NAME ?=
+WHAT ?=
 
-.PHONY: help install demo demo-etl test check format generate bench bench-streams bench-connect compat sim faults fuzz mutations soak chaos chaos-streams peer constraints clean
+.PHONY: help install demo demo-etl test check nightly wheels format generate new-api new-command bench bench-streams bench-connect compat sim faults fuzz mutations soak chaos chaos-streams peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -35,18 +37,30 @@ demo-etl: .venv/.installed  ## database to database and S3 through topics and a 
 test: .venv/.installed  ## every test that a change must pass
 	@tools/run_tests.sh
 
-check: .venv/.installed  ## format, lint, types, architecture
-	@.venv/bin/ruff format --check src tests tools bench examples
-	@.venv/bin/ruff check src tests tools bench examples
+check: .venv/.installed  ## format, lint, types, architecture: what is quick, before every commit
+	@.venv/bin/ruff format --check src tests tools bench examples setup.py
+	@.venv/bin/ruff check src tests tools bench examples setup.py
 	@.venv/bin/mypy
 	@$(PY) -m pytest -p no:xdist tests/test_architecture.py tests/test_style.py tests/test_generated.py
 
+nightly: .venv/.installed  ## what `.ci/run` leaves out, for hours: slow tests, fuzz, faults, mutations, simulation, chaos (ONLY=step)
+	@tools/nightly.sh $(ONLY)
+
+wheels: .venv/.installed  ## the wheel, a broker, Streams and Connect under each Python here, and the image's steps (ONLY=name)
+	@$(PY) -m pytest -v -m slow tests/packaging $(if $(ONLY),-k "$(ONLY)")
+
 format: .venv/.installed  ## apply the formatter and the linter's safe fixes
-	@.venv/bin/ruff format src tests tools bench examples
-	@.venv/bin/ruff check --fix src tests tools bench examples
+	@.venv/bin/ruff format src tests tools bench examples setup.py
+	@.venv/bin/ruff check --fix src tests tools bench examples setup.py
 
 generate: .venv/.installed  ## rewrite everything that is generated from facts
 	@$(PY) tools/generate.py
+
+new-api: .venv/.installed  ## begin a handler and its test (NAME=DescribeDelegationToken; CONTRIBUTING.md)
+	@$(PY) tools/new_api.py "$(NAME)"
+
+new-command: .venv/.installed  ## begin a command and its test (NAME=share-groups WHAT="list share groups"; CONTRIBUTING.md)
+	@$(PY) tools/new_command.py "$(NAME)" "$(WHAT)"
 
 bench: .venv/.installed  ## Ottla beside Apache Kafka in one run (OUT=file.json)
 	@$(PY) tools/compile_hot.py
