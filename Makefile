@@ -59,7 +59,7 @@ generate: .venv/.installed  ## rewrite everything that is generated from facts
 new-api: .venv/.installed  ## begin a handler and its test (NAME=DescribeDelegationToken; CONTRIBUTING.md)
 	@$(PY) tools/new_api.py "$(NAME)"
 
-new-command: .venv/.installed  ## begin a command and its test (NAME=share-groups WHAT="list share groups"; CONTRIBUTING.md)
+new-command: .venv/.installed  ## begin a command and its test (NAME=broker-load WHAT="print how busy brokers are"; CONTRIBUTING.md)
 	@$(PY) tools/new_command.py "$(NAME)" "$(WHAT)"
 
 bench: .venv/.installed  ## Ottla beside Apache Kafka in one run (OUT=file.json)

@@ -43,7 +43,15 @@ class OptionalBuild(build_ext):
             super().run()
         except Exception as error:  # setuptools raises many kinds, and a wheel without extensions works as well
             stay_pure(f"the C compiler failed ({type(error).__name__}: {error})")
-            self.extensions = []
+            self.forget()
+
+    def forget(self) -> None:
+        """Leave nothing of what was built before the failure: a module without the library that all share cannot load."""
+        for path in Path(self.build_lib).rglob("*.so"):
+            path.unlink()
+        self.extensions = self.distribution.ext_modules = []
+        if "bdist_wheel" in sys.argv:
+            self.get_finalized_command("bdist_wheel").root_is_pure = True  # else it would be for this machine only
 
 
 class RecordedBuild(build):

@@ -18,7 +18,7 @@ from ottla import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
-MADE_UP = re.compile(r"describe_delegation_token|share_groups|heartbeat")
+MADE_UP = re.compile(r"describe_delegation_token|broker_load|heartbeat")
 """What the walks take for an example."""
 
 
@@ -69,17 +69,17 @@ def test_an_api_that_kafka_does_not_have_is_refused(checkout: Path, name: str) -
 
 
 def test_a_new_command_is_a_module_and_a_noun(checkout: Path) -> None:
-    command, test, door = NEW_COMMAND.made("share-groups", "list share groups", root=checkout)
+    command, test, door = NEW_COMMAND.made("broker-load", "print how busy brokers are", root=checkout)
     assert callable(run_as_module(command)["main"])
-    assert "test_share_groups_prints_text_and_json" in run_as_module(test)
+    assert "test_broker_load_prints_text_and_json" in run_as_module(test)
     (nouns,) = (
         ast.literal_eval(each.value)
         for each in ast.parse(door.read_text()).body
         if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "NOUNS"
     )
-    assert list(nouns.items())[-1] == ("share-groups", "list share groups")
+    assert list(nouns.items())[-1] == ("broker-load", "print how busy brokers are")
     with pytest.raises(NEW_COMMAND.NewCommandError, match="is there already"):
-        NEW_COMMAND.made("share-groups", "list share groups", root=checkout)
+        NEW_COMMAND.made("broker-load", "print how busy brokers are", root=checkout)
 
 
 @pytest.mark.parametrize("noun", ["", "Share", "a b", "import", "-x"])

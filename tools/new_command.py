@@ -1,5 +1,7 @@
-"""`make new-command NAME=share-groups WHAT="list share groups"`: a command and its test, which CONTRIBUTING.md's walk begins
-with. Both run as they are: the command prints the cluster's id, as text, JSON or a table.
+"""`make new-command NAME=broker-load WHAT="print how busy brokers are"`: a command and its test, to begin with.
+
+CONTRIBUTING.md's walk goes on from there. Both run as they are: the command prints the
+cluster's id, as text, JSON or a table.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ def made(noun: str, what: str, *, root: Path = ROOT) -> list[Path]:
     """Write the files and return them; raises NewCommandError for a name that cannot be one, or that is taken."""
     snake = noun.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9-]*[a-z0-9]", noun) or keyword.iskeyword(snake):
-        raise NewCommandError(f"{noun or 'NAME'} is no noun: small letters, digits and dashes, such as share-groups")
+        raise NewCommandError(f"{noun or 'NAME'} is no noun: small letters, digits and dashes, such as broker-load")
     if '"' in what or "\n" in what:
         raise NewCommandError("WHAT is one line without quotes")
     door = root / "src" / "ottla" / "cli" / "main.py"
