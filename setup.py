@@ -24,7 +24,7 @@ from compile_hot import hot_modules, missing  # noqa: E402  beside this file, fo
 
 STRICT = "OTTLA_COMPILE"
 reasons: list[str] = []
-"""Why this wheel is pure; nothing where it is compiled."""
+"""Why this wheel is pure against all wishes; nothing where it is not."""
 
 
 def stay_pure(reason: str) -> None:
@@ -60,7 +60,8 @@ class RecordedBuild(build):
     def run(self) -> None:
         super().run()
         if "bdist_wheel" in sys.argv:
-            record = {"build": "pure" if reasons else "compiled", "reason": "; ".join(reasons)}
+            kind = "compiled" if self.distribution.has_ext_modules() else "pure"
+            record = {"build": kind, "reason": "; ".join(reasons)}
             path = Path(self.build_lib) / "ottla" / "build_record.json"
             path.write_text(json.dumps(record) + "\n")
 
@@ -69,6 +70,8 @@ def hot_extensions() -> list[Extension]:
     """Return the extensions to build; none where they are not asked for or cannot be made."""
     if not (os.environ.get(STRICT) or "bdist_wheel" in sys.argv):
         return []
+    if os.environ.get("OTTLA_PURE"):
+        return []  # as was asked for, so there is nothing to tell
     if (reason := missing()) is not None:
         stay_pure(reason)
         return []
@@ -85,7 +88,7 @@ def hot_extensions() -> list[Extension]:
     except SystemExit as error:  # mypyc's way to say that it does not compile; it has printed what
         stay_pure(f"mypyc refused them (exit code {error.code}; `pip -v` shows what it said)")
         return []
-    for extension in extensions:  # symbols are a third of the file, and nobody debugs a wheel by them
+    for extension in extensions:  # symbols are half of the file, and nobody debugs a wheel by them
         extension.extra_link_args = [
             *(extension.extra_link_args or []),
             *(["-Wl,-s"] if sys.platform == "linux" else []),

@@ -42,3 +42,8 @@ def test_a_checkout_has_said_it_before(pure: None, tmp_path: Path) -> None:
 def test_pure_on_purpose_is_not_complained_about(pure: None, record: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_PURE", "1")
     assert why_pure(record=record) is None
+
+
+def test_a_wheel_that_was_to_be_pure_has_nothing_to_tell(pure: None, record: str) -> None:
+    Path(record).write_text(json.dumps({"build": "pure", "reason": ""}))
+    assert why_pure(record=record) is None

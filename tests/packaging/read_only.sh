@@ -9,7 +9,7 @@ shift 3
 mount --make-rprivate /
 mount --bind "$data" "$data"
 if [ -n "$home" ]; then
-  kept=$(mktemp -d)
+  kept=$(mktemp -d -p "$(dirname "$data")")  # goes with the data
   mount --bind "$prefix" "$kept"
   mount -t tmpfs -o mode=755 tmpfs "$home"
   mkdir -p "$prefix"

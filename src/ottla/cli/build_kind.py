@@ -36,7 +36,9 @@ def why_pure(*, record: str = RECORD) -> str | None:
 
     with open(record, encoding="utf-8") as file:
         reason = json.load(file)["reason"]
+    if not reason:  # a pure wheel was asked for
+        return None
     remedy = (
         "install a C compiler and Python's headers, then Ottla again with `pip install --force-reinstall --no-deps`"
     )
-    return f"the hot modules were not compiled where this was built ({reason or 'for another Python'}): {remedy}"
+    return f"the hot modules were not compiled where this was built ({reason}): {remedy}"
