@@ -196,24 +196,73 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def test_no_import_cycles() -> None:
+CYCLES = {
+    "streams.dsl.*": "A stream has methods that return tables, and a table has methods that return streams.",
+    "connect.data.value_parser connect.data.values": "not opened yet",
+    "cli.commands.demo cli.commands.streams cli.commands.word_count": "not opened yet",
+    "cli.commands.server cli.commands.storage cli.local.server_process cli.local.shard_layout cli.local.shards": (
+        "not opened yet"
+    ),
+    "cli.commands.topics cli.topic_description": "not opened yet",
+    "spark.streams.run spark.streams.web": "not opened yet",
+    "spark.source.reader spark.streams.lowering.pushed": "not opened yet",
+    "streams.engine.sliding streams.engine.windowed": "not opened yet",
+    "streams.plan.describe streams.plan.subtopologies streams.plan.topology": "not opened yet",
+    "base.ids base.seams": "not opened yet",
+    "wire.columnar wire.columnar_compiled wire.columnar_numpy": "not opened yet",
+}
+"""The circles of modules that there are, each with its reason; this list only shrinks."""
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Return which module imports which, wherever in it the import stands: under TYPE_CHECKING and in functions, too."""
     modules = {module_name(path): path for path in FILES}
     graph: dict[str, set[str]] = {}
     for name, path in modules.items():
         edges: set[str] = set()
-        for module, names, _ in imports(path, top_level_only=True):
-            edges.update(full for full in (f"{module}.{each}" for each in names) if full in modules)
-            if module in modules and not any(f"{module}.{each}" in modules for each in names):
+        for module, names, _ in imports(path):
+            inner = {f"{module}.{each}" for each in names} & modules.keys()
+            edges |= inner
+            if module in modules and len(inner) < max(len(names), 1):
                 edges.add(module)
         graph[name] = edges - {name}
-    done: set[str] = set()
+    return graph
 
-    def visit(name: str, trail: tuple[str, ...]) -> None:
-        assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
-        if name not in done:
-            for other in sorted(graph[name]):
-                visit(other, (*trail, name))
-            done.add(name)
+
+def cycles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """Return the sets of modules of which each reaches each other one (Tarjan's strongly connected components)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    open_: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = lowest[name] = len(order)
+        open_.append(name)
+        for other in sorted(graph[name]):
+            if other not in order:
+                visit(other)
+                lowest[name] = min(lowest[name], lowest[other])
+            elif other in open_:
+                lowest[name] = min(lowest[name], order[other])
+        if lowest[name] == order[name]:
+            at = open_.index(name)
+            found.append(set(open_[at:]))
+            del open_[at:]
 
     for name in sorted(graph):
-        visit(name, ())
+        if name not in order:
+            visit(name)
+    return [each for each in found if len(each) > 1]
+
+
+def cycle_name(cycle: set[str]) -> str:
+    packages = {name.rpartition(".")[0].removeprefix("ottla.") for name in cycle}
+    if len(cycle) > 5 and len(packages) == 1:
+        return f"{packages.pop()}.*"
+    return " ".join(sorted(name.removeprefix("ottla.") for name in cycle))
+
+
+def test_no_import_cycles_but_those_that_are_written_down() -> None:
+    found = {cycle_name(cycle) for cycle in cycles(import_graph())}
+    assert found == CYCLES.keys(), f"new: {sorted(found - CYCLES.keys())}; gone: {sorted(CYCLES.keys() - found)}"

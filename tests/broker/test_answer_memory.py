@@ -449,6 +449,6 @@ def test_who_leaves_while_its_late_answer_waits_leaves_nothing_behind(tmp_path: 
     run(test)
 
 
-async def _late(context: RequestContext, asked: Asked) -> Message:
+async def _late(context: RequestContext[Any], asked: Asked) -> Message:
     await asyncio.sleep(0)
     return MetadataResponse(topics=[MetadataResponseTopic(name="t" * 1000)] * 100)

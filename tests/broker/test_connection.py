@@ -16,14 +16,16 @@ import uvloop
 from ottla.broker.metrics import Metrics
 from ottla.broker.offload import ThreadsAndProcess
 from ottla.broker.requests.answer_memory import AnswerMemory
+from ottla.broker.requests.answers import Deferred, Encoded
 from ottla.broker.requests.authorizer import AllowAll
 from ottla.broker.requests.connection import WAITING_REQUESTS_MAX, Connection
 from ottla.broker.requests.connection_limits import ConnectionLimits
-from ottla.broker.requests.handler import NOTHING, Deferred, Encoded, Handler, RequestContext
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.router import Router
 from ottla.broker.services import Services
 from ottla.config import BrokerConfig
 from ottla.net import FrameProtocol, ReceiveBuffer, TcpNetwork
+from ottla.security import NEEDS_NOTHING
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 
@@ -39,12 +41,12 @@ def read(frame: memoryview, version: int, position: int) -> Asked:
     return Asked(bytes(frame[position:]))
 
 
-def encoded(context: RequestContext, body: bytes) -> Encoded:
+def encoded(context: RequestContext[Any], body: bytes) -> Encoded:
     return Encoded([struct.pack(">ii", len(body) + 4, context.correlation_id), body])
 
 
-def handler(api_key: int, handle: Callable[[RequestContext, Asked], Any]) -> Handler[Any]:
-    return Handler(Asked, api_key=api_key, versions=(0, 3), needs=NOTHING, handle=handle, read=read)
+def handler(api_key: int, handle: Callable[[RequestContext[Any], Asked], Any]) -> Handler[Any]:
+    return Handler(Asked, api_key=api_key, versions=(0, 3), needs=NEEDS_NOTHING, handle=handle, read=read)
 
 
 class World:
@@ -114,7 +116,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
             runner.run(asyncio.wait_for(test(), 20))
 
 
-def echo(context: RequestContext, asked: Asked) -> Encoded:
+def echo(context: RequestContext[Any], asked: Asked) -> Encoded:
     return encoded(context, asked.body)
 
 
@@ -143,9 +145,9 @@ def test_requests_of_one_read_are_answered_in_order_in_one_write() -> None:
 
 def test_answers_leave_in_request_order_whatever_is_ready_first() -> None:
     async def test() -> None:
-        waiting: list[tuple[RequestContext, Deferred]] = []
+        waiting: list[tuple[RequestContext[Any], Deferred[Encoded]]] = []
 
-        def produce(context: RequestContext, asked: Asked) -> Deferred:
+        def produce(context: RequestContext[Any], asked: Asked) -> Deferred[Encoded]:
             waiting.append((context, Deferred()))
             return waiting[-1][1]
 
@@ -165,9 +167,9 @@ def test_answers_leave_in_request_order_whatever_is_ready_first() -> None:
 def test_nothing_but_produce_overtakes_a_waiting_answer() -> None:
     async def test() -> None:
         seen: list[int] = []
-        gate = Deferred()
+        gate: Deferred[Any] = Deferred()
 
-        def fetch(context: RequestContext, asked: Asked) -> Any:
+        def fetch(context: RequestContext[Any], asked: Asked) -> Any:
             seen.append(context.correlation_id)
             return gate if context.correlation_id == 1 else encoded(context, b"")
 
@@ -188,9 +190,9 @@ def test_nothing_but_produce_overtakes_a_waiting_answer() -> None:
 def test_a_muted_connection_answers_and_reads_nothing_until_its_time() -> None:
     async def test() -> None:
         seen: list[int] = []
-        gate = Deferred()
+        gate: Deferred[Any] = Deferred()
 
-        def fetch(context: RequestContext, asked: Asked) -> Any:
+        def fetch(context: RequestContext[Any], asked: Asked) -> Any:
             seen.append(context.correlation_id)
             return gate if context.correlation_id == 1 else encoded(context, b"")
 
@@ -230,12 +232,12 @@ def test_a_produce_that_is_not_appended_yet_is_not_overtaken() -> None:
         seen: list[int] = []
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        async def later(context: RequestContext) -> Encoded:
+        async def later(context: RequestContext[Any]) -> Encoded:
             await gate
             seen.append(context.correlation_id)
             return encoded(context, b"")
 
-        def produce(context: RequestContext, asked: Asked) -> Any:
+        def produce(context: RequestContext[Any], asked: Asked) -> Any:
             if context.correlation_id == 1:
                 return later(context)
             seen.append(context.correlation_id)
@@ -256,9 +258,9 @@ def test_a_produce_that_is_not_appended_yet_is_not_overtaken() -> None:
 
 def test_what_waits_on_one_connection_is_bounded() -> None:
     async def test() -> None:
-        waiting: list[tuple[RequestContext, Deferred]] = []
+        waiting: list[tuple[RequestContext[Any], Deferred[Encoded]]] = []
 
-        def produce(context: RequestContext, asked: Asked) -> Deferred:
+        def produce(context: RequestContext[Any], asked: Asked) -> Deferred[Encoded]:
             waiting.append((context, Deferred()))
             return waiting[-1][1]
 
@@ -283,7 +285,7 @@ def test_a_client_that_does_not_read_is_not_read_from() -> None:
     async def test() -> None:
         handled = 0
 
-        def metadata(context: RequestContext, asked: Asked) -> Encoded:
+        def metadata(context: RequestContext[Any], asked: Asked) -> Encoded:
             nonlocal handled
             handled += 1
             return encoded(context, b"x" * 100_000)
@@ -309,7 +311,7 @@ def test_a_coroutine_is_dropped_when_its_client_leaves() -> None:
     async def test() -> None:
         ended = asyncio.Event()
 
-        async def slow(context: RequestContext, asked: Asked) -> None:
+        async def slow(context: RequestContext[Any], asked: Asked) -> None:
             try:
                 await asyncio.Event().wait()
             finally:
@@ -371,11 +373,11 @@ def test_a_mistake_of_ours_is_logged_and_costs_one_answer(caplog: pytest.LogCapt
     from ottla.wire import decode
     from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
-    def broken(context: RequestContext, request: DescribeClusterRequest) -> None:
+    def broken(context: RequestContext[Any], request: DescribeClusterRequest) -> None:
         raise ZeroDivisionError
 
     async def test() -> None:
-        made = Handler(DescribeClusterRequest, versions=(0, 2), needs=NOTHING, handle=broken)
+        made = Handler(DescribeClusterRequest, versions=(0, 2), needs=NEEDS_NOTHING, handle=broken)
         async with World([made]).listening() as world:
             client = await world.open()
             client.ask(60, 5, b"\x00\x00\x00")

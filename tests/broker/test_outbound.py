@@ -16,8 +16,9 @@ import pytest
 from ottla.broker.offload import ThreadsAndProcess
 from ottla.broker.requests import outbound
 from ottla.broker.requests.answer_memory import PART_BYTES, AnswerMemory
+from ottla.broker.requests.answers import Encoded
 from ottla.broker.requests.file_part import FilePart
-from ottla.broker.requests.handler import Encoded, RequestContext
+from ottla.broker.requests.handler import RequestContext
 from ottla.log import File, OsDisk
 from tests.broker.test_connection import FETCH, METADATA, Asked, World, echo, encoded, handler, run, turns, until
 
@@ -39,7 +40,7 @@ def serving(path: Path, wrap: Callable[[File], Any] = lambda file: file, *, piec
     """Answer `position,size` with so many such pieces of the file, one after the other, between two bytes parts."""
     file = wrap(OsDisk().open(str(path), create=True))
 
-    def fetch(context: RequestContext, asked: Asked) -> Encoded:
+    def fetch(context: RequestContext[Any], asked: Asked) -> Encoded:
         position, size = map(int, asked.body.split(b","))
         head = struct.pack(">ii", size * pieces + 8, context.correlation_id) + b"<<"
         parts = [FilePart(file, position + at * size, size) for at in range(pieces)]

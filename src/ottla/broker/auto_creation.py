@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.broker.configuration import Configuration
+from ottla.broker.controller.channel import ControllerChannel
 from ottla.config import BrokerConfig
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-
-if TYPE_CHECKING:
-    from ottla.broker.services import Services
 
 __all__ = ["AutoCreation"]
 
@@ -25,27 +23,29 @@ COMPLAINTS_MAX = 1000
 class AutoCreation:
     """Has the controller create topics, each once however many ask; who asked sees it when it asks again."""
 
-    def __init__(self) -> None:
+    def __init__(self, configuration: Configuration, controller: ControllerChannel) -> None:
+        self._configuration = configuration
+        self._controller = controller
         self._under_way: set[str] = set()
         self._complaints: dict[str, str] = {}
         """What was last logged of a topic that cannot be made: who waits for it asks many times a second."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def create(self, services: Services, names: Iterable[str]) -> None:
+    def create(self, names: Iterable[str]) -> None:
         """Begin to create these topics, except those under way."""
         new = [name for name in dict.fromkeys(names) if name not in self._under_way]
         if new:
             self._under_way.update(new)
-            task = asyncio.get_running_loop().create_task(self._create(services, new))
+            task = asyncio.get_running_loop().create_task(self._create(new))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _create(self, services: Services, names: list[str]) -> None:
-        config = services.configuration.broker
+    async def _create(self, names: list[str]) -> None:
+        config = self._configuration.broker
         timeout_ms = config.settings.request_timeout_ms
         request = CreateTopicsRequest(topics=[_topic(name, config) for name in names], timeout_ms=timeout_ms)
         try:
-            response = await services.controller.ask(request, timeout_ms=timeout_ms)
+            response = await self._controller.ask(request, timeout_ms=timeout_ms)
             for each in response.topics:
                 if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     self._complain(each.name, each.error_message or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from struct import Struct
 
-from ottla.broker.requests.handler import Encoded
+from ottla.broker.requests.answers import Encoded
 from ottla.metadata import Image
 
 __all__ = ["MetadataAnswers"]

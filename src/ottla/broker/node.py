@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
+from ottla.broker.auto_creation import AutoCreation
 from ottla.broker.configuration import Configuration
 from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.controller.directory_assignments import DirectoryAssignments
@@ -47,6 +48,7 @@ from ottla.broker.requests.connection import Connection
 from ottla.broker.requests.connection_limits import ConnectionLimits
 from ottla.broker.requests.handlers import all_handlers
 from ottla.broker.requests.listeners import BoundListener, Listeners
+from ottla.broker.requests.local_requests import local_controller
 from ottla.broker.requests.router import Router
 from ottla.broker.services import Services
 from ottla.client import Address, parse_bootstrap
@@ -386,6 +388,7 @@ class Node:
             confirmation=Confirmation(tenure=self._tenure, sessions=sessions, waits=self._waits, loop=self._loop),
             answer_memory=self._answer_memory,
             authorizer=AllowAll(),
+            auto_creation=AutoCreation(self._configuration, self._controller),
             metrics=metrics,
             traffic=self._partitions.traffic,
             loop=self._loop,
@@ -394,7 +397,7 @@ class Node:
             offload=self._offload,
             handlers=all_handlers(),
         )
-        self._controller.serve(services)
+        self._controller.serve(local_controller(services, services.handlers))
         if CONTROLLER in self.config.roles:
             services.duties = self._duties = self._make_duties()
             self._duties.start()

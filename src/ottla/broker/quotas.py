@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from time import perf_counter_ns
+from typing import Any
 
 from ottla.broker.requests.handler import RequestContext
 from ottla.config import BrokerSettings
 from ottla.metadata import Delta, Image
 from ottla.security import ClientQuotas, MutationQuota, QuotaKind, SampledRate, Windows
 
-__all__ = ["Quotas", "mutation_quota"]
+__all__ = ["Quotas"]
 
 NS_PER_PERCENT = 10_000_000
 """Nanoseconds of one processor in a second, by percent."""
@@ -46,7 +47,7 @@ class Quotas:
         """Return the loop's time."""
         return int(self._loop.time() * MS_PER_S)
 
-    def produced(self, context: RequestContext, *, answers: bool = True) -> int:
+    def produced(self, context: RequestContext[Any], *, answers: bool = True) -> int:
         """Charge a Produce for its bytes, and for time where it is answered; returns milliseconds to wait."""
         user, client_id = _client(context)
         now_ms = self.now_ms()
@@ -55,7 +56,7 @@ class Quotas:
             return wait_ms
         return max(wait_ms, self._charge(QuotaKind.REQUEST, user, client_id, _worked_percent(context), now_ms))
 
-    def fetched(self, context: RequestContext, size: int) -> int:
+    def fetched(self, context: RequestContext[Any], size: int) -> int:
         """Charge a Fetch for the bytes of its answer and for time; where it has to wait, the bytes are not sent."""
         user, client_id = _client(context)
         now_ms = self.now_ms()
@@ -65,15 +66,15 @@ class Quotas:
             self.clients.take_back(QuotaKind.FETCH, user, client_id, size, now_ms)
         return wait_ms
 
-    def fetch_bytes_max(self, context: RequestContext) -> int | None:
+    def fetch_bytes_max(self, context: RequestContext[Any]) -> int | None:
         """Return how large an answer may be so that the client can have it at all."""
         return self.clients.bytes_per_span(QuotaKind.FETCH, *_client(context), self.now_ms())
 
-    def worked(self, context: RequestContext) -> int:
+    def worked(self, context: RequestContext[Any]) -> int:
         """Charge a request for the time of its handling, until now or until its answer had to be waited for."""
         return self._charge(QuotaKind.REQUEST, *_client(context), _worked_percent(context), self.now_ms())
 
-    def mutations(self, context: RequestContext, *, strict: bool) -> MutationQuota | None:
+    def mutations(self, context: RequestContext[Any], *, strict: bool) -> MutationQuota | None:
         """Return what a request may change in the metadata; None where that is not limited."""
         return self.clients.mutations(*_client(context), self.now_ms(), strict=strict)
 
@@ -99,18 +100,12 @@ class Quotas:
         return wait_ms
 
 
-def mutation_quota(context: RequestContext, *, strict_from: int) -> MutationQuota | None:
-    """Return what a request may change in the metadata: from a version on, what is too much is refused (KIP-599)."""
-    quotas = context.services.quotas
-    return None if quotas is None else quotas.mutations(context, strict=context.api_version >= strict_from)
-
-
-def _client(context: RequestContext) -> tuple[str, str]:
+def _client(context: RequestContext[Any]) -> tuple[str, str]:
     """Return the user and client id that quotas go by."""
     return context.connected.principal.partition(":")[2], context.client_id or ""
 
 
-def _worked_percent(context: RequestContext) -> float:
+def _worked_percent(context: RequestContext[Any]) -> float:
     """Return what a request has taken of a processor's second, until now or until its answer had to be waited for."""
     worked_ns = context.worked_ns if context.worked_ns >= 0 else perf_counter_ns() - context.started_ns
     return worked_ns / NS_PER_PERCENT

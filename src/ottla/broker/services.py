@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import Clock, NodeId, Offload, Rng, Uuid
-from ottla.broker.auto_creation import AutoCreation
 from ottla.broker.metadata_answers import MetadataAnswers
 
 if TYPE_CHECKING:
+    from ottla.broker.auto_creation import AutoCreation
     from ottla.broker.configuration import Configuration
     from ottla.broker.controller.channel import ControllerChannel
     from ottla.broker.controller.duties import ControllerDuties
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.answer_memory import AnswerMemory
     from ottla.broker.requests.authorizer import Authorizer
     from ottla.broker.requests.handler import Handler
+    from ottla.metadata import Image
     from ottla.replica import FetchSessionCache
 
 __all__ = ["Services"]
@@ -59,6 +60,7 @@ class Services:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     authorizer: Authorizer
+    auto_creation: AutoCreation
     metrics: Metrics
     traffic: Traffic
     loop: AbstractEventLoop
@@ -68,9 +70,13 @@ class Services:
     handlers: tuple[Handler[Any], ...] = ()
     replication: Replication | None = None
     """Where this node is a broker."""
-    auto_creation: AutoCreation = field(default_factory=AutoCreation)
     duties: ControllerDuties | None = None
     """Where this node may lead the quorum."""
     quotas: Quotas | None = None
     """Where some user or client id has a quota."""
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
+
+    @property
+    def image(self) -> Image:
+        """The committed image of the cluster's metadata."""
+        return self.quorum.image

@@ -5,10 +5,11 @@ Only clients of the first protocol send it; in the second, TxnOffsetCommit itsel
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import TransactionParts
+from ottla.broker.requests.answers import Answer, Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.transactions import Outcome, add_partitions
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -18,7 +19,7 @@ FENCED_FROM = 2
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-def add_offsets_to_txn(context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+def add_offsets_to_txn(context: RequestContext[TransactionParts], request: AddOffsetsToTxnRequest) -> Answer:
     """Add the group's partition to the transaction."""
     name = request.transactional_id
     if not context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
@@ -46,7 +47,7 @@ def add_offsets_to_txn(context: RequestContext, request: AddOffsetsToTxnRequest)
     return _answer(context, answer)
 
 
-def _answer(context: RequestContext, outcome: Outcome) -> AddOffsetsToTxnResponse:
+def _answer(context: RequestContext[TransactionParts], outcome: Outcome) -> AddOffsetsToTxnResponse:
     code = outcome.code
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

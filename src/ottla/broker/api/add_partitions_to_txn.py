@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import TransactionParts
+from ottla.broker.requests.answers import Answer, Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.transactions import Outcome, add_partitions, verify_partitions
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -32,7 +35,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 Codes = Mapping[TopicPartition, ErrorCode]
 
 
-def add_partitions_to_txn(context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
+def add_partitions_to_txn(context: RequestContext[TransactionParts], request: AddPartitionsToTxnRequest) -> Answer:
     """Answer for one transaction, or for many."""
     if context.api_version < BROKERS_FROM:
         answer = _one(context, _of_client(request))
@@ -56,7 +59,7 @@ def _of_client(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransact
     )
 
 
-def _one(context: RequestContext, asked: AddPartitionsToTxnTransaction) -> Any:
+def _one(context: RequestContext[TransactionParts], asked: AddPartitionsToTxnTransaction) -> Any:
     """Return the codes of one transaction's partitions, or a Deferred of them."""
     partitions = _partitions(asked.topics)
     name = asked.transactional_id
@@ -85,7 +88,7 @@ def _one(context: RequestContext, asked: AddPartitionsToTxnTransaction) -> Any:
     return _codes(context, answer, partitions)
 
 
-def _codes(context: RequestContext, outcome: Outcome, partitions: list[TopicPartition]) -> Codes:
+def _codes(context: RequestContext[TransactionParts], outcome: Outcome, partitions: list[TopicPartition]) -> Codes:
     """Return the outcome for each partition; clients before version 2 do not know PRODUCER_FENCED."""
     code = outcome.code
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
@@ -105,14 +108,14 @@ class _NotAttempted(KafkaError):
         self.codes = codes
 
 
-def _check_all(context: RequestContext, name: str, partitions: list[TopicPartition]) -> None:
+def _check_all(context: RequestContext[TransactionParts], name: str, partitions: list[TopicPartition]) -> None:
     """Raise what refuses the whole transaction: no access to it, or partitions that are not there or not the client's."""
     is_client = context.api_version < BROKERS_FROM
     if is_client and not context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    image = context.services.quorum.image
+    image = context.services.image
     codes = {}
     for each in partitions:
         if is_client and (

@@ -6,15 +6,17 @@ Version 1 can be answered before the change is committed, for controllers that j
 from __future__ import annotations
 
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, NodeId, Uuid
+from ottla.broker.parts import QuorumParts
 from ottla.broker.quorum.service import check_cluster, check_leads
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.raft import ReplicaKey, VoterEndpoint
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
 __all__ = ["HANDLER"]
 
 
-async def add_raft_voter(context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
+async def add_raft_voter(context: RequestContext[QuorumParts], request: AddRaftVoterRequest) -> AddRaftVoterResponse:
     """Change the voter set, once the new one is reached and has caught up."""
     check_cluster(context, request.cluster_id)
     check_leads(context)

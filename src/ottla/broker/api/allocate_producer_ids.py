@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 __all__ = ["HANDLER"]
 
 
 async def allocate_producer_ids(
-    context: RequestContext, request: AllocateProducerIdsRequest
+    context: RequestContext[ControllerParts], request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     """Give the broker a block that nobody else gets, once that is committed."""
     block = await context.services.quorum.submit(

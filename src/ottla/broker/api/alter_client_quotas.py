@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ottla.base import KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import Image, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -16,7 +18,9 @@ from ottla.wire.messages.alter_client_quotas import (
 __all__ = ["HANDLER"]
 
 
-async def alter_client_quotas(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+async def alter_client_quotas(
+    context: RequestContext[ControllerParts], request: AlterClientQuotasRequest
+) -> AlterClientQuotasResponse:
     """Change each entity by itself, and answer once that is committed."""
 
     def decision(image: Image) -> decide.Decision[list[decide.AlteredQuotas]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.api.incremental_alter_configs import may_alter, may_make_room, refusal
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import Image, ResourceType, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -16,7 +18,7 @@ from ottla.wire.messages.alter_configs import (
 __all__ = ["HANDLER"]
 
 
-async def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def alter_configs(context: RequestContext[ControllerParts], request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace each resource's values by itself, and answer once that is committed."""
     services = context.services
     results: list[AlterConfigsResourceResponse] = []

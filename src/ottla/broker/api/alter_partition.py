@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from ottla.base import ErrorCode, NodeId
 from ottla.broker.controller.hand_over import submit_in_parts
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -23,7 +25,9 @@ PATIENCE_S = 0.25
 has one such request at a time, and other partitions of its to ask about."""
 
 
-async def alter_partition(context: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
+async def alter_partition(
+    context: RequestContext[ControllerParts], request: AlterPartitionRequest
+) -> AlterPartitionResponse:
     """Change what may be changed, and answer once it is committed; what has to wait is to be asked for again."""
     config = context.services.configuration.broker
     parted = await submit_in_parts(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ottla.broker.controller.hand_over import submit_in_parts
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -15,7 +17,7 @@ __all__ = ["HANDLER"]
 
 
 async def alter_partition_reassignments(
-    context: RequestContext, request: AlterPartitionReassignmentsRequest
+    context: RequestContext[ControllerParts], request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Begin and cancel what can be, and answer once it is committed; the copying goes on for as long as it takes."""
     config = context.services.configuration.broker

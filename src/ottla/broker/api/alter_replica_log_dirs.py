@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, StorageError, TopicPartition
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import LogParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -14,7 +16,9 @@ from ottla.wire.messages.alter_replica_log_dirs import (
 __all__ = ["HANDLER"]
 
 
-def alter_replica_log_dirs(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+def alter_replica_log_dirs(
+    context: RequestContext[LogParts], request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
     """Begin the moves; DescribeLogDirs tells how far they are."""
     by_topic: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for asked in request.dirs:
@@ -30,7 +34,7 @@ def alter_replica_log_dirs(context: RequestContext, request: AlterReplicaLogDirs
     )
 
 
-def _alter(context: RequestContext, path: str, key: TopicPartition) -> ErrorCode:
+def _alter(context: RequestContext[LogParts], path: str, key: TopicPartition) -> ErrorCode:
     services = context.services
     storage = services.storage
     if not storage.is_configured(path):

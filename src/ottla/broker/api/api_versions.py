@@ -9,8 +9,10 @@ Version 4 differs from 3 only in allowing a feature's minimum version 0 (KIP-102
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.requests.handler import NOTHING, Handler, RequestContext
+from ottla.broker.parts import ServedParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import SUPPORTED_FEATURES
+from ottla.security import NEEDS_NOTHING
 from ottla.wire import APIS, ApiKey
 from ottla.wire.messages.api_versions import (
     ApiVersion,
@@ -23,11 +25,11 @@ from ottla.wire.messages.api_versions import (
 __all__ = ["HANDLER"]
 
 
-def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def api_versions(context: RequestContext[ServedParts], request: ApiVersionsRequest) -> ApiVersionsResponse:
     """List the APIs of this listener and the cluster's features."""
     if context.api_version >= 3 and not _is_named(request):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    image = context.services.quorum.image
+    image = context.services.image
     finalized = image.features.set("kraft.version", context.services.quorum.kraft_version)
     side = "controller" if context.connected.is_controller else "broker"
     return ApiVersionsResponse(
@@ -68,4 +70,4 @@ def refuse(request: ApiVersionsRequest | None, error: KafkaError) -> ApiVersions
     )
 
 
-HANDLER = Handler(ApiVersionsRequest, versions=(0, 4), needs=NOTHING, handle=api_versions, error_response=refuse)
+HANDLER = Handler(ApiVersionsRequest, versions=(0, 4), needs=NEEDS_NOTHING, handle=api_versions, error_response=refuse)

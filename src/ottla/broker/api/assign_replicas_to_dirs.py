@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from ottla.base import KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
 __all__ = ["HANDLER"]
 
 
 async def assign_replicas_to_dirs(
-    context: RequestContext, request: AssignReplicasToDirsRequest
+    context: RequestContext[ControllerParts], request: AssignReplicasToDirsRequest
 ) -> AssignReplicasToDirsResponse:
     """Note it, and answer once it is committed."""
     services = context.services

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId
+from ottla.broker.parts import QuorumParts
 from ottla.broker.quorum.log import METADATA_PARTITION
 from ottla.broker.quorum.service import (
     asked_partition,
@@ -12,8 +13,9 @@ from ottla.broker.quorum.service import (
     learn_leader,
     node_endpoints,
 )
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.raft import BeginEpoch
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -26,7 +28,9 @@ from ottla.wire.messages.begin_quorum_epoch import (
 __all__ = ["HANDLER"]
 
 
-def begin_quorum_epoch(context: RequestContext, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
+def begin_quorum_epoch(
+    context: RequestContext[QuorumParts], request: BeginQuorumEpochRequest
+) -> BeginQuorumEpochResponse:
     """Follow the leader, unless a newer epoch is known."""
     check_cluster(context, request.cluster_id)
     asked: RequestPartitionData = asked_partition(request.topics, lambda each: each.partition_index)
@@ -44,7 +48,7 @@ def begin_quorum_epoch(context: RequestContext, request: BeginQuorumEpochRequest
     return _answer(context, ErrorCode.NONE)
 
 
-def _answer(context: RequestContext, error: ErrorCode) -> BeginQuorumEpochResponse:
+def _answer(context: RequestContext[QuorumParts], error: ErrorCode) -> BeginQuorumEpochResponse:
     leader_id, epoch = leader_and_epoch(context)
     partition = ResponsePartitionData(error_code=int(error), leader_id=leader_id, leader_epoch=epoch)
     return BeginQuorumEpochResponse(

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from ottla.base import NodeId, Uuid
 from ottla.broker.api.broker_registration import active_duties
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import Image, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 __all__ = ["HANDLER"]
 
 
-async def broker_heartbeat(context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+async def broker_heartbeat(
+    context: RequestContext[ControllerParts], request: BrokerHeartbeatRequest
+) -> BrokerHeartbeatResponse:
     """Renew the broker's session at once, and answer once what follows from its wishes is committed."""
     duties = active_duties(context)
     quorum = context.services.quorum

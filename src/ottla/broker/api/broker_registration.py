@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Uuid
 from ottla.broker.controller.duties import ControllerDuties
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import Endpoint, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 __all__ = ["HANDLER", "active_duties"]
@@ -16,7 +18,7 @@ __all__ = ["HANDLER", "active_duties"]
 PREVIOUS_EPOCH_FROM = 3
 
 
-def active_duties(context: RequestContext) -> ControllerDuties:
+def active_duties(context: RequestContext[ControllerParts]) -> ControllerDuties:
     """Return the duties of the active controller; raises NOT_CONTROLLER on any other node."""
     duties = context.services.duties
     if duties is None or not duties.is_active:
@@ -25,7 +27,7 @@ def active_duties(context: RequestContext) -> ControllerDuties:
 
 
 async def broker_registration(
-    context: RequestContext, request: BrokerRegistrationRequest
+    context: RequestContext[ControllerParts], request: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
     """Register a broker, fenced, and answer once that is committed."""
     services = context.services

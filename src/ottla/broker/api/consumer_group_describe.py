@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.api.consumer_group_heartbeat import is_enabled
+from ottla.broker.parts import GroupParts
 from ottla.broker.requests.authorized_operations import group_operations
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.groups import ShardState, consumer
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -17,7 +19,7 @@ __all__ = ["HANDLER"]
 
 
 def consumer_group_describe(
-    context: RequestContext, request: ConsumerGroupDescribeRequest
+    context: RequestContext[GroupParts], request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     """Describe each group by itself."""
     if not is_enabled(context):
@@ -28,7 +30,7 @@ def consumer_group_describe(
     )
 
 
-def _describe(context: RequestContext, group_id: str, *, with_operations: bool) -> DescribedGroup:
+def _describe(context: RequestContext[GroupParts], group_id: str, *, with_operations: bool) -> DescribedGroup:
     if not context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
         return _failed(group_id, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not group_id:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.coordinators.group_coordinator import asker_of
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.origins import origin_of
 from ottla.groups import Decision, Shard, consumer
 from ottla.metadata import GROUP_VERSION
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -19,14 +20,14 @@ __all__ = ["HANDLER", "is_enabled"]
 PROTOCOL = "consumer"
 
 
-def consumer_group_heartbeat(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
+def consumer_group_heartbeat(context: RequestContext[GroupParts], request: ConsumerGroupHeartbeatRequest) -> Answer:
     """Answer a heartbeat; the request is refused as a whole where it names a topic that the client may not know of."""
     if not is_enabled(context):
         return refuse(request, KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled"))
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     coordinator = context.services.groups
-    asker = asker_of(context)
+    asker = origin_of(context)
     if not all(map(asker.may_describe, request.subscribed_topic_names or ())):
         return refuse(request, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
@@ -38,10 +39,10 @@ def consumer_group_heartbeat(context: RequestContext, request: ConsumerGroupHear
     return coordinator.write(request.group_id, decide, lambda error: refuse(request, error))
 
 
-def is_enabled(context: RequestContext) -> bool:
+def is_enabled(context: RequestContext[GroupParts]) -> bool:
     """Return whether the cluster's feature level and this broker's configuration allow consumer groups."""
     settings = context.services.configuration.broker.settings
-    level = context.services.quorum.image.features.get(GROUP_VERSION, 0)
+    level = context.services.image.features.get(GROUP_VERSION, 0)
     return level >= 1 and PROTOCOL in settings.group_coordinator_rebalance_protocols
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from ottla.base import NodeId, Uuid
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import Endpoint, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 
 __all__ = ["HANDLER"]
 
 
 async def controller_registration(
-    context: RequestContext, request: ControllerRegistrationRequest
+    context: RequestContext[ControllerParts], request: ControllerRegistrationRequest
 ) -> ControllerRegistrationResponse:
     """Register a controller, and answer once that is committed."""
     endpoints = tuple(Endpoint(each.name, each.host, each.port, each.security_protocol) for each in request.listeners)

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from ottla.base import KafkaError
 from ottla.broker.requests.acls import disabled, reader
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import AccessParts, Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 __all__ = ["HANDLER"]
 
 
-def create_acls(context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+def create_acls(context: RequestContext[AccessParts], request: CreateAclsRequest) -> CreateAclsResponse:
     """Raise SECURITY_DISABLED."""
     raise disabled("No Authorizer is configured.")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.quotas import mutation_quota
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.mutations import mutation_quota
 from ottla.metadata import Image, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -18,7 +20,9 @@ STRICT_FROM = 3
 """The first version in which a quota that is exceeded refuses (KIP-599)."""
 
 
-async def create_partitions(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def create_partitions(
+    context: RequestContext[ControllerParts], request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
     """Add the partitions of each topic by itself, and answer once they are committed."""
     services = context.services
     allowed = {each.name for each in request.topics if context.allows(Operation.ALTER, Resource.TOPIC, each.name)}

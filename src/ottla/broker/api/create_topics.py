@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.quotas import mutation_quota
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.mutations import mutation_quota
 from ottla.metadata import Image, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 __all__ = ["HANDLER"]
@@ -14,7 +16,7 @@ STRICT_FROM = 6
 """The first version in which a quota that is exceeded refuses (KIP-599)."""
 
 
-async def create_topics(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def create_topics(context: RequestContext[ControllerParts], request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics that the client may create, and answer once they are committed."""
     services = context.services
     everywhere = context.allows(Operation.CREATE, Resource.CLUSTER)
@@ -48,7 +50,9 @@ async def create_topics(context: RequestContext, request: CreateTopicsRequest) -
     return CreateTopicsResponse(throttle_time_ms=0 if quota is None else quota.throttle_ms, topics=results)
 
 
-def _without_hidden_configs(context: RequestContext, result: CreatableTopicResult) -> CreatableTopicResult:
+def _without_hidden_configs(
+    context: RequestContext[ControllerParts], result: CreatableTopicResult
+) -> CreatableTopicResult:
     """Leave out counts and configuration where the client may not describe the topic's configuration."""
     if result.error_code or context.allows(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, result.name):
         return result

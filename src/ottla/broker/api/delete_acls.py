@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from ottla.base import KafkaError
 from ottla.broker.requests.acls import disabled, reader
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import AccessParts, Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 __all__ = ["HANDLER"]
 
 
-def delete_acls(context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+def delete_acls(context: RequestContext[AccessParts], request: DeleteAclsRequest) -> DeleteAclsResponse:
     """Raise SECURITY_DISABLED."""
     raise disabled("No Authorizer is configured.")
 

@@ -7,14 +7,17 @@ from typing import Any
 
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer, Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.groups import Decision, Shard
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 __all__ = ["HANDLER"]
 
 
-def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Any:
+def delete_groups(context: RequestContext[GroupParts], request: DeleteGroupsRequest) -> Answer:
     """Delete each group by itself; answer when all of that is committed."""
     results = [_delete(context, each) for each in dict.fromkeys(request.groups_names)]
     if any(isinstance(each, Deferred) for each in results):
@@ -26,7 +29,7 @@ async def _gathered(results: Iterable[Any]) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=[await each.wait() if isinstance(each, Deferred) else each for each in results])
 
 
-def _delete(context: RequestContext, group_id: str) -> Any:
+def _delete(context: RequestContext[GroupParts], group_id: str) -> Any:
     """Return the result for one group, or a Deferred of it."""
     if not context.allows(Operation.DELETE, Resource.GROUP, group_id):
         return _failed(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)

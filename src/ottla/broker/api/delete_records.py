@@ -7,9 +7,12 @@ is at once, or says REQUEST_TIMED_OUT.
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, StorageError
+from ottla.broker.parts import LogParts
 from ottla.broker.replicas.local_partition import LocalPartition
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.answers import Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.replica import Wait
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -40,7 +43,9 @@ class _Deletion:
         return self.held is None or self.low_watermark >= self.wanted
 
 
-def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Deferred:
+def delete_records(
+    context: RequestContext[LogParts], request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
     """Delete what each partition is asked to, each by itself, and answer when their copies have."""
     deletions = []
     for topic in request.topics:
@@ -57,7 +62,7 @@ def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> De
     return _answer_later(context, request, deletions, waiting)
 
 
-def _delete(context: RequestContext, deletion: _Deletion, offset: int) -> None:
+def _delete(context: RequestContext[LogParts], deletion: _Deletion, offset: int) -> None:
     """Move a partition's log start here; raises KafkaError where that may not be, or fails."""
     partitions = context.services.partitions
     if not context.allows(Operation.DELETE, Resource.TOPIC, deletion.topic):
@@ -80,17 +85,20 @@ def _delete(context: RequestContext, deletion: _Deletion, offset: int) -> None:
     deletion.low_watermark = _low_watermark(context, held)
 
 
-def _low_watermark(context: RequestContext, held: LocalPartition) -> Offset:
-    brokers = context.services.quorum.image.brokers
+def _low_watermark(context: RequestContext[LogParts], held: LocalPartition) -> Offset:
+    brokers = context.services.image.brokers
     alive = frozenset(NodeId(each.id) for each in brokers.values() if not each.fenced)
     return held.replica.low_watermark(held.log.log_start_offset, alive)
 
 
 def _answer_later(
-    context: RequestContext, request: DeleteRecordsRequest, deletions: list[_Deletion], waiting: list[_Deletion]
-) -> Deferred:
+    context: RequestContext[LogParts],
+    request: DeleteRecordsRequest,
+    deletions: list[_Deletion],
+    waiting: list[_Deletion],
+) -> Deferred[DeleteRecordsResponse]:
     """Look again whenever a copy fetches, until every copy has deleted, or the time is over."""
-    deferred = Deferred()
+    deferred: Deferred[DeleteRecordsResponse] = Deferred()
     services = context.services
 
     def look() -> None:

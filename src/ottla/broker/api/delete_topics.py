@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Uuid
-from ottla.broker.quotas import mutation_quota
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.mutations import mutation_quota
 from ottla.metadata import Image, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
 __all__ = ["HANDLER"]
@@ -24,13 +26,13 @@ TEXTS = {
 Result = tuple[decide.TopicRef, ErrorCode, str | None]
 
 
-async def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def delete_topics(context: RequestContext[ControllerParts], request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete each topic by itself, and answer once that is committed."""
     if not context.services.configuration.broker.settings.delete_topic_enable:
         if context.api_version < 3:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "This version does not support topic deletion.")
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-    image = context.services.quorum.image
+    image = context.services.image
     results = _misnamed(request)
     refused = {ref for ref, _, _ in results}
     wanted = [ref for ref in dict.fromkeys(_refs(request)) if ref not in refused]
@@ -85,7 +87,7 @@ def _named_twice(image: Image, wanted: list[decide.TopicRef]) -> list[Result]:
     return found
 
 
-def _not_allowed(context: RequestContext, image: Image, wanted: list[decide.TopicRef]) -> list[Result]:
+def _not_allowed(context: RequestContext[ControllerParts], image: Image, wanted: list[decide.TopicRef]) -> list[Result]:
     """Return the errors of topics that the client may not delete; what it may not describe looks missing by id."""
     found: list[Result] = []
     for ref in wanted:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.broker.requests.acls import disabled, reader
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import AccessParts, Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 __all__ = ["HANDLER"]
 
 
-def describe_acls(context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+def describe_acls(context: RequestContext[AccessParts], request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Raise SECURITY_DISABLED."""
     raise disabled("No Authorizer is configured on the broker")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ottla.base import KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ImageParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
@@ -17,10 +19,10 @@ __all__ = ["HANDLER"]
 
 
 def describe_client_quotas(
-    context: RequestContext, request: DescribeClientQuotasRequest
+    context: RequestContext[ImageParts], request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     """List what the filter finds."""
-    found = decide.matching_quotas(context.services.quorum.image, request.components, strict=request.strict)
+    found = decide.matching_quotas(context.services.image, request.components, strict=request.strict)
     return DescribeClientQuotasResponse(
         entries=[
             EntryData(

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.authorized_operations import NOT_ASKED, cluster_operations
-from ottla.broker.requests.handler import NOTHING, Handler, RequestContext
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import Broker, Controller
+from ottla.security import NEEDS_NOTHING
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -23,7 +25,9 @@ BROKERS, CONTROLLERS = 1, 2
 NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
-def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def describe_cluster(
+    context: RequestContext[ControllerParts], request: DescribeClusterRequest
+) -> DescribeClusterResponse:
     """Describe who is reached through the client's listener."""
     here = CONTROLLERS if context.connected.is_controller else BROKERS
     if request.endpoint_type != here:
@@ -35,7 +39,7 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
             f"{NAMES[request.endpoint_type]}",
         )
     services = context.services
-    image = services.quorum.image
+    image = services.image
     if here == CONTROLLERS:
         nodes = _nodes(image.controllers.values(), context.connected.listener)
         controller_id = int(services.quorum.status.leader_id)
@@ -73,4 +77,4 @@ def _nodes(nodes: Iterable[Broker | Controller], listener: str) -> list[Describe
     return found
 
 
-HANDLER = Handler(DescribeClusterRequest, versions=(0, 2), needs=NOTHING, handle=describe_cluster)
+HANDLER = Handler(DescribeClusterRequest, versions=(0, 2), needs=NEEDS_NOTHING, handle=describe_cluster)

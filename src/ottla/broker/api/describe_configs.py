@@ -11,9 +11,11 @@ from dataclasses import replace
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.client_config import client_metrics_entries, group_entries
 from ottla.broker.loggers import logger_entries
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import MetadataParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.config import ConfigEntry, ConfigSource
 from ottla.metadata import ResourceType
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -26,13 +28,15 @@ from ottla.wire.messages.describe_configs import (
 __all__ = ["HANDLER"]
 
 
-def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def describe_configs(
+    context: RequestContext[MetadataParts], request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
     """Describe each resource by itself."""
     return DescribeConfigsResponse(results=[_result(context, request, each) for each in request.resources])
 
 
 def _result(
-    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    context: RequestContext[MetadataParts], request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     try:
         _authorize(context, resource)
@@ -52,7 +56,7 @@ def _result(
     )
 
 
-def _authorize(context: RequestContext, resource: DescribeConfigsResource) -> None:
+def _authorize(context: RequestContext[MetadataParts], resource: DescribeConfigsResource) -> None:
     match resource.resource_type:
         case ResourceType.TOPIC:
             allowed = context.allows(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, resource.resource_name)
@@ -68,10 +72,10 @@ def _authorize(context: RequestContext, resource: DescribeConfigsResource) -> No
 
 
 def _entries(
-    context: RequestContext, resource: DescribeConfigsResource, names: Sequence[str] | None
+    context: RequestContext[MetadataParts], resource: DescribeConfigsResource, names: Sequence[str] | None
 ) -> Sequence[ConfigEntry]:
     services = context.services
-    image = services.quorum.image
+    image = services.image
     name = resource.resource_name
     broker = services.configuration.broker
     match resource.resource_type:
@@ -104,7 +108,7 @@ def _alone(entry: ConfigEntry) -> ConfigEntry:
     return replace(entry, synonyms=tuple(each for each in entry.synonyms if each.source is source))
 
 
-def _own(context: RequestContext, name: str, *, or_all: bool) -> bool:
+def _own(context: RequestContext[MetadataParts], name: str, *, or_all: bool) -> bool:
     """Return whether a broker's name is this one's, not the one for all; another broker's is refused."""
     node_id = context.services.node_id
     if not name:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
+from ottla.broker.parts import GroupParts
 from ottla.broker.requests.authorized_operations import group_operations
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.groups import ShardState
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 __all__ = ["HANDLER"]
 
 
-def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def describe_groups(context: RequestContext[GroupParts], request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group by itself."""
     return DescribeGroupsResponse(
         groups=[_describe(context, each, operations=request.include_authorized_operations) for each in request.groups]
     )
 
 
-def _describe(context: RequestContext, group_id: str, *, operations: bool) -> DescribedGroup:
+def _describe(context: RequestContext[GroupParts], group_id: str, *, operations: bool) -> DescribedGroup:
     if not context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
         return _failed(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 

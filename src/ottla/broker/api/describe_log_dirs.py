@@ -11,10 +11,12 @@ import os
 from collections.abc import Iterable
 
 from ottla.base import ErrorCode, KafkaError, StorageError, TopicPartition
+from ottla.broker.parts import LogParts
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.log_dir_moves import Move
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.log import LogDir
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -28,7 +30,9 @@ __all__ = ["HANDLER"]
 UNKNOWN_LAG = -1
 
 
-async def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+async def describe_log_dirs(
+    context: RequestContext[LogParts], request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
     """Describe every log directory, with all of its partitions or those asked for."""
     asked = None
     if request.topics is not None:
@@ -50,7 +54,7 @@ async def describe_log_dirs(context: RequestContext, request: DescribeLogDirsReq
 
 
 async def _described(
-    context: RequestContext,
+    context: RequestContext[LogParts],
     log_dir: LogDir,
     partitions: Iterable[tuple[LocalPartition, Move | None]],
     unopened: Iterable[TopicPartition],
@@ -59,7 +63,7 @@ async def _described(
         space = await context.services.offload.thread(log_dir.disk.space, log_dir.path)
     except StorageError:
         return _failed(log_dir.path)
-    broker = context.services.quorum.image.brokers.get(context.services.node_id)
+    broker = context.services.image.brokers.get(context.services.node_id)
     cordoned = () if broker is None else broker.cordoned_log_dirs
     return DescribeLogDirsResult(
         log_dir=os.path.abspath(log_dir.path),

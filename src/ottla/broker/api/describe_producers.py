@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import LogParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -15,7 +17,9 @@ from ottla.wire.messages.describe_producers import (
 __all__ = ["HANDLER"]
 
 
-def describe_producers(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def describe_producers(
+    context: RequestContext[LogParts], request: DescribeProducersRequest
+) -> DescribeProducersResponse:
     """Answer for each partition by itself, from its leader."""
     return DescribeProducersResponse(
         topics=[
@@ -28,7 +32,7 @@ def describe_producers(context: RequestContext, request: DescribeProducersReques
     )
 
 
-def _answer(context: RequestContext, topic: str, index: int) -> PartitionResponse:
+def _answer(context: RequestContext[LogParts], topic: str, index: int) -> PartitionResponse:
     try:
         if not context.allows(Operation.READ, Resource.TOPIC, topic):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

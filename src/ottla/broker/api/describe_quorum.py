@@ -6,9 +6,11 @@ Version 1 adds times, 2 directory ids, error texts and the voters' listeners (KI
 from __future__ import annotations
 
 from ottla.base import ZERO_UUID, ErrorCode
+from ottla.broker.parts import ControllerParts
 from ottla.broker.quorum.driver import QuorumStatus
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.raft import Progress, ReplicaKey
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -26,7 +28,7 @@ METADATA_TOPIC = "__cluster_metadata"
 WITH_DIRECTORIES = 2
 
 
-def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def describe_quorum(context: RequestContext[ControllerParts], request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Describe partition 0 of the metadata log, the only partition that a quorum of ours keeps."""
     asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_TOPIC, [0])]:
@@ -56,7 +58,7 @@ def _unknown(topic: RequestTopicData) -> ResponseTopicData:
     )
 
 
-def _partition(context: RequestContext, status: QuorumStatus) -> ResponsePartitionData:
+def _partition(context: RequestContext[ControllerParts], status: QuorumStatus) -> ResponsePartitionData:
     known = status.replicas
     voters = [(each.key, _progress_of(status, each.key)) for each in status.voters]
     observers = [(known[each].key, known[each]) for each in sorted(known) if not status.voters.has(known[each].key)]
@@ -76,7 +78,9 @@ def _progress_of(status: QuorumStatus, key: ReplicaKey) -> Progress | None:
     return found if found is not None and found.key.same_replica(key) else None
 
 
-def _replica(context: RequestContext, status: QuorumStatus, key: ReplicaKey, progress: Progress | None) -> ReplicaState:
+def _replica(
+    context: RequestContext[ControllerParts], status: QuorumStatus, key: ReplicaKey, progress: Progress | None
+) -> ReplicaState:
     node_id, directory_id = key.id, key.directory_id
     if directory_id == ZERO_UUID and progress is not None:
         directory_id = progress.key.directory_id
@@ -101,8 +105,8 @@ def _replica(context: RequestContext, status: QuorumStatus, key: ReplicaKey, pro
     )
 
 
-def _nodes(context: RequestContext, status: QuorumStatus) -> list[Node]:
-    controllers = context.services.quorum.image.controllers
+def _nodes(context: RequestContext[ControllerParts], status: QuorumStatus) -> list[Node]:
+    controllers = context.services.image.controllers
     nodes = []
     for voter in status.voters:
         registered = controllers.get(voter.key.id)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.broker.parts import MetadataParts
 from ottla.broker.requests.authorized_operations import topic_operations
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.topic_view import INTERNAL_TOPICS, partition_view
 from ottla.metadata import Image, Partition, Topic, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -21,10 +23,10 @@ __all__ = ["HANDLER"]
 
 
 def describe_topic_partitions(
-    context: RequestContext, request: DescribeTopicPartitionsRequest
+    context: RequestContext[MetadataParts], request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Describe topics by name in order, from the cursor on, until the page is full."""
-    image = context.services.quorum.image
+    image = context.services.image
     settings = context.services.configuration.broker.settings
     limit = max(min(request.response_partition_limit, settings.max_request_partition_size_limit), 1)
     cursor = request.cursor
@@ -52,7 +54,9 @@ def describe_topic_partitions(
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=None)
 
 
-def _names(context: RequestContext, request: DescribeTopicPartitionsRequest, image: Image) -> Iterator[str]:
+def _names(
+    context: RequestContext[MetadataParts], request: DescribeTopicPartitionsRequest, image: Image
+) -> Iterator[str]:
     """Yield the names to describe, those refused left out where all were asked for."""
     first = request.cursor.topic_name if request.cursor is not None else ""
     asked = sorted({each.name for each in request.topics})
@@ -61,7 +65,7 @@ def _names(context: RequestContext, request: DescribeTopicPartitionsRequest, ima
             yield name
 
 
-def _missing(context: RequestContext, name: str) -> DescribeTopicPartitionsResponseTopic:
+def _missing(context: RequestContext[MetadataParts], name: str) -> DescribeTopicPartitionsResponseTopic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         decide.validate_topic_name(name)
@@ -76,7 +80,7 @@ def _missing(context: RequestContext, name: str) -> DescribeTopicPartitionsRespo
 
 
 def _described(
-    context: RequestContext, image: Image, topic: Topic, partitions: list[tuple[int, Partition]]
+    context: RequestContext[MetadataParts], image: Image, topic: Topic, partitions: list[tuple[int, Partition]]
 ) -> DescribeTopicPartitionsResponseTopic:
     if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name):
         code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -91,7 +95,7 @@ def _described(
 
 
 def _partition(
-    context: RequestContext, image: Image, index: int, partition: Partition
+    context: RequestContext[MetadataParts], image: Image, index: int, partition: Partition
 ) -> DescribeTopicPartitionsResponsePartition:
     view = partition_view(image, partition, context.connected.listener)
     return DescribeTopicPartitionsResponsePartition(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import TransactionParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.transactions import describe
 from ottla.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -15,7 +17,7 @@ __all__ = ["HANDLER"]
 
 
 def describe_transactions(
-    context: RequestContext, request: DescribeTransactionsRequest
+    context: RequestContext[TransactionParts], request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """Answer for each transactional id by itself."""
     return DescribeTransactionsResponse(
@@ -23,7 +25,7 @@ def describe_transactions(
     )
 
 
-def _answer(context: RequestContext, name: str) -> TransactionState:
+def _answer(context: RequestContext[TransactionParts], name: str) -> TransactionState:
     try:
         if not context.allows(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ottla.base import KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -15,7 +17,7 @@ from ottla.wire.messages.elect_leaders import (
 __all__ = ["HANDLER"]
 
 
-async def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+async def elect_leaders(context: RequestContext[ControllerParts], request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Elect what can be elected, and answer once it is committed."""
     services = context.services
     config = services.configuration.broker

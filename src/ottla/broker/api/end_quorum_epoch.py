@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId
+from ottla.broker.parts import QuorumParts
 from ottla.broker.quorum.log import METADATA_PARTITION
 from ottla.broker.quorum.service import asked_partition, check_cluster, leader_and_epoch, node_endpoints
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.raft import EndEpoch
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.end_quorum_epoch import (
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
@@ -19,7 +21,7 @@ from ottla.wire.messages.end_quorum_epoch import (
 __all__ = ["HANDLER"]
 
 
-def end_quorum_epoch(context: RequestContext, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
+def end_quorum_epoch(context: RequestContext[QuorumParts], request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
     """Campaign, sooner or later by the rank that the leader gave this voter."""
     check_cluster(context, request.cluster_id)
     asked: RequestPartitionData = asked_partition(request.topics, lambda each: each.partition_index)
@@ -34,7 +36,7 @@ def end_quorum_epoch(context: RequestContext, request: EndQuorumEpochRequest) ->
     return _answer(context, ErrorCode.NONE)
 
 
-def _answer(context: RequestContext, error: ErrorCode) -> EndQuorumEpochResponse:
+def _answer(context: RequestContext[QuorumParts], error: ErrorCode) -> EndQuorumEpochResponse:
     leader_id, epoch = leader_and_epoch(context)
     partition = ResponsePartitionData(error_code=int(error), leader_id=leader_id, leader_epoch=epoch)
     return EndQuorumEpochResponse(

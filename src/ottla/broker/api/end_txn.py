@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import TransactionParts
+from ottla.broker.requests.answers import Answer, Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.transactions import Outcome, end_transaction
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -15,7 +16,7 @@ FENCED_FROM = 2
 SECOND_PROTOCOL_FROM = 5
 
 
-def end_txn(context: RequestContext, request: EndTxnRequest) -> Any:
+def end_txn(context: RequestContext[TransactionParts], request: EndTxnRequest) -> Answer:
     """Answer when the end is decided for good; its markers may still be on their way."""
     name = request.transactional_id
     if not context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
@@ -39,7 +40,7 @@ def end_txn(context: RequestContext, request: EndTxnRequest) -> Any:
     return _answer(context, answer)
 
 
-def _answer(context: RequestContext, outcome: Outcome) -> EndTxnResponse:
+def _answer(context: RequestContext[TransactionParts], outcome: Outcome) -> EndTxnResponse:
     code = outcome.code
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, WireError
-from ottla.broker.requests.handler import Connected, Encoded, Handler, Needs, Operation, RequestContext, Resource
-from ottla.broker.requests.local_requests import answered, has_moved
+from ottla.broker.requests.connected import Connected
+from ottla.broker.requests.error_counts import has_moved
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.local_requests import dispatch
 from ottla.broker.requests.principals import address_text, read_principal
-from ottla.wire import decode, encode_response, read_request_header
+from ottla.broker.services import Services
+from ottla.security import Needs, Operation, Resource
+from ottla.wire import Message, decode, encode_response, read_request_header
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 __all__ = ["HANDLER"]
@@ -16,21 +20,23 @@ __all__ = ["HANDLER"]
 LENGTH_BYTES = 4
 
 
-async def envelope(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+async def envelope(context: RequestContext[Services], request: EnvelopeRequest) -> EnvelopeResponse:
     """Unwrap, let the API's own handler answer for the client's principal, and wrap its answer."""
     inner, handler, message = _unwrapped(context, request)
     try:
-        answer = await answered(handler, inner, message)
+        answer = await dispatch(handler, inner, message)
     except WireError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
-    assert answer is not None and type(answer) is not Encoded, "what is forwarded is answered with a message"
+    assert isinstance(answer, Message), "what is forwarded is answered with a message"
     if has_moved(answer):
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     data = encode_response(answer, inner.api_key, inner.api_version, inner.correlation_id)
     return EnvelopeResponse(response_data=data[LENGTH_BYTES:])
 
 
-def _unwrapped(context: RequestContext, request: EnvelopeRequest) -> tuple[RequestContext, Handler[Any], Any]:
+def _unwrapped(
+    context: RequestContext[Services], request: EnvelopeRequest
+) -> tuple[RequestContext[Services], Handler[Any], Any]:
     """Return who asks, what answers, and what is asked; raises KafkaError where the envelope holds no such thing."""
     principal = read_principal(request.request_principal)
     client_host = address_text(request.client_host_address)

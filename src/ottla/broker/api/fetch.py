@@ -19,8 +19,11 @@ from ottla.broker.quorum.metadata_fetch import fetch_metadata
 from ottla.broker.replicas.fetch_answer import fetch_answer
 from ottla.broker.replicas.fetching import FetchLimits, FetchPlan, note_follower, read_all
 from ottla.broker.requests.answer_memory import PART_BYTES, AnswerMemory, Turn
-from ottla.broker.requests.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.answers import Answer, Deferred, Encoded
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.services import Services
 from ottla.replica import FetchedPartition, FetchSession, SessionKey, Wait
+from ottla.security import Needs, Operation, Resource
 from ottla.wire import Fetch, read_fetch_request, write_fetch_response
 
 __all__ = ["HANDLER"]
@@ -40,7 +43,7 @@ class _Fetch:
 
     __slots__ = ("context", "is_incremental", "limits", "may_rest", "session", "session_epoch", "wanted")
 
-    def __init__(self, context: RequestContext, request: Fetch) -> None:
+    def __init__(self, context: RequestContext[Services], request: Fetch) -> None:
         replica_id = request.replica_id
         if replica_id >= 0 and not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -170,7 +173,7 @@ class _Fetch:
         return Encoded(parts, throttle_time_ms=throttle_ms)
 
 
-def _bytes_max(context: RequestContext, request: Fetch) -> int:
+def _bytes_max(context: RequestContext[Services], request: Fetch) -> int:
     """Return how large a client's answer may be: as it asks, as the broker allows, and as its quota can ever grant."""
     services = context.services
     max_bytes = min(request.max_bytes, services.configuration.broker.settings.fetch_max_bytes)
@@ -178,13 +181,13 @@ def _bytes_max(context: RequestContext, request: Fetch) -> int:
     return max_bytes if granted is None else min(max_bytes, granted)
 
 
-def _rack(context: RequestContext, request: Fetch) -> str:
+def _rack(context: RequestContext[Services], request: Fetch) -> str:
     """Return a consumer's rack where this broker sends consumers to replicas in theirs."""
     selects = context.services.configuration.broker.settings.replica_selector_class == RACK_AWARE
     return request.rack_id if selects and context.api_version >= FOLLOWERS_FROM else ""
 
 
-def fetch(context: RequestContext, request: Fetch) -> Any:
+def fetch(context: RequestContext[Services], request: Fetch) -> Answer:
     """Answer at once where there is enough or something is wrong, else wait for more."""
     if context.connected.is_controller:
         return fetch_metadata(context, request)
@@ -211,7 +214,7 @@ class _Later:
         self._fetch = fetch
         self._wait: Wait | None = None
         self._turn: Turn | None = None
-        self.deferred = Deferred()
+        self.deferred: Deferred[Answer] = Deferred()
         self.deferred.on_give_up = self._give_up
 
     def until(self, deadline_s: float, *, missing: int) -> Wait:
@@ -257,13 +260,13 @@ class _Later:
             self._memory.give_up(self._turn)
 
 
-def _answer_in_turn(fetch: _Fetch) -> Deferred:
+def _answer_in_turn(fetch: _Fetch) -> Deferred[Answer]:
     later = _Later(fetch)
     later.in_turn()
     return later.deferred
 
 
-def _answer_later(fetch: _Fetch, readings: list[FetchPlan], *, missing: int) -> Deferred:
+def _answer_later(fetch: _Fetch, readings: list[FetchPlan], *, missing: int) -> Deferred[Answer]:
     services = fetch.context.services
     later = _Later(fetch)
     wait = later.until(services.loop.time() + fetch.limits.max_wait_ms / 1000, missing=missing)

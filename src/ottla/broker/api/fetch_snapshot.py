@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla.base import ErrorCode, LeaderEpoch, NodeId, Offset
+from ottla.broker.parts import QuorumParts
 from ottla.broker.quorum.log import METADATA_PARTITION
 from ottla.broker.quorum.service import asked_partition, check_cluster, epoch_error, leader_and_epoch, node_endpoints
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.answers import Answer
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.raft import FetchSnapshot, Message, SnapshotChunk, SnapshotId
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
@@ -23,7 +24,7 @@ from ottla.wire.messages.fetch_snapshot import SnapshotId as WireSnapshotId
 __all__ = ["HANDLER"]
 
 
-def fetch_snapshot(context: RequestContext, request: FetchSnapshotRequest) -> Any:
+def fetch_snapshot(context: RequestContext[QuorumParts], request: FetchSnapshotRequest) -> Answer:
     """Send bytes from the position on, where this node leads and has the snapshot."""
     check_cluster(context, request.cluster_id)
     asked: RequestPartitionSnapshot = asked_partition(request.topics, lambda each: each.partition)
@@ -48,7 +49,7 @@ def fetch_snapshot(context: RequestContext, request: FetchSnapshotRequest) -> An
 
 
 def _answer(
-    context: RequestContext,
+    context: RequestContext[QuorumParts],
     asked: RequestPartitionSnapshot,
     error: ErrorCode,
     *,

@@ -9,7 +9,9 @@ from __future__ import annotations
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.coordinators.coordinator import partition_of
 from ottla.broker.endpoints import leader_endpoints
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import MetadataParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 __all__ = ["HANDLER"]
@@ -31,7 +33,9 @@ TEXTS = {
 """What Kafka's clients are told of these codes."""
 
 
-def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def find_coordinator(
+    context: RequestContext[MetadataParts], request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
     """Answer for every key, or for the one that earlier versions name."""
     if context.api_version >= BATCHED_FROM:
         return FindCoordinatorResponse(
@@ -47,7 +51,7 @@ def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -
     )
 
 
-def _answer(context: RequestContext, key_type: int, key: str) -> Coordinator:
+def _answer(context: RequestContext[MetadataParts], key_type: int, key: str) -> Coordinator:
     try:
         node_id, host, port = _find(context, key_type, key)
     except KafkaError as error:
@@ -59,13 +63,13 @@ def _answer(context: RequestContext, key_type: int, key: str) -> Coordinator:
     return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=text)
 
 
-def _find(context: RequestContext, key_type: int, key: str) -> tuple[int, str, int]:
+def _find(context: RequestContext[MetadataParts], key_type: int, key: str) -> tuple[int, str, int]:
     """Return node id, host and port of the coordinator of a key; raises KafkaError where there is none now."""
     _check(context, key_type, key)
     services = context.services
-    topic = services.quorum.image.topic(TOPICS[key_type])
+    topic = services.image.topic(TOPICS[key_type])
     if topic is None:
-        services.auto_creation.create(services, [TOPICS[key_type]])
+        services.auto_creation.create([TOPICS[key_type]])
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partition = topic.partitions.get(partition_of(key, len(topic.partitions)))
     endpoints = leader_endpoints(context, [partition.leader]) if partition is not None else []
@@ -75,7 +79,7 @@ def _find(context: RequestContext, key_type: int, key: str) -> tuple[int, str, i
     return node_id, host, port
 
 
-def _check(context: RequestContext, key_type: int, key: str) -> None:
+def _check(context: RequestContext[MetadataParts], key_type: int, key: str) -> None:
     """Raise the KafkaError for which the key is refused."""
     if key_type == GROUP and not context.allows(Operation.DESCRIBE, Resource.GROUP, key):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)

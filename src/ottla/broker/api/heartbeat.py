@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.groups import Decision, Shard
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 __all__ = ["HANDLER"]
 
 
-def heartbeat(context: RequestContext, request: HeartbeatRequest) -> Any:
+def heartbeat(context: RequestContext[GroupParts], request: HeartbeatRequest) -> Answer:
     """Let the member's session begin anew."""
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.loggers import change_levels
+from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.forwarding import from_controller
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import Image, ResourceType, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -35,7 +37,7 @@ MAKES_ROOM = frozenset(
 
 
 async def incremental_alter_configs(
-    context: RequestContext, request: IncrementalAlterConfigsRequest
+    context: RequestContext[ControllerParts], request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource by itself, and answer once that is committed; loggers change here and at once."""
     results: list[AlterConfigsResourceResponse] = []
@@ -54,7 +56,7 @@ async def incremental_alter_configs(
 
 
 async def _alter_stored(
-    context: RequestContext, request: IncrementalAlterConfigsRequest
+    context: RequestContext[ControllerParts], request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change what the cluster's metadata holds."""
     services = context.services
@@ -71,7 +73,7 @@ def may_make_room(request: AlterConfigsRequest | IncrementalAlterConfigsRequest)
     return any(each.name in MAKES_ROOM for resource in request.resources for each in resource.configs)
 
 
-def may_alter(context: RequestContext, kind: int, name: str) -> bool:
+def may_alter(context: RequestContext[ControllerParts], kind: int, name: str) -> bool:
     """Return whether the client may change this resource's configuration."""
     if kind == ResourceType.TOPIC:
         return context.allows(Operation.ALTER_CONFIGS, Resource.TOPIC, name)
@@ -90,7 +92,7 @@ def refusal(kind: int) -> KafkaError:
 
 
 def _change_loggers(
-    context: RequestContext, request: IncrementalAlterConfigsRequest, resource: AlterConfigsResource
+    context: RequestContext[ControllerParts], request: IncrementalAlterConfigsRequest, resource: AlterConfigsResource
 ) -> KafkaError | None:
     node_id = context.services.node_id
     if resource.resource_name != str(node_id):

@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import TransactionParts
+from ottla.broker.requests.answers import Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.transactions import Identity, Outcome, initialise
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -17,7 +20,9 @@ __all__ = ["HANDLER"]
 FENCED_FROM = 4
 
 
-async def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+async def init_producer_id(
+    context: RequestContext[TransactionParts], request: InitProducerIdRequest
+) -> InitProducerIdResponse:
     """Give the producer what it writes under."""
     transactions = context.services.transactions
     name = request.transactional_id
@@ -52,11 +57,11 @@ def _expected(request: InitProducerIdRequest) -> Identity | None:
     return ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch)
 
 
-def _may_write(context: RequestContext) -> bool:
+def _may_write(context: RequestContext[TransactionParts]) -> bool:
     """Whoever may write to the cluster, or to any topic at all, may be idempotent about it (KIP-679)."""
     if context.allows(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER):
         return True
-    topics = sorted(context.services.quorum.image.topics)
+    topics = sorted(context.services.image.topics)
     return any(context.allows(Operation.WRITE, Resource.TOPIC, name) for name in topics)
 
 

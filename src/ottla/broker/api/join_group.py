@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.coordinators.group_coordinator import asker_of
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer, Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.origins import origin_of
 from ottla.groups import Decision, Shard
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 __all__ = ["HANDLER"]
@@ -16,14 +17,14 @@ __all__ = ["HANDLER"]
 NULLABLE_PROTOCOL_FROM = 7
 
 
-def join_group(context: RequestContext, request: JoinGroupRequest) -> Any:
+def join_group(context: RequestContext[GroupParts], request: JoinGroupRequest) -> Answer:
     """Let the client into the group, now or when everyone has joined."""
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     coordinator = context.services.groups
 
     def decide(shard: Shard, token: int) -> Decision:
-        return groups.join(shard.groups.get(request.group_id), request, asker_of(context, token), coordinator.moment())
+        return groups.join(shard.groups.get(request.group_id), request, origin_of(context, token), coordinator.moment())
 
     answer = coordinator.write(request.group_id, decide, lambda error: refuse(request, error))
     if context.api_version >= NULLABLE_PROTOCOL_FROM:

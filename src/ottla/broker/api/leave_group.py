@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer, Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.groups import Decision, Shard
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 __all__ = ["HANDLER"]
@@ -15,7 +16,7 @@ __all__ = ["HANDLER"]
 MEMBERS_FROM = 3
 
 
-def leave_group(context: RequestContext, request: LeaveGroupRequest) -> Any:
+def leave_group(context: RequestContext[GroupParts], request: LeaveGroupRequest) -> Answer:
     """Remove the members that are named."""
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))

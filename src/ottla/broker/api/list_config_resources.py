@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ImageParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import Image, ResourceType
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -21,7 +23,9 @@ SUPPORTED = (
 )
 
 
-def list_config_resources(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def list_config_resources(
+    context: RequestContext[ImageParts], request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
     """List the resources of the kinds asked for, or of every kind."""
     kinds: Iterable[int] = request.resource_types or SUPPORTED
     if context.api_version == 0:
@@ -29,7 +33,7 @@ def list_config_resources(context: RequestContext, request: ListConfigResourcesR
     unknown = [kind for kind in kinds if kind not in SUPPORTED]
     if unknown:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    image = context.services.quorum.image
+    image = context.services.image
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)

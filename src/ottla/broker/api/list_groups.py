@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from ottla import groups
 from ottla.base import KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import GroupParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 __all__ = ["HANDLER"]
 
 
-def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def list_groups(context: RequestContext[GroupParts], request: ListGroupsRequest) -> ListGroupsResponse:
     """List what the client may describe."""
     found: list[ListedGroup] = []
     for state in context.services.groups.committed_states():

@@ -12,8 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, StorageError
+from ottla.broker.parts import LogParts
 from ottla.broker.replicas.local_partition import LocalPartition
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -42,7 +44,7 @@ UNKNOWN = (-1, -1, -1)
 """Timestamp, offset and leader epoch where there is no such record."""
 
 
-async def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+async def list_offsets(context: RequestContext[LogParts], request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Answer every partition by itself; a partition named twice is refused in both places."""
     asked = [(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions]
     twice = {each for each in asked if asked.count(each) > 1} if len(set(asked)) < len(asked) else set()
@@ -59,7 +61,7 @@ async def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> 
 
 
 async def _answer(
-    context: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
+    context: RequestContext[LogParts], request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     try:
         if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
@@ -82,7 +84,7 @@ async def _answer(
 
 
 async def _find(
-    context: RequestContext, request: ListOffsetsRequest, partition: LocalPartition, timestamp: int
+    context: RequestContext[LogParts], request: ListOffsetsRequest, partition: LocalPartition, timestamp: int
 ) -> tuple[int, int, int]:
     """Return (timestamp, offset, leader epoch) of what was asked for; the first is -1 for the ends of the log."""
     log = partition.log
@@ -111,7 +113,7 @@ async def _find(
     return found.timestamp, found.offset, found.leader_epoch
 
 
-def _not_available(context: RequestContext) -> KafkaError:
+def _not_available(context: RequestContext[LogParts]) -> KafkaError:
     """Return what asks a client to come again soon; older ones know another word for it (KIP-207)."""
     knows = context.api_version >= OFFSET_NOT_AVAILABLE_FROM
     return KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if knows else ErrorCode.LEADER_NOT_AVAILABLE)
@@ -126,7 +128,9 @@ def _readable_end(request: ListOffsetsRequest, partition: LocalPartition) -> int
     return partition.replica.high_watermark
 
 
-def _error(context: RequestContext, asked: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+def _error(
+    context: RequestContext[LogParts], asked: ListOffsetsPartition, code: ErrorCode
+) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index, error_code=int(code), timestamp=-1, offset=-1
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -13,7 +15,7 @@ __all__ = ["HANDLER"]
 
 
 async def list_partition_reassignments(
-    context: RequestContext, request: ListPartitionReassignmentsRequest
+    context: RequestContext[ControllerParts], request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """Answer from what is committed."""
     return await context.services.quorum.submit(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import TransactionParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.transactions import list_transactions, unknown_states
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 __all__ = ["HANDLER"]
 
 
-def list_here(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+def list_here(context: RequestContext[TransactionParts], request: ListTransactionsRequest) -> ListTransactionsResponse:
     """List those that the filters let through and the asker may know of."""
     transactions = context.services.transactions
     now_ms = context.now_ms()

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Uuid
+from ottla.broker.parts import MetadataParts
+from ottla.broker.requests.answers import Answer, Encoded
 from ottla.broker.requests.authorized_operations import NOT_ASKED, cluster_operations, topic_operations
-from ottla.broker.requests.handler import Encoded, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.turns import in_turn
 from ottla.broker.topic_view import INTERNAL_TOPICS, partition_view
 from ottla.metadata import Image, Partition, Topic, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire import encode_response
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -37,15 +39,15 @@ LISTENER_ERRORS = 6
 """The first version that knows LISTENER_NOT_FOUND."""
 
 
-def metadata(context: RequestContext, request: MetadataRequest) -> Any:
+def metadata(context: RequestContext[MetadataParts], request: MetadataRequest) -> Answer:
     """Answer, in turn where the answer is large and too many lie unread."""
     answer = partial(_metadata, context, request)
     return in_turn(context, _size(context, request), answer) if context.services.answer_memory.is_full else answer()
 
 
-def _size(context: RequestContext, request: MetadataRequest) -> int:
+def _size(context: RequestContext[MetadataParts], request: MetadataRequest) -> int:
     """Return about how large the answer is."""
-    image = context.services.quorum.image
+    image = context.services.image
     topics: Iterable[Topic | None] = image.topics.values()
     if request.topics or (request.topics is not None and context.api_version > 0):
         names = _names_and_ids(context, request.topics)
@@ -53,10 +55,10 @@ def _size(context: RequestContext, request: MetadataRequest) -> int:
     return sum(TOPIC_BYTES + PARTITION_BYTES * (0 if each is None else len(each.partitions)) for each in topics)
 
 
-def _metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse | Encoded:
+def _metadata(context: RequestContext[MetadataParts], request: MetadataRequest) -> MetadataResponse | Encoded:
     """Answer from the committed image; topics that are missing begin to be created where that is allowed."""
     services = context.services
-    image = services.quorum.image
+    image = services.image
     asked = _question(context, request)
     found = services.metadata_answers.find(image, asked, context.correlation_id)
     if found is not None:
@@ -69,13 +71,13 @@ def _metadata(context: RequestContext, request: MetadataRequest) -> MetadataResp
         topics = _asked_topics(context, request, image, wanted, missing)
     response = _response(context, request, image, topics)
     if missing:
-        services.auto_creation.create(services, missing)
+        services.auto_creation.create(missing)
         return response
     frame = encode_response(response, context.api_key, context.api_version, context.correlation_id)
     return services.metadata_answers.keep(image, asked, frame, context.correlation_id)
 
 
-def _question(context: RequestContext, request: MetadataRequest) -> Hashable:
+def _question(context: RequestContext[MetadataParts], request: MetadataRequest) -> Hashable:
     """Return all that an answer depends on besides the image."""
     topics = request.topics
     return (
@@ -87,7 +89,7 @@ def _question(context: RequestContext, request: MetadataRequest) -> Hashable:
 
 
 def _response(
-    context: RequestContext, request: MetadataRequest, image: Image, topics: list[MetadataResponseTopic]
+    context: RequestContext[MetadataParts], request: MetadataRequest, image: Image, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
     brokers = _brokers(image, context.connected.listener)
     return MetadataResponse(
@@ -113,7 +115,9 @@ def _brokers(image: Image, listener: str) -> list[MetadataResponseBroker]:
     return found
 
 
-def _all_topics(context: RequestContext, request: MetadataRequest, image: Image) -> list[MetadataResponseTopic]:
+def _all_topics(
+    context: RequestContext[MetadataParts], request: MetadataRequest, image: Image
+) -> list[MetadataResponseTopic]:
     return [
         _described(context, request, image, image.topics[name])
         for name in sorted(image.topics)
@@ -122,7 +126,7 @@ def _all_topics(context: RequestContext, request: MetadataRequest, image: Image)
 
 
 def _asked_topics(
-    context: RequestContext,
+    context: RequestContext[MetadataParts],
     request: MetadataRequest,
     image: Image,
     wanted: Sequence[MetadataRequestTopic],
@@ -145,7 +149,9 @@ def _asked_topics(
     return topics
 
 
-def _names_and_ids(context: RequestContext, wanted: Iterable[MetadataRequestTopic]) -> list[tuple[str | None, Uuid]]:
+def _names_and_ids(
+    context: RequestContext[MetadataParts], wanted: Iterable[MetadataRequestTopic]
+) -> list[tuple[str | None, Uuid]]:
     found: dict[tuple[str | None, Uuid], None] = {}
     for topic in wanted:
         topic_id = Uuid(bytes(topic.topic_id))
@@ -162,7 +168,9 @@ def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _missing(context: RequestContext, request: MetadataRequest, name: str, missing: list[str]) -> MetadataResponseTopic:
+def _missing(
+    context: RequestContext[MetadataParts], request: MetadataRequest, name: str, missing: list[str]
+) -> MetadataResponseTopic:
     """Answer for a topic that is not there, and note it where it is to be created."""
     operations = topic_operations(context, name) if request.include_topic_authorized_operations else NOT_ASKED
     try:
@@ -191,7 +199,9 @@ def _failed(name: str | None, topic_id: Uuid, code: ErrorCode, operations: int =
     )
 
 
-def _described(context: RequestContext, request: MetadataRequest, image: Image, topic: Topic) -> MetadataResponseTopic:
+def _described(
+    context: RequestContext[MetadataParts], request: MetadataRequest, image: Image, topic: Topic
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -203,7 +213,9 @@ def _described(context: RequestContext, request: MetadataRequest, image: Image, 
     )
 
 
-def _partition(context: RequestContext, image: Image, index: int, partition: Partition) -> MetadataResponsePartition:
+def _partition(
+    context: RequestContext[MetadataParts], image: Image, index: int, partition: Partition
+) -> MetadataResponsePartition:
     view = partition_view(image, partition, context.connected.listener)
     error, replicas, isr = view.error, view.replicas, view.isr
     if error is ErrorCode.LISTENER_NOT_FOUND and context.api_version < LISTENER_ERRORS:

@@ -6,10 +6,13 @@ from typing import Any
 
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError, Uuid
-from ottla.broker.coordinators.group_coordinator import asker_of
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer, Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.origins import origin_of
 from ottla.groups import Decision, Shard
 from ottla.metadata import Topic
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -23,7 +26,7 @@ __all__ = ["HANDLER"]
 TOPIC_IDS_FROM = 10
 
 
-def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Any:
+def offset_commit(context: RequestContext[GroupParts], request: OffsetCommitRequest) -> Answer:
     """Commit what may be committed; the other partitions are refused beside it."""
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return groups.commit_refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -36,7 +39,7 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Any:
 
     def decide(shard: Shard, token: int) -> Decision:
         group = shard.groups.get(request.group_id)
-        return groups.commit(group, asked, asker_of(context, token), coordinator.moment())
+        return groups.commit(group, asked, origin_of(context, token), coordinator.moment())
 
     answer = coordinator.write(request.group_id, decide, lambda error: groups.commit_refused(asked, error.code))
     if not refused:
@@ -59,12 +62,12 @@ def _joined(refused: list[OffsetCommitResponseTopic], committed: OffsetCommitRes
 
 
 def _permitted(
-    context: RequestContext, request: OffsetCommitRequest, refused: list[OffsetCommitResponseTopic]
+    context: RequestContext[GroupParts], request: OffsetCommitRequest, refused: list[OffsetCommitResponseTopic]
 ) -> list[OffsetCommitRequestTopic]:
     """Return the partitions that exist and may be read, with their topics' names; note the others as refused."""
     permitted = []
     by_id = context.api_version >= TOPIC_IDS_FROM
-    image = context.services.quorum.image
+    image = context.services.image
     for asked in request.topics:
         topic = image.topic_by_id(Uuid(asked.topic_id)) if by_id else image.topic(asked.name)
         name = asked.name if topic is None or not by_id else topic.name
@@ -81,7 +84,7 @@ def _permitted(
     return permitted
 
 
-def _refusal(context: RequestContext, name: str, topic: Topic | None, *, by_id: bool) -> ErrorCode:
+def _refusal(context: RequestContext[GroupParts], name: str, topic: Topic | None, *, by_id: bool) -> ErrorCode:
     """Return the error for all partitions of a topic, if there is one."""
     if topic is None and by_id:
         return ErrorCode.UNKNOWN_TOPIC_ID

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer, Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.groups import Decision, Shard
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
@@ -19,7 +20,7 @@ from ottla.wire.messages.offset_delete import (
 __all__ = ["HANDLER"]
 
 
-def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Any:
+def offset_delete(context: RequestContext[GroupParts], request: OffsetDeleteRequest) -> Answer:
     """Delete the offsets of the partitions that exist and that the client may read."""
     if not context.allows(Operation.DELETE, Resource.GROUP, request.group_id):
         return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
@@ -54,11 +55,11 @@ def _joined(refused: list[OffsetDeleteResponseTopic], deleted: OffsetDeleteRespo
 
 
 def _permitted(
-    context: RequestContext, request: OffsetDeleteRequest, refused: list[OffsetDeleteResponseTopic]
+    context: RequestContext[GroupParts], request: OffsetDeleteRequest, refused: list[OffsetDeleteResponseTopic]
 ) -> list[OffsetDeleteRequestTopic]:
     """Return what exists and may be read; note the rest as refused."""
     permitted = []
-    image = context.services.quorum.image
+    image = context.services.image
     for asked in request.topics:
         topic = image.topic(asked.name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla import groups
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Uuid
 from ottla.broker.coordinators.coordinator_errors import coordinator_error
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.turns import in_turn
 from ottla.groups import Committed, FetchedOffset, ShardState
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -45,13 +48,13 @@ class _Topic(NamedTuple):
     partitions: Sequence[int]
 
 
-def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Any:
+def offset_fetch(context: RequestContext[GroupParts], request: OffsetFetchRequest) -> Answer:
     """Answer, in turn where the answer is large and too many lie unread."""
     answer = partial(_offset_fetch, context, request)
     return in_turn(context, _size(context, request), answer) if context.services.answer_memory.is_full else answer()
 
 
-def _size(context: RequestContext, request: OffsetFetchRequest) -> int:
+def _size(context: RequestContext[GroupParts], request: OffsetFetchRequest) -> int:
     """Return about how large the answer is."""
     if context.api_version >= GROUPS_FROM:
         return sum(_group_size(context, each.group_id, each.topics) for each in request.groups)
@@ -59,7 +62,7 @@ def _size(context: RequestContext, request: OffsetFetchRequest) -> int:
 
 
 def _group_size(
-    context: RequestContext,
+    context: RequestContext[GroupParts],
     group_id: str,
     topics: Sequence[OffsetFetchRequestTopics] | Sequence[OffsetFetchRequestTopic] | None,
 ) -> int:
@@ -76,7 +79,7 @@ def _committed_count(group_id: str, state: ShardState) -> int:
     return sum(1 for _ in state.offsets.of_group(group_id))
 
 
-def _offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def _offset_fetch(context: RequestContext[GroupParts], request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Answer for every group by itself; earlier versions ask for one."""
     if context.api_version >= GROUPS_FROM:
         answers = [_answer(context, each, require_stable=request.require_stable) for each in request.groups]
@@ -92,7 +95,7 @@ def _offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Offse
 
 
 def _answer(
-    context: RequestContext, asked: OffsetFetchRequestGroup, *, require_stable: bool
+    context: RequestContext[GroupParts], asked: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     try:
         if not context.allows(Operation.DESCRIBE, Resource.GROUP, asked.group_id):
@@ -108,7 +111,7 @@ def _answer(
 
 
 def _everything(
-    context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
+    context: RequestContext[GroupParts], asked: OffsetFetchRequestGroup, require_stable: bool
 ) -> list[OffsetFetchResponseTopics]:
     """Return all offsets of a group whose topics the client may know of, and by id only those that exist."""
 
@@ -128,7 +131,7 @@ def _everything(
     for name, offsets in found.items():
         topic_id = ZERO_UUID
         if context.api_version >= TOPIC_IDS_FROM:
-            topic = context.services.quorum.image.topic(name)
+            topic = context.services.image.topic(name)
             if topic is None:
                 continue
             topic_id = topic.id
@@ -138,7 +141,7 @@ def _everything(
 
 
 def _some(
-    context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
+    context: RequestContext[GroupParts], asked: OffsetFetchRequestGroup, require_stable: bool
 ) -> list[OffsetFetchResponseTopics]:
     """Return the offsets that were asked for, in their order, and an error for what the client may not know of."""
     assert asked.topics is not None
@@ -166,11 +169,11 @@ def _some(
     return answers
 
 
-def _resolve(context: RequestContext, asked: OffsetFetchRequestTopics) -> tuple[_Topic, ErrorCode]:
+def _resolve(context: RequestContext[GroupParts], asked: OffsetFetchRequestTopics) -> tuple[_Topic, ErrorCode]:
     """Return a topic with its name, and the error for all of its partitions if there is one."""
     name = asked.name
     if context.api_version >= TOPIC_IDS_FROM:
-        topic = context.services.quorum.image.topic_by_id(Uuid(asked.topic_id))
+        topic = context.services.image.topic_by_id(Uuid(asked.topic_id))
         if topic is None:
             return _Topic("", asked.topic_id, asked.partition_indexes), ErrorCode.UNKNOWN_TOPIC_ID
         name = topic.name
@@ -198,7 +201,7 @@ def _partition(found: FetchedOffset) -> OffsetFetchResponsePartitions:
 
 
 def _single(
-    context: RequestContext, asked: OffsetFetchRequestGroup, answer: OffsetFetchResponseGroup
+    context: RequestContext[GroupParts], asked: OffsetFetchRequestGroup, answer: OffsetFetchResponseGroup
 ) -> OffsetFetchResponse:
     """Return the answer for versions that ask for one group; the first of them has errors of partitions only."""
     if answer.error_code and context.api_version < GROUP_ERRORS_FROM:

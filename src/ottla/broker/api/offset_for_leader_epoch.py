@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import LogParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -18,7 +20,7 @@ UNDEFINED = -1
 
 
 def offset_for_leader_epoch(
-    context: RequestContext, request: OffsetForLeaderEpochRequest
+    context: RequestContext[LogParts], request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Answer every partition by itself."""
     return OffsetForLeaderEpochResponse(
@@ -31,7 +33,7 @@ def offset_for_leader_epoch(
     )
 
 
-def _answer(context: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(context: RequestContext[LogParts], topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

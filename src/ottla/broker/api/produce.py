@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
-from inspect import isawaitable
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
@@ -24,9 +23,11 @@ from ottla.broker.endpoints import leader_endpoints
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.recompression import recompressed
 from ottla.broker.replicas.verification import Verification
-from ottla.broker.requests.handler import Deferred, Encoded, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.answers import Answer, Deferred, Encoded, Reply, reply_of
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.services import Services
 from ottla.replica import Wait
+from ottla.security import Needs, Operation, Resource
 from ottla.wire import (
     BATCH_OVERHEAD,
     Attributes,
@@ -70,20 +71,20 @@ _Known = Mapping[TopicPartition, Admission]
 _NOTHING_KNOWN: _Known = {}
 
 
-def produce(context: RequestContext, request: Produce) -> Any:
+def produce(context: RequestContext[Services], request: Produce) -> Answer:
     """Append every partition's batch; answer at once, or when the high watermark has passed what was appended."""
     if request.transactional_id is not None:
         return _produce_in_transaction(context, request)
     return _produce_any(context, request, _NOTHING_KNOWN)
 
 
-def _produce_any(context: RequestContext, request: Produce, known: _Known) -> Any:
+def _produce_any(context: RequestContext[Services], request: Produce, known: _Known) -> Answer:
     if context.services.partitions.any_recompresses and _to_recompress(context, request):
         return _produce_recompressed(context, request, known)
     return _produce(context, request, known)
 
 
-def _produce(context: RequestContext, request: Produce, known: _Known) -> Any:
+def _produce(context: RequestContext[Services], request: Produce, known: _Known) -> Encoded | Deferred[Encoded] | None:
     acks = request.acks
     appended: list[_Appended] = []
     responses = [_append_topic(context, request, topic, appended, known) for topic in request.topic_data]
@@ -97,8 +98,8 @@ def _produce(context: RequestContext, request: Produce, known: _Known) -> Any:
 
 
 def _acknowledged(
-    context: RequestContext, request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
-) -> Any:
+    context: RequestContext[Services], request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
+) -> Encoded | Deferred[Encoded]:
     """Answer now, or with acks=all when every copy in sync has the records."""
     if request.acks == -1:
         waiting = {each.key: end for each, _, end in appended if each.replica.high_watermark < end}
@@ -116,7 +117,7 @@ def _forget_records(request: Produce) -> None:
 
 
 def _append_topic(
-    context: RequestContext, request: Produce, topic: ProduceTopic, appended: list[_Appended], known: _Known
+    context: RequestContext[Services], request: Produce, topic: ProduceTopic, appended: list[_Appended], known: _Known
 ) -> ProducedTopic:
     """Append to every partition of a topic, each by itself, and note which were."""
     services = context.services
@@ -162,7 +163,7 @@ def _admission(known: _Known, partition: LocalPartition) -> Verification | None:
 # -- transactions
 
 
-def _produce_in_transaction(context: RequestContext, request: Produce) -> Any:
+def _produce_in_transaction(context: RequestContext[Services], request: Produce) -> Answer:
     """Ask the transaction's coordinator about every partition to which the transaction has not written yet."""
     identities: set[tuple[int, int]] = set()
     wanted: list[tuple[LocalPartition, int]] = []
@@ -200,11 +201,10 @@ def _produce_in_transaction(context: RequestContext, request: Produce) -> Any:
     return _produce_when_admitted(context, request, admitted)
 
 
-async def _produce_when_admitted(context: RequestContext, request: Produce, admitted: Awaitable[Admitted]) -> Any:
-    answer = _produce_any(context, request, await admitted)
-    if isinstance(answer, Deferred):
-        return await answer.wait()
-    return await answer if isawaitable(answer) else answer
+async def _produce_when_admitted(
+    context: RequestContext[Services], request: Produce, admitted: Awaitable[Admitted]
+) -> Reply:
+    return await reply_of(_produce_any(context, request, await admitted))
 
 
 def _transactional_header(data: ProducePartition) -> BatchHeader | None:
@@ -221,7 +221,9 @@ def _transactional_header(data: ProducePartition) -> BatchHeader | None:
 # -- recompression
 
 
-def _to_recompress(context: RequestContext, request: Produce) -> list[tuple[LocalPartition, ProducePartition]]:
+def _to_recompress(
+    context: RequestContext[Services], request: Produce
+) -> list[tuple[LocalPartition, ProducePartition]]:
     """Return the partitions whose batch has another codec than their topic."""
     partitions = context.services.partitions
     found = []
@@ -243,7 +245,7 @@ def _has_other_codec(partition: LocalPartition, records: memoryview) -> bool:
     )
 
 
-async def _produce_recompressed(context: RequestContext, request: Produce, known: _Known) -> Any:
+async def _produce_recompressed(context: RequestContext[Services], request: Produce, known: _Known) -> Reply:
     """Have the worker process recompress what has another codec than its topic, then append what is sound."""
     services = context.services
     known = dict(known)
@@ -261,14 +263,13 @@ async def _produce_recompressed(context: RequestContext, request: Produce, known
             known[partition.key] = error
         else:
             data.records = memoryview(made)
-    answer = _produce(context, request, known)
-    return await answer.wait() if isinstance(answer, Deferred) else answer
+    return await reply_of(_produce(context, request, known))
 
 
 # -- refusing
 
 
-def _resolve(context: RequestContext, request: Produce, topic: ProduceTopic) -> tuple[str, KafkaError | None]:
+def _resolve(context: RequestContext[Services], request: Produce, topic: ProduceTopic) -> tuple[str, KafkaError | None]:
     """Return a topic's name, and the error that refuses all of its partitions if there is one."""
     name = topic.name
     if context.api_version >= TOPIC_IDS_FROM:
@@ -285,7 +286,7 @@ def _resolve(context: RequestContext, request: Produce, topic: ProduceTopic) -> 
     return name, None
 
 
-def _refused(context: RequestContext, name: str, index: int, error: Exception) -> ProducedPartition:
+def _refused(context: RequestContext[Services], name: str, index: int, error: Exception) -> ProducedPartition:
     """Render what kept a batch from being appended; a mistake of ours is logged here, once."""
     if not isinstance(error, KafkaError):
         log.error("Appending to %s-%s failed", name, index, exc_info=error)
@@ -299,7 +300,7 @@ def _refused(context: RequestContext, name: str, index: int, error: Exception) -
 
 
 def _tell_leader(
-    context: RequestContext, answer: ProducedPartition, partition: TopicPartition, code: ErrorCode
+    context: RequestContext[Services], answer: ProducedPartition, partition: TopicPartition, code: ErrorCode
 ) -> None:
     """Say who leads where this broker does not (any more), so that the client need not ask for metadata (KIP-951)."""
     if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.api_version >= LEADER_FROM:
@@ -311,7 +312,7 @@ def _tell_leader(
 # -- answering
 
 
-def _unacknowledged(context: RequestContext, responses: list[ProducedTopic]) -> Encoded | None:
+def _unacknowledged(context: RequestContext[Services], responses: list[ProducedTopic]) -> Encoded | None:
     """Answer acks=0: not at all, or by closing the connection, which is all that such a client can notice."""
     for topic in responses:
         for answer in topic.partition_responses:
@@ -325,10 +326,10 @@ def _unacknowledged(context: RequestContext, responses: list[ProducedTopic]) -> 
 
 
 def _acknowledged_when_durable(
-    context: RequestContext, request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
-) -> Deferred:
+    context: RequestContext[Services], request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
+) -> Deferred[Encoded]:
     """Answer once the device has what `flush.messages` asks for."""
-    deferred = Deferred()
+    deferred: Deferred[Encoded] = Deferred()
 
     async def flush() -> None:
         for partition, answer, _ in appended:
@@ -346,14 +347,14 @@ def _acknowledged_when_durable(
 
 
 def _acknowledged_later(
-    context: RequestContext,
+    context: RequestContext[Services],
     request: Produce,
     responses: list[ProducedTopic],
     appended: list[_Appended],
     waiting: dict[TopicPartition, int],
-) -> Deferred:
+) -> Deferred[Encoded]:
     """Answer when the high watermarks have passed, or at the deadline with REQUEST_TIMED_OUT where they have not."""
-    deferred = Deferred()
+    deferred: Deferred[Encoded] = Deferred()
 
     def finish(reached: bool) -> None:
         for partition, answer, end in appended:
@@ -385,7 +386,7 @@ def _replication_error(partition: LocalPartition, end: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _response(context: RequestContext, responses: list[ProducedTopic]) -> Encoded:
+def _response(context: RequestContext[Services], responses: list[ProducedTopic]) -> Encoded:
     """Render the answer; where another broker leads, with its address, and where a quota is exceeded, with a pause."""
     services = context.services
     endpoints: Sequence[NodeEndpoint] = ()
@@ -401,7 +402,7 @@ def _response(context: RequestContext, responses: list[ProducedTopic]) -> Encode
     return Encoded((encoded,), throttle_time_ms=throttle_ms)
 
 
-def _leaders(context: RequestContext, responses: list[ProducedTopic]) -> list[NodeEndpoint]:
+def _leaders(context: RequestContext[Services], responses: list[ProducedTopic]) -> list[NodeEndpoint]:
     leaders = {each.leader_id for topic in responses for each in topic.partition_responses if each.leader_id >= 0}
     return [NodeEndpoint(*each) for each in leader_endpoints(context, leaders)]
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, NodeId, Uuid
+from ottla.broker.parts import QuorumParts
 from ottla.broker.quorum.service import check_cluster, check_leads
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.raft import ReplicaKey
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
 __all__ = ["HANDLER"]
 
 
-async def remove_raft_voter(context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
+async def remove_raft_voter(
+    context: RequestContext[QuorumParts], request: RemoveRaftVoterRequest
+) -> RemoveRaftVoterResponse:
     """Change the voter set, and answer once that is committed."""
     check_cluster(context, request.cluster_id)
     check_leads(context)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.coordinators.group_coordinator import asker_of
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import GroupParts
+from ottla.broker.requests.answers import Answer
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.origins import origin_of
 from ottla.groups import Decision, Shard
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 __all__ = ["HANDLER"]
@@ -16,7 +17,7 @@ __all__ = ["HANDLER"]
 PROTOCOL_FROM = 5
 
 
-def sync_group(context: RequestContext, request: SyncGroupRequest) -> Any:
+def sync_group(context: RequestContext[GroupParts], request: SyncGroupRequest) -> Answer:
     """Answer with the member's assignment, now or when the leader has brought it."""
     if context.api_version >= PROTOCOL_FROM and (request.protocol_type is None or request.protocol_name is None):
         return refuse(request, KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
@@ -27,7 +28,7 @@ def sync_group(context: RequestContext, request: SyncGroupRequest) -> Any:
     coordinator = context.services.groups
 
     def decide(shard: Shard, token: int) -> Decision:
-        return groups.sync(shard.groups.get(request.group_id), request, asker_of(context, token), coordinator.moment())
+        return groups.sync(shard.groups.get(request.group_id), request, origin_of(context, token), coordinator.moment())
 
     return coordinator.write(request.group_id, decide, lambda error: refuse(request, error))
 

@@ -6,16 +6,18 @@ Version 4 knows TRANSACTION_ABORTABLE; with version 5 the group's partition is a
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
 
 from ottla import groups
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
 from ottla.broker.coordinators.coordinator_errors import coordinator_error
-from ottla.broker.coordinators.group_coordinator import asker_of
 from ottla.broker.coordinators.transaction_admission import Admitted, Writer, admit
+from ottla.broker.parts import TransactionParts
 from ottla.broker.replicas.local_partition import LocalPartition
-from ottla.broker.requests.handler import Deferred, Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.answers import Answer, Deferred
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.origins import origin_of
 from ottla.groups import Decision, Shard
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -32,8 +34,11 @@ SECOND_PROTOCOL_FROM = 5
 ABORTABLE_FROM = 4
 LOADING_FROM = 2
 
+CommitAnswer = TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse] | Awaitable[TxnOffsetCommitResponse]
+"""The answer, or what has it later."""
 
-def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+
+def txn_offset_commit(context: RequestContext[TransactionParts], request: TxnOffsetCommitRequest) -> Answer:
     """Commit what may be committed; the other partitions are refused beside it."""
     if not context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
         return groups.commit_in_transaction_refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -45,7 +50,7 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
         return TxnOffsetCommitResponse(topics=refused)
     asked = request.replace(topics=permitted)
     try:
-        answer = _commit(context, asked)
+        answer: CommitAnswer = _commit(context, asked)
     except KafkaError as error:
         answer = _refused(context, asked, error.code)
     if not refused:
@@ -59,16 +64,20 @@ def _joined(refused: list[TxnOffsetCommitResponseTopic], committed: TxnOffsetCom
     return TxnOffsetCommitResponse(topics=[*refused, *committed.topics])
 
 
-async def _joined_later(refused: list[TxnOffsetCommitResponseTopic], answer: Awaitable[Any]) -> Any:
+async def _joined_later(
+    refused: list[TxnOffsetCommitResponseTopic], answer: Awaitable[TxnOffsetCommitResponse]
+) -> TxnOffsetCommitResponse:
     return _joined(refused, await answer)
 
 
 def _permitted(
-    context: RequestContext, request: TxnOffsetCommitRequest, refused: list[TxnOffsetCommitResponseTopic]
+    context: RequestContext[TransactionParts],
+    request: TxnOffsetCommitRequest,
+    refused: list[TxnOffsetCommitResponseTopic],
 ) -> list[TxnOffsetCommitRequestTopic]:
     """Return the partitions that exist and may be read; note the others as refused."""
     permitted = []
-    image = context.services.quorum.image
+    image = context.services.image
     for topic in request.topics:
         may_read = context.allows(Operation.READ, Resource.TOPIC, topic.name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may_read else ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -88,7 +97,7 @@ def _permitted(
     return permitted
 
 
-def _commit(context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+def _commit(context: RequestContext[TransactionParts], request: TxnOffsetCommitRequest) -> CommitAnswer:
     """Have the transaction's coordinator asked, then the group's decide; raises KafkaError."""
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
@@ -111,8 +120,11 @@ def _commit(context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
 
 
 async def _commit_later(
-    context: RequestContext, request: TxnOffsetCommitRequest, held: LocalPartition, admitted: Awaitable[Admitted]
-) -> Any:
+    context: RequestContext[TransactionParts],
+    request: TxnOffsetCommitRequest,
+    held: LocalPartition,
+    admitted: Awaitable[Admitted],
+) -> TxnOffsetCommitResponse:
     found = await admitted
     try:
         answer = _commit_admitted(context, request, held, found)
@@ -122,8 +134,8 @@ async def _commit_later(
 
 
 def _commit_admitted(
-    context: RequestContext, request: TxnOffsetCommitRequest, held: LocalPartition, admitted: Admitted
-) -> Any:
+    context: RequestContext[TransactionParts], request: TxnOffsetCommitRequest, held: LocalPartition, admitted: Admitted
+) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
     """Write the offsets; raises the KafkaError for which they cannot be part of the transaction."""
     verification = admitted[held.key]
     if isinstance(verification, KafkaError):
@@ -133,14 +145,16 @@ def _commit_admitted(
     def decide(shard: Shard, token: int) -> Decision:
         held.check_transaction(request.producer_id, request.producer_epoch, 0, verification)
         group = shard.groups.get(request.group_id)
-        return groups.commit_in_transaction(group, request, asker_of(context, token), coordinator.moment())
+        return groups.commit_in_transaction(group, request, origin_of(context, token), coordinator.moment())
 
     answer = coordinator.write(request.group_id, decide, lambda error: _refused(context, request, error.code))
     held.verifications.end(request.producer_id)
     return answer
 
 
-def _refused(context: RequestContext, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+def _refused(
+    context: RequestContext[TransactionParts], request: TxnOffsetCommitRequest, code: ErrorCode
+) -> TxnOffsetCommitResponse:
     """Refuse every partition; clients before version 2 do not ask again while a coordinator is loading."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < LOADING_FROM:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE

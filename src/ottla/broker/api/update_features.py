@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import Image, decide
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -20,7 +22,9 @@ RESULTS_UP_TO = 1
 """The last version whose answer names every feature."""
 
 
-async def update_features(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+async def update_features(
+    context: RequestContext[ControllerParts], request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse:
     """Change all levels or none, and answer once that is committed."""
     quorum = context.services.quorum
     settings = context.services.configuration.broker.settings

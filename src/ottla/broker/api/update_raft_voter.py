@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Uuid
+from ottla.broker.parts import QuorumParts
 from ottla.broker.quorum.service import check_cluster, epoch_error, leader_and_epoch, leader_endpoint
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.raft import ReplicaKey, Voter, VoterEndpoint
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.update_raft_voter import CurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse
 
 __all__ = ["HANDLER"]
 
 
-async def update_raft_voter(context: RequestContext, request: UpdateRaftVoterRequest) -> UpdateRaftVoterResponse:
+async def update_raft_voter(
+    context: RequestContext[QuorumParts], request: UpdateRaftVoterRequest
+) -> UpdateRaftVoterResponse:
     """Take it over; the answer names the leader in any case."""
     check_cluster(context, request.cluster_id)
     quorum = context.services.quorum
@@ -32,7 +36,7 @@ async def update_raft_voter(context: RequestContext, request: UpdateRaftVoterReq
     return _answer(context, ErrorCode.NONE)
 
 
-def _answer(context: RequestContext, error: ErrorCode) -> UpdateRaftVoterResponse:
+def _answer(context: RequestContext[QuorumParts], error: ErrorCode) -> UpdateRaftVoterResponse:
     leader_id, epoch = leader_and_epoch(context)
     found = leader_endpoint(context, leader_id)
     leader = CurrentLeader(

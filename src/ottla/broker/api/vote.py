@@ -5,13 +5,14 @@ Version 1 adds directory ids and the leader's address, 2 pre-votes.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla.base import ErrorCode, LeaderEpoch, NodeId, Offset, Uuid
+from ottla.broker.parts import QuorumParts
 from ottla.broker.quorum.log import METADATA_PARTITION
 from ottla.broker.quorum.service import asked_partition, check_cluster, is_own_key, leader_and_epoch, node_endpoints
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.requests.answers import Answer
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.raft import Message, ReplicaKey, Vote, VoteReply
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.vote import (
     NodeEndpoint,
     RequestPartitionData,
@@ -24,7 +25,7 @@ from ottla.wire.messages.vote import (
 __all__ = ["HANDLER"]
 
 
-def vote(context: RequestContext, request: VoteRequest) -> Any:
+def vote(context: RequestContext[QuorumParts], request: VoteRequest) -> Answer:
     """Ask the core."""
     check_cluster(context, request.cluster_id)
     asked: RequestPartitionData = asked_partition(request.topics, lambda each: each.partition_index)
@@ -51,7 +52,7 @@ def vote(context: RequestContext, request: VoteRequest) -> Any:
     return context.services.quorum.ask(candidate.id, message).then(answered)
 
 
-def _answer(context: RequestContext, error: ErrorCode, *, granted: bool = False) -> VoteResponse:
+def _answer(context: RequestContext[QuorumParts], error: ErrorCode, *, granted: bool = False) -> VoteResponse:
     leader_id, epoch = leader_and_epoch(context)
     partition = ResponsePartitionData(
         error_code=int(error), leader_id=leader_id, leader_epoch=epoch, vote_granted=granted and not error

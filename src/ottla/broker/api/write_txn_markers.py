@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
 from ottla.broker.coordinators.transaction_markers import Marker
-from ottla.broker.requests.handler import Handler, Needs, Operation, RequestContext, Resource
+from ottla.broker.parts import TransactionParts
+from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -22,7 +24,9 @@ __all__ = ["HANDLER"]
 ABSENT = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
 
 
-async def write_txn_markers(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+async def write_txn_markers(
+    context: RequestContext[TransactionParts], request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse:
     """Answer when every marker is on all copies in sync, or has failed."""
     if not (
         context.allows(Operation.ALTER, Resource.CLUSTER) or context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER)
@@ -31,7 +35,7 @@ async def write_txn_markers(context: RequestContext, request: WriteTxnMarkersReq
     return WriteTxnMarkersResponse(markers=[await _write(context, each) for each in request.markers])
 
 
-async def _write(context: RequestContext, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
+async def _write(context: RequestContext[TransactionParts], asked: WritableTxnMarker) -> WritableTxnMarkerResult:
     marker = Marker(
         ProducerId(asked.producer_id),
         ProducerEpoch(asked.producer_epoch),

@@ -8,21 +8,18 @@ connection breaks may have been carried out, and is then sent again, as Kafka's 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ottla import __version__
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId
-from ottla.broker.requests.handler import Connected, RequestContext
-from ottla.broker.requests.local_requests import answered, has_moved
+from ottla.broker.requests.error_counts import has_moved
 from ottla.client import Address, Connection
 from ottla.net import Network, ReceiveBuffer
 
 if TYPE_CHECKING:
     from ottla.broker.quorum.driver import Quorum
-    from ottla.broker.requests.handler import Handler
-    from ottla.broker.services import Services
 
 __all__ = ["ASK_TIMEOUT_MS", "ControllerChannel"]
 
@@ -37,6 +34,9 @@ BACKOFF_MAX_S = 0.25
 Lane = tuple[int, int]
 """An API's key, and that of the API that it forwards."""
 NOTHING = -1
+
+AnswerHere = Callable[[Any], Awaitable[Any]]
+"""Answers a message as this node's own controller listener would."""
 
 MOVED = frozenset(
     {
@@ -61,8 +61,7 @@ class ControllerChannel:
         self._quorum = quorum
         self._network = network
         self._loop = loop
-        self._services: Services | None = None
-        self._handlers: dict[int, Handler[Any]] = {}
+        self._answer_here: AnswerHere | None = None
         self._connections: dict[Lane, Connection] = {}
         self._opening: dict[Lane, asyncio.Task[Connection]] = {}
         self._buffer = ReceiveBuffer()
@@ -70,10 +69,9 @@ class ControllerChannel:
         self._moved = asyncio.Event()
         quorum.subscribe_leadership(self._leadership_changed)
 
-    def serve(self, services: Services) -> None:
-        """Take the services whose handlers answer in this process while the node leads the quorum."""
-        self._services = services
-        self._handlers = {each.api_key: each for each in services.handlers}
+    def serve(self, answer_here: AnswerHere) -> None:
+        """Take what answers in this process while the node leads the quorum."""
+        self._answer_here = answer_here
 
     @property
     def is_here(self) -> bool:
@@ -129,26 +127,12 @@ class ControllerChannel:
     # -- one attempt
 
     async def _attempt(self, message: Any, left_s: float, lane: Lane) -> Any:
-        if self._quorum.is_leader and self._services is not None:
+        if self._quorum.is_leader and self._answer_here is not None:
             async with _within(left_s):
-                return await self._here(message)
+                return await self._answer_here(message)
         connection = await self._connect(lane, left_s)
         version = connection.version_for(message.API_KEY)
         return await connection.request(message, version, timeout_s=left_s)
-
-    async def _here(self, message: Any) -> Any:
-        """Answer as this node's own controller listener would."""
-        assert self._services is not None
-        handler = self._handlers[int(message.API_KEY)]
-        context = RequestContext(
-            self._services,
-            Connected(listener="", is_controller=True),
-            handler.api_key,
-            handler.versions[1],
-            0,
-            "broker",
-        )
-        return await answered(handler, context, message)
 
     async def _connect(self, lane: Lane, left_s: float) -> Connection:
         """Return an open connection to the newest leader; raises KafkaError where there is none or it cannot be reached."""

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, Uuid
 from ottla.broker.controller.duties import ControllerDuties
+from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.handler import RequestContext
 from ottla.metadata import Image, decide
 
@@ -49,7 +50,7 @@ class _Step(Generic[T]):
 
 
 async def submit_handing_over(
-    context: RequestContext,
+    context: RequestContext[ControllerParts],
     decision: Decision[T],
     *,
     knowing: NodeId | None = None,
@@ -78,7 +79,7 @@ async def submit_handing_over(
 
 
 async def submit_in_parts(
-    context: RequestContext,
+    context: RequestContext[ControllerParts],
     request: Any,
     decision: Callable[[Image, Any], decide.Decision[T]],
     *,

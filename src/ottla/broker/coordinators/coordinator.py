@@ -20,7 +20,7 @@ from ottla.broker.coordinators.coordinator_errors import coordinator_error
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replicas.purgatory import Purgatory
-from ottla.broker.requests.handler import Deferred
+from ottla.broker.requests.answers import Deferred
 from ottla.config import BrokerSettings
 from ottla.metadata import Delta, Image
 from ottla.replica import Wait
@@ -111,6 +111,7 @@ class CoordinatedShard(Protocol):
 
 
 S = TypeVar("S", bound=CoordinatedShard)
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class _Answer:
 class _Parked:
     """An answer that is owed, and how it is refused."""
 
-    answer: Deferred
+    answer: Deferred[Any]
     refuse: Callable[[KafkaError], Any]
 
 
@@ -236,7 +237,9 @@ class Coordinator(Generic[S]):
 
     # -- asking
 
-    def write(self, key: str, decide: Callable[[S, int], Decided], refuse: Callable[[KafkaError], Any]) -> Any:
+    def write(
+        self, key: str, decide: Callable[[S, int], Decided], refuse: Callable[[KafkaError], M]
+    ) -> M | Deferred[M]:
         """Decide about a request for a key; return its answer, or a Deferred where it is committed or made later.
 
         `decide` gets the shard and the token under which the answer is parked where it gives none. `refuse` makes the
@@ -253,7 +256,7 @@ class Coordinator(Generic[S]):
 
     def end_transaction(
         self, index: int, marker: bytearray, producer_id: ProducerId, *, commit: bool, is_bumped: bool
-    ) -> Deferred | None:
+    ) -> Deferred[ErrorCode] | None:
         """Append a transaction's marker to a shard's partition, and apply it; return what waits for it to be committed.
 
         Raises KafkaError where it is refused. The answer, where there is one to wait for, is an ErrorCode. `is_bumped`: see
@@ -387,8 +390,8 @@ class Coordinator(Generic[S]):
         self._note_deadline(running)
 
     def _answered(
-        self, running: _Running[S], decision: Decided, token: int, refuse: Callable[[KafkaError], Any]
-    ) -> Any:
+        self, running: _Running[S], decision: Decided, token: int, refuse: Callable[[KafkaError], M]
+    ) -> M | Deferred[M]:
         """Let the answers go that are committed; keep the others until they are."""
         own = decision.response
         others = []
@@ -401,15 +404,17 @@ class Coordinator(Generic[S]):
             for reply in others:
                 self._reply(running, *reply)
             if own is not None:
-                return own
+                answer: M = own
+                return answer
             return self._park(running, token, refuse)
         parked = self._park(running, token, refuse)
         self._wait(running, others if own is None else [*others, (token, own)])
         return parked
 
-    def _park(self, running: _Running[S], token: int, refuse: Callable[[KafkaError], Any]) -> Deferred:
-        parked = running.parked[token] = _Parked(Deferred(), refuse)
-        return parked.answer
+    def _park(self, running: _Running[S], token: int, refuse: Callable[[KafkaError], M]) -> Deferred[M]:
+        answer: Deferred[M] = Deferred()
+        running.parked[token] = _Parked(answer, refuse)
+        return answer
 
     def _is_committed(self, running: _Running[S]) -> bool:
         """Return whether everything that the decision saw and wrote is committed, which with one copy it always is."""
@@ -420,7 +425,7 @@ class Coordinator(Generic[S]):
         running.committed = running.shard.state
         return True
 
-    def _refused(self, refuse: Callable[[KafkaError], Any], error: KafkaError) -> Any:
+    def _refused(self, refuse: Callable[[KafkaError], M], error: KafkaError) -> M:
         """Return the answer to a request that came to nothing, in the codes that this coordinator's clients know."""
         return refuse(KafkaError(coordinator_error(error.code), error.message))
 

@@ -13,12 +13,11 @@ from ottla.broker.coordinators.group_cluster import GroupCluster
 from ottla.broker.coordinators.rounds import rounds
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replicas.purgatory import Purgatory
-from ottla.broker.requests.handler import Operation, RequestContext, Resource
-from ottla.groups import TOPIC, Committed, Decision, DecisionContext, RequestOrigin, Shard, consumer
+from ottla.groups import TOPIC, Committed, Decision, DecisionContext, Shard, consumer
 from ottla.metadata import Delta, Image
 from ottla.wire import Codec
 
-__all__ = ["GroupCoordinator", "asker_of"]
+__all__ = ["GroupCoordinator"]
 
 log = logging.getLogger(__name__)
 
@@ -127,18 +126,6 @@ class GroupCoordinator(Coordinator[Shard]):
                 return False
             await asyncio.sleep(0)
         return True
-
-
-def asker_of(context: RequestContext, token: int = -1) -> RequestOrigin:
-    """Return who asks, as groups know it; `token` is the one under which the answer is parked."""
-    host = f"/{context.connected.client_host}"
-    return RequestOrigin(
-        context.client_id or "",
-        host,
-        context.api_version,
-        token,
-        lambda topic: context.allows(Operation.DESCRIBE, Resource.TOPIC, topic),
-    )
 
 
 def _slices(group_ids: list[str]) -> Iterable[list[str]]:

@@ -12,9 +12,11 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition
+from ottla.broker.parts import TransactionParts
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.verification import OPEN, Verification, is_in_transaction
-from ottla.broker.requests.handler import Deferred, RequestContext
+from ottla.broker.requests.answers import Deferred
+from ottla.broker.requests.handler import RequestContext
 from ottla.transactions import SECOND_PROTOCOL, Outcome, add_partitions, verify_partitions
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -54,7 +56,7 @@ class Writer(NamedTuple):
 
 
 def admit(
-    context: RequestContext, writer: Writer, wanted: Iterable[tuple[LocalPartition, int]]
+    context: RequestContext[TransactionParts], writer: Writer, wanted: Iterable[tuple[LocalPartition, int]]
 ) -> Admitted | Coroutine[Any, Any, Admitted]:
     """Return with what each partition is to be written to, or why it is not; they come with their batches' sequences."""
     admitted: Admitted = {}
@@ -75,7 +77,7 @@ def admit(
 
 
 def _begun(
-    context: RequestContext, writer: Writer, unknown: Iterable[tuple[LocalPartition, int]]
+    context: RequestContext[TransactionParts], writer: Writer, unknown: Iterable[tuple[LocalPartition, int]]
 ) -> dict[TopicPartition, Verification]:
     """Begin to verify the producer for these partitions, or go on where that was begun and nothing has ended it."""
     now_ms = context.now_ms()
@@ -88,7 +90,7 @@ def _begun(
 
 
 async def _admit_later(
-    context: RequestContext,
+    context: RequestContext[TransactionParts],
     writer: Writer,
     unknown: list[tuple[LocalPartition, int]],
     admitted: Admitted,
@@ -138,7 +140,9 @@ def _refusal(writer: Writer, code: ErrorCode) -> KafkaError:
 # -- asking
 
 
-def _ask_at_once(context: RequestContext, writer: Writer, partitions: list[TopicPartition]) -> _Codes | None:
+def _ask_at_once(
+    context: RequestContext[TransactionParts], writer: Writer, partitions: list[TopicPartition]
+) -> _Codes | None:
     """Return the codes where this broker coordinates and nothing has to be waited for; None otherwise."""
     if context.services.transactions.coordinator_of(writer.transactional_id) != context.services.node_id:
         return None
@@ -146,7 +150,9 @@ def _ask_at_once(context: RequestContext, writer: Writer, partitions: list[Topic
     return None if isinstance(answer, Deferred) else answer
 
 
-def _ask_here(context: RequestContext, writer: Writer, partitions: list[TopicPartition]) -> _Codes | Deferred:
+def _ask_here(
+    context: RequestContext[TransactionParts], writer: Writer, partitions: list[TopicPartition]
+) -> _Codes | Deferred[_Codes]:
     transactions = context.services.transactions
     if not writer.is_second:
         try:
@@ -174,7 +180,7 @@ def _same(partitions: list[TopicPartition], outcome: Outcome) -> _Codes:
     return dict.fromkeys(partitions, outcome.code)
 
 
-async def _ask(context: RequestContext, writer: Writer, partitions: list[TopicPartition]) -> _Codes:
+async def _ask(context: RequestContext[TransactionParts], writer: Writer, partitions: list[TopicPartition]) -> _Codes:
     """Return the coordinator's codes, wherever it is."""
     transactions = context.services.transactions
     node = transactions.coordinator_of(writer.transactional_id)

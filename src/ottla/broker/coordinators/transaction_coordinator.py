@@ -23,7 +23,7 @@ from ottla.broker.coordinators.transaction_markers import Marker, Markers, marke
 from ottla.broker.quorum.driver import Quorum
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replicas.purgatory import Purgatory
-from ottla.broker.requests.handler import Deferred
+from ottla.broker.requests.answers import Deferred
 from ottla.config import BrokerSettings
 from ottla.transactions import (
     TOPIC,
@@ -139,7 +139,7 @@ class TransactionCoordinator(Coordinator[Shard]):
 
     # -- asking
 
-    def decide(self, transactional_id: str, decide: Decide) -> Outcome | Deferred:
+    def decide(self, transactional_id: str, decide: Decide) -> Outcome | Deferred[Outcome]:
         """Decide about a transactional id; return the Outcome, or a Deferred of it, with the refusal's code if refused."""
         answer = self.write(
             transactional_id,

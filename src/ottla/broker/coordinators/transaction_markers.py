@@ -11,7 +11,7 @@ from ottla.broker.coordinators.group_coordinator import GroupCoordinator
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replicas.purgatory import Purgatory
-from ottla.broker.requests.handler import Deferred
+from ottla.broker.requests.answers import Deferred
 from ottla.replica import Wait
 from ottla.transactions import SECOND_PROTOCOL, Transaction
 from ottla.wire import end_transaction_marker
@@ -63,7 +63,7 @@ class Markers:
         self._waits = waits
         self._clock = clock
 
-    def write(self, marker: Marker, partition: TopicPartition) -> Deferred | None:
+    def write(self, marker: Marker, partition: TopicPartition) -> Deferred[ErrorCode] | None:
         """Append a marker; return None where it is on every copy in sync, else what waits for that, with an ErrorCode.
 
         Raises KafkaError where it cannot be appended now.
@@ -84,7 +84,9 @@ class Markers:
         end = info.last_offset + 1
         return None if held.replica.high_watermark >= end else self._replicated(held, end)
 
-    def _write_offsets(self, marker: Marker, index: int, batch: bytearray, *, is_bumped: bool) -> Deferred | None:
+    def _write_offsets(
+        self, marker: Marker, index: int, batch: bytearray, *, is_bumped: bool
+    ) -> Deferred[ErrorCode] | None:
         """Have the groups' coordinator append the marker: pending offsets count from then on, or never did."""
         try:
             answer = self._groups.end_transaction(
@@ -94,8 +96,8 @@ class Markers:
             raise KafkaError(_of_partition(error.code), error.message) from error
         return None if answer is None else answer.then(_of_partition)
 
-    def _replicated(self, held: LocalPartition, end: int) -> Deferred:
-        deferred = Deferred()
+    def _replicated(self, held: LocalPartition, end: int) -> Deferred[ErrorCode]:
+        deferred: Deferred[ErrorCode] = Deferred()
 
         def finish(reached: bool) -> None:
             if held.replica.high_watermark >= end:
@@ -112,7 +114,7 @@ class Markers:
     async def write_all(self, marker: Marker, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Write a marker into many partitions; return a code for each once all are known."""
         codes: dict[TopicPartition, ErrorCode] = {}
-        waiting: dict[TopicPartition, Deferred] = {}
+        waiting: dict[TopicPartition, Deferred[ErrorCode]] = {}
         for each in partitions:
             try:
                 deferred = self.write(marker, each)

@@ -40,7 +40,7 @@ from ottla.broker.quorum.snapshotting import Snapshotting
 from ottla.broker.quorum.times import QuorumTimes
 from ottla.broker.quorum.transport import QuorumTransport
 from ottla.broker.quorum.waiters import Waiters
-from ottla.broker.requests.handler import Deferred
+from ottla.broker.requests.answers import Deferred
 from ottla.log import Disk
 from ottla.metadata import (
     EMPTY_IMAGE,
@@ -362,7 +362,7 @@ class Quorum:
             period_ms=raft.fetch_timeout_ms,
         )
 
-    def ask(self, source: NodeId, message: Message) -> Deferred:
+    def ask(self, source: NodeId, message: Message) -> Deferred[Message]:
         """Take in another node's request; the answer is a message of the core."""
         if self._transport is None or self._stopped or self._failed is not None or self._stalled:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the metadata quorum's node is stopping, or has no room")

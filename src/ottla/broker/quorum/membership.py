@@ -10,9 +10,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from ottla.base import ZERO_UUID, ErrorCode, KafkaError, LeaderEpoch, NodeId, uuid_text
+from ottla.base import ZERO_UUID, ErrorCode, KafkaError, LeaderEpoch, Millis, NodeId, uuid_text
+from ottla.broker.quorum.settings import QuorumStatus
 from ottla.client import Address
 from ottla.metadata import SUPPORTED_FEATURES
 from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -22,10 +23,7 @@ from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.wire.messages.update_raft_voter import KRaftVersionFeature, UpdateRaftVoterRequest
 from ottla.wire.messages.update_raft_voter import Listener as UpdateListener
 
-if TYPE_CHECKING:
-    from ottla.broker.quorum.driver import Quorum
-
-__all__ = ["Membership", "key_text"]
+__all__ = ["Membership", "VotingQuorum", "key_text"]
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +43,59 @@ def _keys_text(voters: VoterSet) -> str:
     return f"[{', '.join(key_text(each.key) for each in voters)}]"
 
 
+class VotingQuorum(Protocol):
+    """What changes of the voters need of the quorum: how it stands, and its log."""
+
+    @property
+    def key(self) -> ReplicaKey:
+        """This node as a replica."""
+        ...
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, which every request of the quorum names."""
+        ...
+
+    @property
+    def status(self) -> QuorumStatus:
+        """How the quorum stands, as this node knows."""
+        ...
+
+    @property
+    def leader(self) -> tuple[NodeId | None, LeaderEpoch]:
+        """Who leads the quorum as far as this node knows, and in which epoch."""
+        ...
+
+    @property
+    def is_leader(self) -> bool:
+        """True while this node decides for the cluster."""
+        ...
+
+    @property
+    def kraft_version(self) -> int:
+        """The quorum's own feature level."""
+        ...
+
+    def now_ms(self) -> Millis:
+        """Return the time on the clock of the quorum, which never goes back."""
+        ...
+
+    async def change_voters(
+        self, change: Callable[[VoterSet], VoterSet], *, timeout_ms: int, until_committed: bool = True
+    ) -> None:
+        """Append a changed voter set."""
+        ...
+
+    async def record_voters(self, voters: VoterSet, level: int) -> None:
+        """Append a higher `kraft.version` and with it the voters."""
+        ...
+
+
 @dataclass
 class Membership:
     """Changes of the voters; `versions_of` asks a controller which `kraft.version` levels it understands."""
 
-    quorum: Quorum
+    quorum: VotingQuorum
     request: Callable[[NodeId, Any], Any]
     versions_of: Callable[[Address], Any]
     endpoints: Callable[[], tuple[VoterEndpoint, ...]]

@@ -8,11 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, LeaderEpoch, NodeId, Offset, Uuid
+from ottla.broker.parts import QuorumParts
 from ottla.broker.quorum.log import METADATA_PARTITION, METADATA_TOPIC_ID
 from ottla.broker.quorum.service import asked_partition, check_cluster, epoch_error, leader_and_epoch, leader_endpoint
-from ottla.broker.requests.handler import Encoded, Operation, RequestContext, Resource
+from ottla.broker.requests.answers import Answer, Encoded
+from ottla.broker.requests.handler import RequestContext
 from ottla.raft import Fetch as FetchMessage
 from ottla.raft import FetchReply, Message, ReplicaKey
+from ottla.security import Operation, Resource
 from ottla.wire import Fetch, FetchedPartition, FetchedTopic, NodeEndpoint, iter_batches, write_fetch_response
 
 __all__ = ["fetch_metadata"]
@@ -21,7 +24,7 @@ UNKNOWN_WATERMARK = 2**63 - 1
 """What stands for the high watermark of a replica that does not tell it (KIP-1166)."""
 
 
-def fetch_metadata(context: RequestContext, request: Fetch) -> Any:
+def fetch_metadata(context: RequestContext[QuorumParts], request: Fetch) -> Answer:
     """Ask the core, which notes by the request how far the replica is."""
     if not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -52,7 +55,7 @@ def fetch_metadata(context: RequestContext, request: Fetch) -> Any:
 
 
 def _answer(
-    context: RequestContext, error: ErrorCode, *, reply: FetchReply | None = None, max_bytes: int = 0
+    context: RequestContext[QuorumParts], error: ErrorCode, *, reply: FetchReply | None = None, max_bytes: int = 0
 ) -> Encoded:
     leader_id, epoch = leader_and_epoch(context)
     partition = FetchedPartition(METADATA_PARTITION.partition, int(error))

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.base import NodeId
-from ottla.broker.quorum.membership import Membership
+from ottla.broker.quorum.membership import Membership, VotingQuorum
 from ottla.broker.quorum.rpc import Asked, RpcLimits
 from ottla.broker.quorum.transport import QuorumTransport
 from ottla.client import Address
-from ottla.metadata import Endpoint
+from ottla.metadata import Endpoint, Image
 from ottla.net import Network
-from ottla.raft import Envelope, VoterEndpoint
-
-if TYPE_CHECKING:
-    from ottla.broker.quorum.driver import Quorum
+from ottla.raft import Envelope, VoterEndpoint, VoterSet
 
 __all__ = ["QuorumNetwork", "QuorumPeers"]
 
@@ -33,12 +30,26 @@ class QuorumNetwork:
     """True where this controller may make itself a voter (`controller.quorum.auto.join.enable`)."""
 
 
+class KnownQuorum(VotingQuorum, Protocol):
+    """What this node knows of the quorum, by which it finds the others."""
+
+    @property
+    def image(self) -> Image:
+        """The committed image, in which controllers have registered."""
+        ...
+
+    @property
+    def voters(self) -> VoterSet:
+        """Who votes, by the newest word of the log."""
+        ...
+
+
 class QuorumPeers:
     """The transport to them, and the changes of who votes."""
 
     def __init__(
         self,
-        quorum: Quorum,
+        quorum: KnownQuorum,
         network: QuorumNetwork,
         *,
         receive: Callable[[Envelope], None],

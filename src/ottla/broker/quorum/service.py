@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, LeaderEpoch, NodeId
+from ottla.broker.parts import QuorumParts
 from ottla.broker.quorum.log import METADATA_PARTITION, METADATA_TOPIC_ID
 from ottla.broker.requests.handler import RequestContext
 from ottla.metadata import Endpoint
@@ -23,7 +24,7 @@ __all__ = [
 ]
 
 
-def check_cluster(context: RequestContext, cluster_id: str | None) -> None:
+def check_cluster(context: RequestContext[QuorumParts], cluster_id: str | None) -> None:
     """Raise INCONSISTENT_CLUSTER_ID where a request names another cluster."""
     if cluster_id is not None and cluster_id != context.services.cluster_id:
         raise KafkaError(
@@ -44,7 +45,7 @@ def asked_partition(topics: Sequence[Any], index: Callable[[Any], int]) -> Any:
     return partition
 
 
-def is_own_key(context: RequestContext, voter_id: int, directory_id: bytes) -> bool:
+def is_own_key(context: RequestContext[QuorumParts], voter_id: int, directory_id: bytes) -> bool:
     """True where a request that names a voter means this replica (KIP-853); -1 and zeros name nobody."""
     key = context.services.quorum.key
     if voter_id >= 0 and voter_id != key.id:
@@ -52,30 +53,30 @@ def is_own_key(context: RequestContext, voter_id: int, directory_id: bytes) -> b
     return directory_id == ZERO_UUID or key.directory_id == ZERO_UUID or directory_id == key.directory_id
 
 
-def check_leads(context: RequestContext) -> None:
+def check_leads(context: RequestContext[QuorumParts]) -> None:
     """Raise NOT_LEADER_OR_FOLLOWER where this node does not lead the quorum."""
     if not context.services.quorum.is_leader:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def leader_and_epoch(context: RequestContext) -> tuple[int, LeaderEpoch]:
+def leader_and_epoch(context: RequestContext[QuorumParts]) -> tuple[int, LeaderEpoch]:
     """Return the quorum's leader, -1 where none is known, and the epoch."""
     leader_id, epoch = context.services.quorum.leader
     return -1 if leader_id is None else leader_id, epoch
 
 
-def leader_endpoint(context: RequestContext, leader_id: int) -> Endpoint | None:
+def leader_endpoint(context: RequestContext[QuorumParts], leader_id: int) -> Endpoint | None:
     """Return where the leader's controller listener is."""
     return context.services.quorum.controller_endpoint(NodeId(leader_id)) if leader_id >= 0 else None
 
 
-def node_endpoints(context: RequestContext, leader_id: int, make: Callable[..., Any]) -> list[Any]:
+def node_endpoints(context: RequestContext[QuorumParts], leader_id: int, make: Callable[..., Any]) -> list[Any]:
     """Return the leader's address as answers carry it."""
     found = leader_endpoint(context, leader_id)
     return [] if found is None else [make(node_id=leader_id, host=found.host, port=found.port)]
 
 
-def learn_leader(context: RequestContext, leader_id: int, endpoints: Iterable[Any]) -> None:
+def learn_leader(context: RequestContext[QuorumParts], leader_id: int, endpoints: Iterable[Any]) -> None:
     """Remember where a leader that announces itself listens: on the listener that this request came through."""
     known = list(endpoints)
     same = [each for each in known if each.name == context.connected.listener] or known

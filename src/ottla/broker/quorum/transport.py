@@ -16,7 +16,7 @@ from typing import Any
 from ottla import __version__
 from ottla.base import ErrorCode, KafkaError, NodeId
 from ottla.broker.quorum.rpc import Asked, Refused, api_of, lowest_version, reply_of, request_of
-from ottla.broker.requests.handler import Deferred
+from ottla.broker.requests.answers import Deferred
 from ottla.client import Address, Connection
 from ottla.net import Network
 from ottla.raft import (
@@ -73,16 +73,16 @@ class QuorumTransport:
     _peers: dict[NodeId, _Peer] = field(default_factory=dict)
     _learned: dict[NodeId, Address] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _open: dict[int, tuple[NodeId, bool, Deferred]] = field(default_factory=dict)
+    _open: dict[int, tuple[NodeId, bool, Deferred[Message]]] = field(default_factory=dict)
     _count: int = 0
     _closed: bool = False
 
     # What others ask
 
-    def ask_core(self, source: NodeId, message: Message) -> Deferred:
+    def ask_core(self, source: NodeId, message: Message) -> Deferred[Message]:
         """Take in another node's request; the answer is the core's message, EpochRefused where it has none to give."""
         own = self.asked().node_id
-        deferred = Deferred()
+        deferred: Deferred[Message] = Deferred()
         if len(self._open) >= OPEN_REQUESTS_MAX:
             deferred.fail(KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many requests of the quorum wait"))
             return deferred

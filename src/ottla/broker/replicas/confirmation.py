@@ -8,13 +8,11 @@ Requests that come while a round runs share the next one. Who does not fetch lat
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable
-from typing import Any
 
 from ottla.broker.replicas.leader_lease import LeaderLease
 from ottla.broker.replicas.purgatory import Purgatory
-from ottla.broker.requests.handler import Deferred
+from ottla.broker.requests.answers import Answer, Reply, reply_of
 from ottla.replica import FetchSessionCache
 
 __all__ = ["Confirmation"]
@@ -41,14 +39,11 @@ class Confirmation:
         self._next: asyncio.Task[float] | None = None
         self.rounds = 0
 
-    async def before(self, work: Callable[[], Any]) -> Any:
+    async def before(self, work: Callable[[], Answer]) -> Reply:
         """Ask the copies, then do this and return what comes of it: it finds partitions covered that they confirm."""
         since_s = await self._round_from_now()
         with self._tenure.asked_since(since_s):
-            answer = work()
-            if isinstance(answer, Deferred):
-                return await answer.wait()
-            return await answer if inspect.isawaitable(answer) else answer
+            return await reply_of(work())
 
     async def _round_from_now(self) -> float:
         """Return when a round began that has ended now, and began after this was called."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.broker.requests.handler import CLUSTER_NAME, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import AccessParts, RequestContext
+from ottla.security import CLUSTER_NAME, Operation, Resource
 
 __all__ = ["NOT_ASKED", "cluster_operations", "group_operations", "topic_operations"]
 
@@ -21,22 +22,24 @@ _TOPIC = (
 _GROUP = (Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
 
 
-def cluster_operations(context: RequestContext) -> int:
+def cluster_operations(context: RequestContext[AccessParts]) -> int:
     """Return the bits of what the client may do to the cluster; none where it may not even describe it."""
     if not context.allows(Operation.DESCRIBE, Resource.CLUSTER):
         return 0
     return _bits(context, _CLUSTER, Resource.CLUSTER, CLUSTER_NAME)
 
 
-def topic_operations(context: RequestContext, name: str) -> int:
+def topic_operations(context: RequestContext[AccessParts], name: str) -> int:
     """Return the bits of what the client may do to a topic."""
     return _bits(context, _TOPIC, Resource.TOPIC, name)
 
 
-def group_operations(context: RequestContext, group_id: str) -> int:
+def group_operations(context: RequestContext[AccessParts], group_id: str) -> int:
     """Return the bits of what the client may do to a group."""
     return _bits(context, _GROUP, Resource.GROUP, group_id)
 
 
-def _bits(context: RequestContext, operations: tuple[Operation, ...], resource: Resource, name: str) -> int:
+def _bits(
+    context: RequestContext[AccessParts], operations: tuple[Operation, ...], resource: Resource, name: str
+) -> int:
     return sum(1 << each for each in operations if context.allows(each, resource, name))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.requests.handler import Connected, Operation, Resource
+from ottla.broker.requests.connected import Connected
+from ottla.security import Operation, Resource
 
 __all__ = ["AllowAll", "Authorizer"]
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ottla.base import Offload, WireError
 from ottla.broker.requests.answer_memory import AnswerMemory, Turn, may_be_large
-from ottla.broker.requests.handler import Connected
+from ottla.broker.requests.connected import Connected
 from ottla.broker.requests.outbound import Outbound
 from ottla.net import FrameProtocol
 

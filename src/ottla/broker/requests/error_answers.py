@@ -7,14 +7,14 @@ from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, StorageError, WireError
 from ottla.broker.requests.handler import Handler
-from ottla.wire import APIS
+from ottla.wire import APIS, Message
 
 __all__ = ["error_answer"]
 
 log = logging.getLogger(__name__)
 
 
-def error_answer(handler: Handler[Any], request: Any, error: Exception) -> Any:
+def error_answer(handler: Handler[Any], request: Any, error: Exception) -> Message:
     """Return the API's own response that says what went wrong; raises WireError where none can.
 
     What is neither the peer's mistake nor the disk's is ours: it is logged with its stack.
@@ -27,14 +27,15 @@ def error_answer(handler: Handler[Any], request: Any, error: Exception) -> Any:
         code = ErrorCode.KAFKA_STORAGE_ERROR if isinstance(error, StorageError) else ErrorCode.UNKNOWN_SERVER_ERROR
         error = KafkaError(code, _text_of(code))
     if handler.error_response is not None:
-        return handler.error_response(request, error)
+        own: Message = handler.error_response(request, error)
+        return own
     response: Any = spec.response
     names = {field.name for field in response.FIELDS}
     if "error_code" not in names:
         raise WireError(f"{spec.name} was refused: {error.message}")
-    if "error_message" in names:
-        return response(error_code=int(error.code), error_message=error.message)
-    return response(error_code=int(error.code))
+    text = {"error_message": error.message} if "error_message" in names else {}
+    answer: Message = response(error_code=int(error.code), **text)
+    return answer
 
 
 def _text_of(code: ErrorCode) -> str:

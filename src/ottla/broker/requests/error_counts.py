@@ -1,10 +1,13 @@
-"""Which errors an answer carries, wherever in it they stand: for the metrics."""
+"""Which errors an answer carries, wherever in it they stand: for the metrics, and for who asked the wrong node."""
 
 from __future__ import annotations
 
+from ottla.base import ErrorCode
 from ottla.wire import Message
 
-__all__ = ["count_errors"]
+__all__ = ["count_errors", "has_moved"]
+
+NOT_HERE = (int(ErrorCode.NOT_CONTROLLER), int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
 Path = tuple[str, ...]
 """Names of fields, the last of which is an error code; those before are lists or structures."""
@@ -18,6 +21,13 @@ def count_errors(counts: dict[int, int], answer: Message) -> None:
         paths = _PATHS[kind] = _paths(kind)
     for path in paths:
         _count(counts, answer, path, 0)
+
+
+def has_moved(response: Message) -> bool:
+    """Return whether a response says, anywhere in it, that the node which gave it is not the active controller."""
+    counts: dict[int, int] = {}
+    count_errors(counts, response)
+    return any(code in counts for code in NOT_HERE)
 
 
 _PATHS: dict[type[Message], tuple[Path, ...]] = {}

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.error_counts import has_moved
 from ottla.broker.requests.handler import Handler, RequestContext
-from ottla.broker.requests.local_requests import answered, has_moved
+from ottla.broker.requests.local_requests import dispatch
 from ottla.broker.requests.principals import address_bytes, principal_bytes
-from ottla.wire import APIS, encode_request, read_response
+from ottla.wire import APIS, Message, encode_request, read_response
 from ottla.wire.messages.envelope import EnvelopeRequest
 
 __all__ = ["FORWARD_TIMEOUT_MS", "forward", "from_controller"]
@@ -23,17 +25,18 @@ FORWARD_TIMEOUT_MS = 60_000
 LENGTH_BYTES = 4
 
 
-async def from_controller(handler: Handler[Any], context: RequestContext, request: Any) -> Any:
+async def from_controller(handler: Handler[Any], context: RequestContext[ControllerParts], request: Any) -> Any:
     """Return the active controller's answer: this node's own where it is that, or was asked as a controller."""
     as_controller = context.connected.is_controller
     if as_controller or context.services.quorum.is_leader:
-        answer = await answered(handler, context, request)
+        answer = await dispatch(handler, context, request)
+        assert isinstance(answer, Message), "what is forwarded is answered with a message"
         if as_controller or not has_moved(answer):
             return answer
     return await forward(context, request)
 
 
-async def forward(context: RequestContext, request: Any) -> Any:
+async def forward(context: RequestContext[ControllerParts], request: Any) -> Any:
     """Return the active controller's answer to a request, given to its client's principal."""
     envelope = EnvelopeRequest(
         request_data=encode_request(request, context.api_version, context.correlation_id, context.client_id)[

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.broker.requests.answers import Reply, reply_of
+from ottla.broker.requests.connected import Connected
 from ottla.broker.requests.error_answers import error_answer
-from ottla.broker.requests.error_counts import count_errors
-from ottla.broker.requests.handler import Deferred, Handler, RequestContext, Resource
+from ottla.broker.requests.handler import AccessParts, Handler, RequestContext
+from ottla.security import Resource
 
-__all__ = ["answered", "authorize", "has_moved"]
-
-NOT_HERE = (int(ErrorCode.NOT_CONTROLLER), int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+__all__ = ["authorize", "dispatch", "local_controller"]
 
 
-async def answered(handler: Handler[Any], context: RequestContext, request: Any) -> Any:
+async def dispatch(handler: Handler[Any], context: RequestContext[AccessParts], request: Any) -> Reply:
     """Return what a connection would be answered, errors among it; raises WireError where the API cannot say them."""
     try:
         if handler.needs.resource is Resource.CLUSTER:
             authorize(handler, context)
-        answer = handler.handle(context, request)
-        if isinstance(answer, Deferred):
-            answer = await answer.wait()
-        elif inspect.isawaitable(answer):
-            answer = await answer
+        return await reply_of(handler.handle(context, request))
     except Exception as error:  # rendered as for a client, in the one place for it
-        answer = error_answer(handler, request, error)
-    return answer
+        return error_answer(handler, request, error)
 
 
-def authorize(handler: Handler[Any], context: RequestContext) -> None:
+def authorize(handler: Handler[Any], context: RequestContext[AccessParts]) -> None:
     """Raise CLUSTER_AUTHORIZATION_FAILED where the peer may not do to the cluster what the API needs."""
     operation = handler.needs.operation
     assert operation is not None
@@ -38,8 +33,14 @@ def authorize(handler: Handler[Any], context: RequestContext) -> None:
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
 
 
-def has_moved(response: Any) -> bool:
-    """Return whether a response says, anywhere in it, that the node which gave it is not the active controller."""
-    counts: dict[int, int] = {}
-    count_errors(counts, response)
-    return any(code in counts for code in NOT_HERE)
+def local_controller(services: AccessParts, handlers: Iterable[Handler[Any]]) -> Callable[[Any], Awaitable[Reply]]:
+    """Return what answers a message as this node's own controller listener would."""
+    by_key = {each.api_key: each for each in handlers}
+
+    async def answer(message: Any) -> Reply:
+        handler = by_key[int(message.API_KEY)]
+        peer = Connected(listener="", is_controller=True)
+        context = RequestContext(services, peer, handler.api_key, handler.versions[1], 0, "broker")
+        return await dispatch(handler, context, message)
+
+    return answer

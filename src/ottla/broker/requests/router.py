@@ -18,14 +18,16 @@ from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, WireError
 from ottla.broker.meters import RequestTimes
+from ottla.broker.requests.answers import Answer, Deferred, Encoded, Reply
 from ottla.broker.requests.connection import Connection, Pending
 from ottla.broker.requests.connection_limits import ConnectionLimits
 from ottla.broker.requests.error_answers import error_answer
 from ottla.broker.requests.error_counts import count_errors
 from ottla.broker.requests.forwarding import from_controller
-from ottla.broker.requests.handler import Deferred, Encoded, Handler, Operation, RequestContext, Resource
+from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.local_requests import authorize
 from ottla.broker.services import Services
+from ottla.security import Operation, Resource
 from ottla.wire import APIS, ApiKey, Fetch, Message, decode, encode_response, read_request_header
 
 __all__ = ["Router"]
@@ -100,7 +102,7 @@ class _Route:
         self.flexible_from = spec.flexible_from
         self.asks_leader = handler.api_key in ASKS_LEADER
         self.needs_cluster = handler.needs.resource is Resource.CLUSTER
-        self.handle: Callable[[RequestContext, Any], Any] = handler.handle
+        self.handle: Callable[[RequestContext[Any], Any], Answer] = handler.handle
         if handler.forwards and not handler.splits:
             self.handle = partial(from_controller, handler)
         self.read: Callable[[memoryview, int, int], Any] = handler.read or partial(_read, handler.request)
@@ -118,7 +120,7 @@ class _Route:
         )
 
 
-def _is_nodes_own(route: _Route, context: RequestContext, request: Any) -> bool:
+def _is_nodes_own(route: _Route, context: RequestContext[Any], request: Any) -> bool:
     """Return whether a request is a controller's, or a follower's Fetch, which is itself what confirms a leader."""
     return context.connected.is_controller or (route.is_fetch and request.replica_id >= 0)
 
@@ -190,7 +192,7 @@ class Router:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
             if route.needs_cluster:
                 authorize(route.handler, context)
-            answer: Any
+            answer: Answer
             if route.asks_leader and not self._services.tenure.is_sure and not _is_nodes_own(route, context, request):
                 answer = self._services.confirmation.before(partial(route.handle, context, request))
             else:
@@ -242,7 +244,7 @@ class Router:
     # -- answers
 
     def _throttled(
-        self, connection: Connection, route: _Route, times: RequestTimes, context: RequestContext, message: Any
+        self, connection: Connection, route: _Route, times: RequestTimes, context: RequestContext[Any], message: Any
     ) -> Any:
         """Return an answer as it is sent: it says how long the client has to wait where it has exceeded a quota."""
         count_errors(times.errors, message)
@@ -254,7 +256,7 @@ class Router:
         return message
 
     def _keep_waiting(
-        self, connection: Connection, route: _Route, times: RequestTimes, context: RequestContext, throttle_ms: int
+        self, connection: Connection, route: _Route, times: RequestTimes, context: RequestContext[Any], throttle_ms: int
     ) -> int:
         """Charge a request for its time; read nothing from a client that has exceeded a quota (KIP-219)."""
         quotas = self._services.quotas
@@ -270,9 +272,9 @@ class Router:
         connection: Connection,
         route: _Route,
         times: RequestTimes,
-        context: RequestContext,
+        context: RequestContext[Any],
         request: Any,
-        answer: Deferred | Awaitable[Any],
+        answer: Deferred[Any] | Awaitable[Reply],
     ) -> None:
         """Keep the answer's place in the order, and fill it when it comes."""
         pipelines = route.handler.api_key == PRODUCE and isinstance(answer, Deferred)
@@ -293,7 +295,7 @@ class Router:
         connection: Connection,
         route: _Route,
         times: RequestTimes,
-        context: RequestContext,
+        context: RequestContext[Any],
         place: Pending,
         request: Any,
         answer: Any,
@@ -329,7 +331,7 @@ class Router:
             log.exception("Closing a connection: the answer to %s could not be sent", route.name)
             connection.close()
 
-    def _must_wait(self, context: RequestContext, size: int) -> bool:
+    def _must_wait(self, context: RequestContext[Any], size: int) -> bool:
         """Return whether an answer of so many bytes has to wait, because too many lie unread."""
         return (
             not context.has_room
@@ -337,7 +339,9 @@ class Router:
             and self._memory.must_wait(size, is_follower=False)
         )
 
-    def _settle_in_turn(self, connection: Connection, place: Pending, context: RequestContext, message: Any) -> None:
+    def _settle_in_turn(
+        self, connection: Connection, place: Pending, context: RequestContext[Any], message: Any
+    ) -> None:
         """Encode an answer anew when there is room: meanwhile it consists of references to what the node has anyway."""
 
         def go() -> None:
@@ -348,14 +352,14 @@ class Router:
 
     # -- errors
 
-    def _error_answer(self, route: _Route, request: Any, error: BaseException) -> Any:
+    def _error_answer(self, route: _Route, request: Any, error: BaseException) -> Message:
         """Return the API's own response that says what went wrong; raises WireError where none can."""
         if not isinstance(error, Exception):
             raise error
         return error_answer(route.handler, request, error)
 
 
-def _encoded(context: RequestContext, message: Any) -> bytes:
+def _encoded(context: RequestContext[Any], message: Any) -> bytes:
     return encode_response(message, context.api_key, context.api_version, context.correlation_id)
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from ottla.broker.requests.handler import Deferred, RequestContext
+from ottla.broker.parts import AnswerParts
+from ottla.broker.requests.answers import Answer, Deferred
+from ottla.broker.requests.handler import RequestContext
 
 __all__ = ["in_turn"]
 
 
-def in_turn(context: RequestContext, size: int, answer: Callable[[], Any]) -> Any:
+def in_turn(context: RequestContext[AnswerParts], size: int, answer: Callable[[], Answer]) -> Answer:
     """Return what `answer` makes: now where it is small (about `size` bytes) or there is room, else when there is."""
     memory = context.services.answer_memory
     if context.connected.is_controller or not memory.must_wait(size, is_follower=False):
         return answer()
-    deferred = Deferred()
+    deferred: Deferred[Answer] = Deferred()
 
     def go() -> None:
         context.has_room = True

@@ -1,0 +1,135 @@
+"""The parts of a broker that handlers use, by the families of their APIs: a handler's signature says which it sees.
+
+`RequestContext[GroupParts]` is the context of a handler that may touch the group coordinator, the image and a few things
+besides, and nothing else: the type checker holds it to that. `Services` has all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.broker.requests.handler import AccessParts
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from ottla.base import NodeId, Offload, Rng
+    from ottla.broker.auto_creation import AutoCreation
+    from ottla.broker.configuration import Configuration
+    from ottla.broker.controller.channel import ControllerChannel
+    from ottla.broker.controller.duties import ControllerDuties
+    from ottla.broker.coordinators.group_coordinator import GroupCoordinator
+    from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
+    from ottla.broker.metadata_answers import MetadataAnswers
+    from ottla.broker.quorum.driver import Quorum
+    from ottla.broker.quotas import Quotas
+    from ottla.broker.replicas.log_dir_moves import LogDirMoves
+    from ottla.broker.replicas.partitions import Partitions
+    from ottla.broker.replicas.purgatory import Purgatory
+    from ottla.broker.replicas.storage import Storage
+    from ottla.broker.requests.answer_memory import AnswerMemory
+    from ottla.broker.requests.handler import Handler
+    from ottla.broker.services import Services
+    from ottla.metadata import Image
+
+__all__ = [
+    "AnswerParts",
+    "ControllerParts",
+    "GroupParts",
+    "ImageParts",
+    "LogParts",
+    "MetadataParts",
+    "QuorumParts",
+    "ServedParts",
+    "TransactionParts",
+]
+
+
+class ImageParts(AccessParts, Protocol):
+    """For what reads the cluster's metadata, and nothing else."""
+
+    @property
+    def image(self) -> Image:
+        """The committed image."""
+        ...
+
+
+class AnswerParts(AccessParts, Protocol):
+    """For answers that may be large."""
+
+    answer_memory: AnswerMemory
+
+
+class MetadataParts(ImageParts, AnswerParts, Protocol):
+    """For what tells clients of brokers, topics and configurations."""
+
+    node_id: NodeId
+    cluster_id: str
+    configuration: Configuration
+    rng: Rng
+    auto_creation: AutoCreation
+    metadata_answers: MetadataAnswers
+
+
+class GroupParts(ImageParts, AnswerParts, Protocol):
+    """For groups and their offsets."""
+
+    groups: GroupCoordinator
+    configuration: Configuration
+
+
+class TransactionParts(ImageParts, Protocol):
+    """For transactions, and the partitions and groups that they write to."""
+
+    node_id: NodeId
+    transactions: TransactionCoordinator
+    groups: GroupCoordinator
+    partitions: Partitions
+    configuration: Configuration
+    loop: AbstractEventLoop
+
+
+class LogParts(ImageParts, Protocol):
+    """For the logs of this broker: where they begin and end, and which directory holds them."""
+
+    node_id: NodeId
+    partitions: Partitions
+    storage: Storage
+    moves: LogDirMoves
+    waits: Purgatory
+    offload: Offload
+    loop: AbstractEventLoop
+
+
+class QuorumParts(AccessParts, Protocol):
+    """For what the nodes of the metadata quorum say to each other."""
+
+    cluster_id: str
+    configuration: Configuration
+    quorum: Quorum
+    duties: ControllerDuties | None
+
+
+class ControllerParts(ImageParts, QuorumParts, Protocol):
+    """For what the active controller decides, here or where it is asked."""
+
+    node_id: NodeId
+    controller: ControllerChannel
+    quotas: Quotas | None
+    rng: Rng
+
+
+class ServedParts(ImageParts, Protocol):
+    """For saying what this node serves."""
+
+    quorum: Quorum
+    handlers: tuple[Handler[Any], ...]
+
+
+if TYPE_CHECKING:
+
+    def has_each(
+        services: Services,
+    ) -> tuple[MetadataParts, GroupParts, TransactionParts, LogParts, ControllerParts, ServedParts]:
+        """Let the type checker see that a broker has the parts of every family."""
+        return services, services, services, services, services, services
