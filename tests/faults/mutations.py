@@ -21,6 +21,7 @@ from ottla.broker.replicas.log_dir_moves import LogDirMoves
 from ottla.broker.replicas.storage import Storage
 from ottla.log import Log, LogDir
 from ottla.log.disk import Disk, join
+from ottla.log.durability import Durability
 from ottla.log.index import Index
 from ottla.log.names import DELETED, LOG, file_name
 from ottla.log.properties import Owner
@@ -303,7 +304,7 @@ def _remember(surgeon: Surgeon) -> None:
         if not isinstance(error, NoSpaceError):
             self._sync_failure = error
 
-    surgeon.put(Log, "_remember", remember)
+    surgeon.put(Durability, "remember", remember)
 
 
 def found_by(fault: Fault) -> tuple[Finding | None, int]:

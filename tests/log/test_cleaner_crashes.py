@@ -70,7 +70,7 @@ def killed_at(bench: Bench, crash_at: int) -> bool:
     assert plan is not None
     disk = bench.new_disk(crash_at)
     log = bench.log
-    log._disk = disk  # the process that cleans, swaps and dies
+    log._disk = log._durability._disk = disk  # the process that cleans, swaps and dies
     for segment in log.segments:
         segment._disk = disk
     try:

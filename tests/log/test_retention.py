@@ -97,7 +97,7 @@ def test_snapshots_go_with_their_segments(tmp_path: Path) -> None:
 def test_a_flush_that_runs_meanwhile_keeps_files_from_being_removed_under_it(tmp_path: Path) -> None:
     log = filled(tmp_path, retention_ms=DAY, file_delete_delay_ms=0)
     disk = InterruptedDisk(log)
-    log._disk = disk
+    log._durability._disk = disk
     log.flush()
     assert disk.interrupted and log.recovery_point == 0, "what was truncated meanwhile may not count as flushed"
     log.flush()

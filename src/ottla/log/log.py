@@ -11,16 +11,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from contextlib import suppress
 
-from ottla.base import CorruptionError, Millis, MissingFileError, NoSpaceError, Offset, Rng, StorageError, Uuid
+from ottla.base import Millis, NoSpaceError, Offset, Rng, StorageError, Uuid
 from ottla.log.admission import Batch, admit, admit_replicated, check_producers, duplicate_of, next_run
-from ottla.log.config import INT64_MAX, LogConfig
-from ottla.log.disk import TEMPORARY, Disk, File, join, parent, replace_file
-from ottla.log.flush_mark import FlushMarks
-from ottla.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
+from ottla.log.config import LogConfig
+from ottla.log.disk import Disk, File, parent
+from ottla.log.durability import Durability
+from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.lookup import offset_of_max_timestamp, offset_of_time
 from ottla.log.producer_state import ProducerState
 from ottla.log.producers import BatchMark, ProducerAppend, Producers
-from ottla.log.properties import PARTITION_METADATA_FILE
 from ottla.log.recovery import Progress
 from ottla.log.refusals import not_next, out_of_range, start_beyond_end, too_large
 from ottla.log.retention import expired_count
@@ -50,21 +49,13 @@ class Log:
     __slots__ = (
         "_bases",
         "_disk",
-        "_flushed",
-        "_flushed_ms",
-        "_generation",
-        "_is_new",
-        "_marks",
+        "_durability",
         "_now_ms",
-        "_opened_end",
         "_parts",
-        "_recovery_floor",
         "_rng",
         "_roll_jitter_ms",
         "_segments",
         "_state",
-        "_sync_failure",
-        "_truncated",
         "cleaned_to",
         "config",
         "folder",
@@ -104,7 +95,9 @@ class Log:
         self.topic_id = topic_id
         self.leader_epochs = epochs
         self.log_start_offset = Offset(log_start_offset)
+        """At most `log_end_offset`; it may lie inside the first segment."""
         self.log_end_offset = Offset(log_end_offset)
+        """Behind the last batch of the last segment; `leader_epochs` and `producers` end there, too."""
         self.recovery = recovery
         """What recovery did when the log was opened; None after a clean start."""
         self.cleaned_to = -1
@@ -113,19 +106,21 @@ class Log:
         self._state = state
         self._parts = Segments(disk, folder, segments, state)
         self._segments, self._bases = self._parts.all, self._parts.bases
-        self._sync_failure: StorageError | None = None
-        """A failed fsync, after which nothing is known of what the device has."""
         self._rng = rng
         self._roll_jitter_ms = self._draw_jitter()
-        self._generation = 0
-        self._truncated = recovery is not None and recovery.cut_bytes > 0
-        self._recovery_floor = min(recovery_point, log_end_offset)
-        self._flushed = (0, self._recovery_floor)
-        self._flushed_ms = now_ms
         self._parts.folder_changed = recovery is not None or is_new
-        self._opened_end = log_end_offset
-        self._is_new = is_new
-        self._marks = FlushMarks()
+        self._durability = Durability(
+            disk,
+            self._parts,
+            epochs,
+            state,
+            recovery_point=recovery_point,
+            log_end_offset=log_end_offset,
+            now_ms=now_ms,
+            was_recovered=recovery is not None,
+            was_cut=recovery is not None and recovery.cut_bytes > 0,
+            is_new=is_new,
+        )
         self._now_ms = now_ms
 
     @classmethod
@@ -199,7 +194,7 @@ class Log:
     @property
     def truncations(self) -> int:
         """A number that is another one after each truncation."""
-        return self._generation
+        return self._durability.generation
 
     @property
     def is_settled(self) -> bool:
@@ -225,8 +220,7 @@ class Log:
     @property
     def recovery_point(self) -> Offset:
         """Offset below which everything is on the device."""
-        generation, offset = self._flushed
-        return Offset(max(self._recovery_floor, offset) if generation == self._generation else self._recovery_floor)
+        return self._durability.recovery_point
 
     @property
     def unflushed(self) -> int:
@@ -371,9 +365,11 @@ class Log:
         if self._parts.unsettled:
             self._parts.settle()
         active = self._segments[-1]
+        assert active.appended_end in (-1, self.log_end_offset), "the last segment's end is the log's"
         if active.size:
             active.seal()
-            if self._truncated:  # were what it cut off back after a power failure, it would overlap the next segment
+            if self._durability.truncated:
+                # were what it cut off back after a power failure, it would overlap the next segment
                 self._sync(active.file)
         base_offset = self.log_end_offset if last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX else first_offset
         self._state.snapshot(base_offset)
@@ -389,13 +385,8 @@ class Log:
         try:
             file.fsync()
         except StorageError as error:
-            self._remember(error)
+            self._durability.remember(error)
             raise
-
-    def _remember(self, error: StorageError) -> None:
-        """Let no flush follow a failed fsync; without a descriptor or a file nothing was asked of the device."""
-        if not isinstance(error, NoSpaceError | MissingFileError | CorruptionError):
-            self._sync_failure = error
 
     def _draw_jitter(self) -> int:
         jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -460,7 +451,7 @@ class Log:
             self.truncate_fully_and_start_at(self.log_start_offset)
             return
         producers = self._state.read(self._segments[:kept], self.log_start_offset, end, Millis(self._now_ms))
-        self._lower_recovery_point(min(offset, end))
+        self._durability.lower(min(offset, end))
         self._parts.cut(kept, cut)
         self._set_end(end)
         self.leader_epochs.truncate_from_end(end)
@@ -471,7 +462,7 @@ class Log:
         """Remove every record; the log goes on, empty, at `offset`. Whole or not at all, as `truncate_to`."""
         self._parts.pay(self._now_ms, self.config.file_delete_delay_ms)
         self._parts.restart(offset, self._now_ms, self._preallocated)
-        self._lower_recovery_point(offset)
+        self._durability.lower(offset)
         self._state.clear(offset)
         self.leader_epochs.clear()
         self.log_start_offset = Offset(offset)
@@ -479,14 +470,9 @@ class Log:
         self._parts.try_to_settle()
 
     def _set_end(self, end: int) -> None:
+        assert self._bases[-1] <= end and self.log_start_offset <= end, f"{self.name}: cut to {end}"
         self.cleaned_to = min(self.cleaned_to, self._bases[-1])
         self.log_end_offset = self.leader_epochs.log_end_offset = Offset(end)
-
-    def _lower_recovery_point(self, offset: int) -> None:
-        """Hold the recovery point at or below `offset`, also against a flush that is running."""
-        self._recovery_floor = min(self.recovery_point, offset)
-        self._generation += 1
-        self._truncated = True
 
     def delete_records_before(self, offset: int) -> None:
         """Move the log's start up to `offset`, at most its end; segments wholly below it are set aside at once.
@@ -504,6 +490,7 @@ class Log:
             self._set_aside(self._count_below_start())
 
     def _start_at(self, offset: int) -> None:
+        assert self.log_start_offset <= offset <= self.log_end_offset, f"{self.name}: to start at {offset}"
         self.log_start_offset = Offset(offset)
         self.leader_epochs.truncate_from_start(offset)
         self.producers.forget_before(offset)
@@ -556,15 +543,7 @@ class Log:
 
     def is_flush_due(self, now_ms: int) -> bool:
         """True where a sealed segment, `flush.messages` or `flush.ms` asks for a flush."""
-        point = self.recovery_point
-        unflushed = self.log_end_offset - point
-        if not unflushed:
-            return False
-        return (
-            point < self._bases[-1]
-            or unflushed >= self.config.flush_messages
-            or now_ms - self._flushed_ms >= self.config.flush_ms
-        )
+        return self._durability.is_due(self.log_end_offset, self.config, now_ms)
 
     def settle(self) -> None:
         """Do with the files what a truncation could not do at once, before a flush; raises StorageError."""
@@ -579,57 +558,8 @@ class Log:
         and MissingFileError mean that a file could not be opened or written: that asked nothing of the device, and may be
         tried again.
         """
-        parts = self._parts
-        before: StorageError | None = self._sync_failure or (parts.trouble if parts.unsettled else None)
-        if before is not None:
-            raise before.with_traceback(None)
-        folder_changed, truncated = parts.folder_changed, self._truncated
-        # before the segments are looked at: what is removed from now on stays on the disk until the end
-        parts.flushing = True
-        try:
-            self._flush(now_ms)
-        except StorageError as error:
-            parts.folder_changed |= folder_changed
-            self._truncated |= truncated
-            self._remember(error)
-            raise
-        finally:
-            parts.flushing = False
-
-    def _flush(self, now_ms: int | None) -> None:
-        generation, end = self._generation, self.log_end_offset
-        epochs = self.leader_epochs
-        changes = epochs.changes
-        segments = tuple(self._segments)
-        folder_changed, self._parts.folder_changed = self._parts.folder_changed, False
-        truncated, self._truncated = self._truncated, False
-        point = self.recovery_point
-        mark = segments[-1].newest_mark()
-        files: list[File] = []
-        for at, segment in enumerate(segments):
-            sealed = at + 1 < len(segments)
-            # from the point itself on: what was flushed while it grew has had its indexes finished since
-            if not sealed or segments[at + 1].base_offset >= point - truncated:
-                files.extend(segment.files_to_sync(sealed=sealed))
-                if sealed:
-                    segment.transactions.sync()
-        if end > point or truncated or folder_changed:  # a truncation and a sealed index have to reach the device too
-            self._disk.fsync_all(files)
-        if changes != epochs.saved:
-            replace_file(self._disk, join(self.folder, LEADER_EPOCH_FILE), epochs.encoded())
-            epochs.saved = changes
-        elif folder_changed:
-            self._disk.fsync_dir(self.folder)
-        if self._is_new:
-            self._disk.fsync_all(self._identity_files(), [parent(self.folder)])
-            self._is_new = False
-        self._marks.leave(self._disk, self.folder, mark)
-        self._flushed = (generation, end)
-        self._flushed_ms = self._now_ms if now_ms is None else now_ms
-
-    def _identity_files(self) -> list[File]:
-        path = join(self.folder, PARTITION_METADATA_FILE)
-        return [] if self.topic_id is None else [self._disk.open(path)]
+        self._durability.flush(self.topic_id)
+        self._durability.flushed_ms = self._now_ms if now_ms is None else now_ms
 
     def close(self) -> None:
         """Make everything durable and let go of every file; after this, and a clean shutdown's mark, nothing is scanned.
@@ -641,51 +571,26 @@ class Log:
         if self.end_close():
             self._disk.fsync_all([], [self.folder, parent(self.folder)])
 
-    @property
-    def _is_unchanged(self) -> bool:
-        """True where the files are as the last clean end left them."""
-        return (
-            self.recovery is None
-            and self.log_end_offset == self._opened_end
-            and not (self._generation or self._parts.folder_changed or self._is_new)
-            and self.leader_epochs.changes == self.leader_epochs.saved
-        )
-
     def begin_close(self) -> list[File]:
         """Write everything that a clean end leaves; return the files to fsync before `end_close`. No append may follow.
 
         Nothing is to be done where the log did not change since it was opened after a clean end. Many logs' files may be
         fsynced together.
         """
-        if self._is_unchanged:
+        if self._durability.is_unchanged:
             return []
-        if self._sync_failure is not None:  # never asked a second time: it would succeed, and have written nothing
-            raise self._sync_failure.with_traceback(None)
+        self._durability.check_synced()
         self._parts.pay(self._now_ms, self.config.file_delete_delay_ms)
         self._set_aside(self._count_below_start())
         self._segments[-1].seal()
         self._state.snapshot(self.log_end_offset)
-        point = self.recovery_point
-        following = [*self._bases[1:], INT64_MAX]
-        files: list[File] = []
-        for segment, end in zip(self._segments, following, strict=True):
-            if end >= point - self._truncated:
-                files.extend(segment.files_to_sync(sealed=True))
-                segment.transactions.sync()
-        epochs = self._disk.open(join(self.folder, LEADER_EPOCH_FILE + TEMPORARY), create=True)
-        epochs.truncate(0)
-        epochs.pwrite(0, self.leader_epochs.encoded())
-        snapshot = self._state.newest_path()
-        assert snapshot is not None
-        return [*files, epochs, self._disk.open(snapshot), *self._identity_files()]
+        return self._durability.begin_close(self.topic_id)
 
     def end_close(self) -> bool:
         """Let go of every file, now that they are durable; True where the folder and the one above are to be fsynced."""
-        changed = not self._is_unchanged
+        changed = not self._durability.is_unchanged
         if changed:
-            path = join(self.folder, LEADER_EPOCH_FILE)
-            self._disk.rename(path + TEMPORARY, path)
-            self._flushed = (self._generation, self.log_end_offset)
+            self._durability.end_close()
         self.abandon()
         return changed
 

@@ -224,6 +224,12 @@ class Segment:
         self.file.truncate(self.size)
         self.overhangs = False
 
+    @property
+    def appended_end(self) -> int:
+        """Offset behind what was appended last; -1 where nothing was since the segment was opened, sealed or cut."""
+        offsets = self._recent_offsets
+        return -1 if offsets is None else offsets[-1] + 1
+
     def is_index_full(self, max_bytes: int) -> bool:
         """True where an index has no room for another entry in `segment.index.bytes`."""
         entries = max_bytes // self.offset_index.entry_size

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from contextlib import suppress
+from itertools import pairwise
 
 from ottla.base import Offset, StorageError
 from ottla.log.disk import Disk
@@ -23,7 +24,7 @@ __all__ = ["Segments"]
 
 
 class Segments:
-    """The segments of one log; the last one is active."""
+    """The segments of one log; the last one is active. There is always one, and their base offsets ascend."""
 
     __slots__ = (
         "_disk",
@@ -46,6 +47,7 @@ class Segments:
         self.all = segments
         """The same list always, so that it may be kept; so is `bases`."""
         self.bases = [each.base_offset for each in segments]
+        assert segments and all(first < second for first, second in pairwise(self.bases)), self.bases
         self._state = state
         self.trash = Trash()
         self.flushing = False
@@ -73,6 +75,7 @@ class Segments:
             self._gone.append(self.all.pop())
             self.bases.pop()
             self.unsettled = True
+        assert not self.bases or self.bases[-1] < base_offset, f"{base_offset} after {self.bases[-1]}"
         self.all.append(segment)
         self.bases.append(base_offset)
         self.folder_changed = True
@@ -81,6 +84,7 @@ class Segments:
 
     def cut(self, count: int, cut: Cut) -> None:
         """Keep the first so many segments, the last of them cut; nothing fails."""
+        assert 0 < count <= len(self.all)
         self._gone = self.all[count:]
         del self.all[count:], self.bases[count:]
         self.all[-1].cut(cut)
@@ -95,6 +99,7 @@ class Segments:
 
     def set_aside(self, count: int, now_ms: int, delay_ms: int) -> None:
         """Take the oldest segments out, one by one; their files go after the delay. May be tried again after an error."""
+        assert count < len(self.all), "the active segment stays"
         for segment in self.all[:count]:
             segment.set_aside()
             self.trash.add(segment, now_ms + delay_ms)
@@ -109,6 +114,7 @@ class Segments:
         end = at + len(group.bases)
         swap = Swap(self._disk, self.folder, self.all[at:end], group, now_ms)
         swap.begin()
+        assert group.bases[0] <= swap.new.base_offset and self.bases[at:end] == list(group.bases)
         self.all[at:end], self.bases[at:end] = [swap.new], [swap.new.base_offset]
         self._swaps.append(swap)
         self.folder_changed = True
