@@ -6,12 +6,14 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ottla.base import ErrorCode, KafkaError, Millis, StorageError
 from ottla.broker.coordinators.rounds import rounds
+from ottla.broker.coordinators.shard import RunningShard, ShardState
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -237,6 +239,26 @@ def test_commits_say_when_they_were_made_by_the_wall_clock_as_it_is_now(tmp_path
     run(test)
 
 
+LEGAL = {("LOADING", "ACTIVE"), ("LOADING", "FAILED"), ("FAILED", "LOADING")} | {
+    (state, "UNLOADED") for state in ("LOADING", "FAILED", "ACTIVE")
+}
+
+
+@pytest.mark.parametrize("before", ShardState)
+@pytest.mark.parametrize("after", ShardState)
+def test_a_shard_takes_office_only_after_loading_and_never_once_it_was_let_go(
+    before: ShardState, after: ShardState
+) -> None:
+    partition: Any = SimpleNamespace(key="__consumer_offsets-0")
+    shard: RunningShard[Any] = RunningShard(partition, 1, None, None, state=before)
+    if (before.name, after.name) in LEGAL:
+        shard.become(after)
+        assert shard.is_active == (after is ShardState.ACTIVE)
+    else:
+        with pytest.raises(AssertionError):
+            shard.become(after)
+
+
 def test_a_group_about_which_nothing_could_be_appended_at_loading_gets_its_timers_later(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path, *SETTINGS) as client:
@@ -256,6 +278,7 @@ def test_a_group_about_which_nothing_could_be_appended_at_loading_gets_its_timer
             partition.held.min_insync_replicas = 2
             partition.shrink()
             groups._append = refused_once
+            running.state = ShardState.LOADING
             groups._activate(running)
             assert failed
             assert [timer.kind for timer in running.shard.timers._due] == ["loaded"]

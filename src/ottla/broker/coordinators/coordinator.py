@@ -10,13 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 from ottla.base import Clock, ErrorCode, KafkaError, Millis, Offload, OttlaError, ProducerId, StorageError
 from ottla.broker.coordinators.coordinator_errors import coordinator_error
+from ottla.broker.coordinators.shard import (
+    CoordinatedShard,
+    Decided,
+    MadeDecision,
+    ParkedAnswer,
+    RunningShard,
+    ShardState,
+    UncommittedAnswers,
+)
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replicas.purgatory import Purgatory
@@ -27,7 +34,7 @@ from ottla.replica import Wait
 from ottla.wire import Codec, Record, build_batch, control_type, iter_batch_records, iter_batches
 from ottla.wire import ControlType as Control
 
-__all__ = ["CoordinatedShard", "Coordinator", "Decided", "partition_of"]
+__all__ = ["Coordinator", "partition_of"]
 
 log = logging.getLogger(__name__)
 
@@ -43,118 +50,6 @@ LOAD_RETRY_S, LOAD_RETRY_S_MAX = 0.5, 30.0
 """Before a shard that could not be loaded is loaded again; it doubles."""
 EPSILON_S = 0.00001
 """Later than its deadline by this, a timer never finds the clock, which counts milliseconds, a fraction before it."""
-
-
-class Decided(Protocol):
-    """What a decision has to say here."""
-
-    @property
-    def records(self) -> Sequence[Any]:
-        """The records to append."""
-        ...
-
-    @property
-    def response(self) -> Any:
-        """The answer of who asked, or None where it is parked."""
-        ...
-
-    @property
-    def replies(self) -> Iterable[tuple[int, Any]]:
-        """Answers of requests that were parked, by their tokens."""
-        ...
-
-    @property
-    def producer(self) -> tuple[int, int] | None:
-        """The producer id and epoch in whose transaction the records are written, or None outside of transactions."""
-        ...
-
-
-class CoordinatedShard(Protocol):
-    """The state of one partition of a coordinator's topic; `state` is one immutable value."""
-
-    @property
-    def state(self) -> Any:
-        """What every record so far, and every decision, has left."""
-        ...
-
-    def replay(self, record: Record, producer_id: int) -> None:
-        """Apply a stored record while the shard is loaded; `producer_id` is -1 outside of transactions."""
-        ...
-
-    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """Apply a transaction marker."""
-        ...
-
-    def encode(self, decision: Any) -> Sequence[tuple[bytes, bytes | None]]:
-        """Return the (key, value) bytes of a decision's records."""
-        ...
-
-    def applied(self, decision: Any, base_offset: int) -> None:
-        """Take over a decision whose records have been appended at `base_offset`."""
-        ...
-
-    def loaded(self, moment: Any) -> Iterator[Any]:
-        """Yield what has to be decided once everything has been replayed."""
-        ...
-
-    def expire(self, moment: Any) -> Iterator[Any]:
-        """Yield a decision for each deadline that has come."""
-        ...
-
-    def next_deadline(self) -> int | None:
-        """Return a time before which nothing expires; None where nothing does."""
-        ...
-
-    def postpone(self, until_ms: int) -> None:
-        """Let what the last decision was about, which could not be appended, be decided about again."""
-        ...
-
-
-S = TypeVar("S", bound=CoordinatedShard)
-M = TypeVar("M")
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """A decision that is made already: only its answer is left, for when what was appended is committed."""
-
-    response: Any
-    records: Sequence[Any] = ()
-    replies: tuple[tuple[int, Any], ...] = ()
-    producer: tuple[int, int] | None = None
-
-
-@dataclass(slots=True)
-class _Parked:
-    """An answer that is owed, and how it is refused."""
-
-    answer: Deferred[Any]
-    refuse: Callable[[KafkaError], Any]
-
-
-@dataclass(slots=True)
-class _Uncommitted:
-    """What leaves, and what can be read, once the high watermark has reached `end`."""
-
-    end: int
-    state: Any
-    answers: list[tuple[_Parked, Any]]
-
-
-@dataclass(slots=True)
-class _Running(Generic[S]):
-    """A shard in office. `committed` is the state at the high watermark, `end` where the decided state ends."""
-
-    partition: LocalPartition
-    epoch: int
-    shard: S
-    committed: Any
-    is_active: bool = False
-    end: int = 0
-    loaded_end: int = 0
-    """Where what was loaded ends: it counts as committed while too few copies are in sync to commit it."""
-    parked: dict[int, _Parked] = field(default_factory=dict)
-    uncommitted: deque[_Uncommitted] = field(default_factory=deque)
 
 
 class _Pace:
@@ -183,6 +78,10 @@ def partition_of(key: str, count: int) -> int:
     if hashed >= 1 << 31:
         hashed = (1 << 32) - hashed
     return hashed % count if hashed != 1 << 31 else 0  # whose absolute value Java cannot hold
+
+
+S = TypeVar("S", bound=CoordinatedShard)
+M = TypeVar("M")
 
 
 class Coordinator(Generic[S]):
@@ -215,7 +114,7 @@ class Coordinator(Generic[S]):
         self._offload = offload
         self._loop = loop
         self._count = 0
-        self._shards: dict[int, _Running[S]] = {}
+        self._shards: dict[int, RunningShard[S]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_s = 0.0  # when it is due: uvloop's handle does not say, where that is at once
@@ -268,7 +167,7 @@ class Coordinator(Generic[S]):
         running.end = info.last_offset + 1
         running.shard.end_transaction(producer_id, commit=commit)
         self._tokens += 1
-        answer = self._answered(running, _Answer(ErrorCode.NONE), self._tokens, lambda error: error.code)
+        answer = self._answered(running, MadeDecision(ErrorCode.NONE), self._tokens, lambda error: error.code)
         return answer if isinstance(answer, Deferred) else None
 
     def leader_epoch_of(self, key: str) -> int:
@@ -306,7 +205,7 @@ class Coordinator(Generic[S]):
         running = self._running(shard)
         return -1 if running is None else running.end
 
-    def _running(self, shard: S) -> _Running[S] | None:
+    def _running(self, shard: S) -> RunningShard[S] | None:
         return next((each for each in self._shards.values() if each.shard is shard and each.is_active), None)
 
     def committed_states(self) -> list[Any]:
@@ -326,7 +225,7 @@ class Coordinator(Generic[S]):
         """Return the partition that coordinates a key; None where the topic does not exist."""
         return partition_of(key, self._count) if self._count else None
 
-    def _in_office(self, index: int | None) -> _Running[S]:
+    def _in_office(self, index: int | None) -> RunningShard[S]:
         """Return a shard that has been loaded, though another broker may coordinate by now; raises KafkaError."""
         running = None if index is None else self._shards.get(index)
         if running is None or running.partition.is_offline:
@@ -335,7 +234,7 @@ class Coordinator(Generic[S]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return running
 
-    def _active(self, key: str) -> _Running[S]:
+    def _active(self, key: str) -> RunningShard[S]:
         """Return the shard that nobody else can have, as it is now that its deadlines have been heeded."""
         running = self._in_office(self.partition_of(key))
         if not self._may_answer(running):
@@ -343,13 +242,13 @@ class Coordinator(Generic[S]):
         self._heed_deadlines(running)
         return running
 
-    def _may_answer(self, running: _Running[S]) -> bool:
+    def _may_answer(self, running: RunningShard[S]) -> bool:
         """Return whether no other broker can coordinate by now what this one does."""
         return not running.partition.is_offline and self._partitions.tenure.covers(running.partition.replica)
 
     # -- appending and answering
 
-    def _append_or_else(self, running: _Running[S], decision: Decided) -> Decided:
+    def _append_or_else(self, running: RunningShard[S], decision: Decided) -> Decided:
         """Append a decision, or what it says is to be done where that fails; return which it was."""
         try:
             self._append(running, decision)
@@ -362,14 +261,14 @@ class Coordinator(Generic[S]):
             self._append(running, decision)
         return decision
 
-    def _encoded(self, running: _Running[S], decision: Decided) -> Sequence[tuple[bytes, bytes | None]]:
+    def _encoded(self, running: RunningShard[S], decision: Decided) -> Sequence[tuple[bytes, bytes | None]]:
         """Return a decision's records as they are stored; raises UNKNOWN_SERVER_ERROR where a client's text is too long."""
         try:
             return running.shard.encode(decision)
         except ValueError as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{running.partition.key}: {error}") from error
 
-    def _append(self, running: _Running[S], decision: Decided) -> None:
+    def _append(self, running: RunningShard[S], decision: Decided) -> None:
         """Append a decision's records, if any, and take it over; raises KafkaError where nothing has happened."""
         base_offset = -1
         if decision.records:
@@ -390,7 +289,7 @@ class Coordinator(Generic[S]):
         self._note_deadline(running)
 
     def _answered(
-        self, running: _Running[S], decision: Decided, token: int, refuse: Callable[[KafkaError], M]
+        self, running: RunningShard[S], decision: Decided, token: int, refuse: Callable[[KafkaError], M]
     ) -> M | Deferred[M]:
         """Let the answers go that are committed; keep the others until they are."""
         own = decision.response
@@ -411,12 +310,12 @@ class Coordinator(Generic[S]):
         self._wait(running, others if own is None else [*others, (token, own)])
         return parked
 
-    def _park(self, running: _Running[S], token: int, refuse: Callable[[KafkaError], M]) -> Deferred[M]:
+    def _park(self, running: RunningShard[S], token: int, refuse: Callable[[KafkaError], M]) -> Deferred[M]:
         answer: Deferred[M] = Deferred()
-        running.parked[token] = _Parked(answer, refuse)
+        running.parked[token] = ParkedAnswer(answer, refuse)
         return answer
 
-    def _is_committed(self, running: _Running[S]) -> bool:
+    def _is_committed(self, running: RunningShard[S]) -> bool:
         """Return whether everything that the decision saw and wrote is committed, which with one copy it always is."""
         if running.end != running.loaded_end and running.partition.replica.high_watermark < running.end:
             return False
@@ -429,22 +328,23 @@ class Coordinator(Generic[S]):
         """Return the answer to a request that came to nothing, in the codes that this coordinator's clients know."""
         return refuse(KafkaError(coordinator_error(error.code), error.message))
 
-    def _reply(self, running: _Running[S], token: int, response: Any) -> None:
+    def _reply(self, running: RunningShard[S], token: int, response: Any) -> None:
         parked = running.parked.pop(token, None)
         if parked is not None:
             parked.answer.resolve(response)
 
-    def _wait(self, running: _Running[S], replies: list[tuple[int, Any]]) -> None:
+    def _wait(self, running: RunningShard[S], replies: list[tuple[int, Any]]) -> None:
         """Keep answers until the high watermark has reached the end of what they saw."""
         answers = [(running.parked.pop(token), response) for token, response in replies if token in running.parked]
-        waiting = _Uncommitted(running.end, running.shard.state, answers)
+        assert not running.uncommitted or running.uncommitted[-1].end <= running.end, "decisions are appended in order"
+        waiting = UncommittedAnswers(running.end, running.shard.state, answers)
         running.uncommitted.append(waiting)
         key = running.partition.key
         deadline_s = self._loop.time() + self._commit_timeout_ms(self._settings()) / 1000
         wait = Wait(deadline_s, lambda reached: self._waited(running, waiting, reached), required={key: running.end})
         self._waits.add_produce(wait, (key,))
 
-    def _waited(self, running: _Running[S], waiting: _Uncommitted, reached: bool) -> None:
+    def _waited(self, running: RunningShard[S], waiting: UncommittedAnswers, reached: bool) -> None:
         """Hear that a high watermark has come; or that it has not in time, or will not: then who waits is told so."""
         self._committed(running)
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if reached else ErrorCode.REQUEST_TIMED_OUT
@@ -452,7 +352,7 @@ class Coordinator(Generic[S]):
         for parked, _ in answers:
             parked.answer.resolve(self._refused(parked.refuse, KafkaError(code)))
 
-    def _committed(self, running: _Running[S]) -> None:
+    def _committed(self, running: RunningShard[S]) -> None:
         """Let go of everything up to the high watermark."""
         high_watermark = running.partition.replica.high_watermark
         waiting = running.uncommitted
@@ -463,12 +363,12 @@ class Coordinator(Generic[S]):
             for parked, response in answers:
                 parked.answer.resolve(response)
 
-    def _perform(self, running: _Running[S], decisions: Iterable[Decided]) -> None:
+    def _perform(self, running: RunningShard[S], decisions: Iterable[Decided]) -> None:
         """Append decisions that nobody has asked for: timers, loading, housekeeping."""
         for decision in decisions:
             self._perform_one(running, decision)
 
-    def _perform_one(self, running: _Running[S], decision: Decided) -> None:
+    def _perform_one(self, running: RunningShard[S], decision: Decided) -> None:
         self._append(running, decision)
         if self._is_committed(running):
             for reply in decision.replies:
@@ -476,7 +376,7 @@ class Coordinator(Generic[S]):
         else:
             self._wait(running, [*decision.replies])
 
-    def _perform_each(self, running: _Running[S], decisions: Iterable[Decided]) -> None:
+    def _perform_each(self, running: RunningShard[S], decisions: Iterable[Decided]) -> None:
         """Append each decision by itself: what cannot be appended is decided about again, later, and stops no other."""
         for decision in decisions:
             try:
@@ -488,7 +388,7 @@ class Coordinator(Generic[S]):
 
     # -- time
 
-    def _note_deadline(self, running: _Running[S]) -> None:
+    def _note_deadline(self, running: RunningShard[S]) -> None:
         deadline_ms = running.shard.next_deadline()
         if deadline_ms is not None:
             self._set_timer(deadline_ms)
@@ -516,7 +416,7 @@ class Coordinator(Generic[S]):
                 else:  # whose session has ended, another coordinator may know better
                     self._set_timer(self.now_ms() + TIMER_RETRY_MS)
 
-    def _heed_deadlines(self, running: _Running[S]) -> None:
+    def _heed_deadlines(self, running: RunningShard[S]) -> None:
         """Do what the deadlines of a shard that have come ask for, so that nobody meets who is gone by the clock."""
         deadline_ms = running.shard.next_deadline()
         if deadline_ms is None or deadline_ms > self.now_ms():
@@ -543,7 +443,7 @@ class Coordinator(Generic[S]):
             if held is not None and held.replica.is_leader and not held.is_offline and index not in self._shards:
                 self._load(index, held)
 
-    def _is_led(self, running: _Running[S]) -> bool:
+    def _is_led(self, running: RunningShard[S]) -> bool:
         """Return whether the partition is led still, and has been without a break."""
         held = running.partition
         is_held = self._partitions.get(self.topic, held.key.partition) is held
@@ -552,6 +452,7 @@ class Coordinator(Generic[S]):
     def _unload(self, index: int) -> None:
         """Let a shard go; who waits for it has to ask the next coordinator."""
         running = self._shards.pop(index)
+        running.become(ShardState.UNLOADED)
         owed = [*running.parked.values()]
         for waiting in running.uncommitted:  # its wait may still end, and must find nobody to answer a second time
             answers, waiting.answers = waiting.answers, []
@@ -575,7 +476,7 @@ class Coordinator(Generic[S]):
 
     def _load(self, index: int, held: LocalPartition) -> None:
         shard = self._make_shard()
-        running = _Running(held, held.replica.leader_epoch, shard, shard.state)
+        running = RunningShard(held, held.replica.leader_epoch, shard, shard.state)
         self._shards[index] = running
         if held.log.log_end_offset == held.log.log_start_offset:
             self._activate(running)
@@ -592,7 +493,7 @@ class Coordinator(Generic[S]):
         """Return how many bytes are read at once while a shard is loaded."""
         return self._settings().offsets_load_buffer_size
 
-    async def _load_slices(self, running: _Running[S]) -> None:
+    async def _load_slices(self, running: RunningShard[S]) -> None:
         """Replay a partition, a buffer at a time, and take office unless the leadership has ended meanwhile.
 
         What could not be read is read again, later: whoever leads the partition is its only coordinator.
@@ -609,10 +510,16 @@ class Coordinator(Generic[S]):
                 log.error("The coordinator of %s cannot be loaded yet: %s", key, error, exc_info=not known)
                 if isinstance(error, StorageError):
                     self._partitions.failures.met(error, running.partition)
+                if not self._is_loading(running):
+                    return
+                running.become(ShardState.FAILED)
                 if running.partition.is_offline:
                     return  # another copy may lead
                 await asyncio.sleep(backoff_s)
+                if running.state is ShardState.UNLOADED:
+                    return
                 backoff_s = min(2 * backoff_s, LOAD_RETRY_S_MAX)
+                running.become(ShardState.LOADING)
                 running.shard = self._make_shard()
                 running.committed = running.shard.state
             else:
@@ -621,11 +528,11 @@ class Coordinator(Generic[S]):
                     self._activate(running)
                 return
 
-    def _is_loading(self, running: _Running[S]) -> bool:
+    def _is_loading(self, running: RunningShard[S]) -> bool:
         """Return whether a shard is still wanted that is being loaded."""
-        return self._shards.get(running.partition.key.partition) is running
+        return running.state is ShardState.LOADING
 
-    async def _replay(self, running: _Running[S]) -> int:
+    async def _replay(self, running: RunningShard[S]) -> int:
         held = running.partition
         position: int = held.log.log_start_offset
         end, count = held.log.log_end_offset, 0
@@ -643,7 +550,7 @@ class Coordinator(Generic[S]):
         running.end = end
         return count
 
-    async def _replicated(self, running: _Running[S]) -> None:
+    async def _replicated(self, running: RunningShard[S]) -> None:
         """Return when what was replayed is committed, the shard was let go, or too few copies are left to commit anything.
 
         The coordinator before may have answered for all of it, while this broker, as a follower, has not heard yet how far
@@ -673,7 +580,7 @@ class Coordinator(Generic[S]):
         self._waits.add_produce(wait, (held.key,))
         return over
 
-    async def _replay_batch(self, running: _Running[S], data: bytes, at: int, header: Any, pace: _Pace) -> int:
+    async def _replay_batch(self, running: RunningShard[S], data: bytes, at: int, header: Any, pace: _Pace) -> int:
         """Replay one batch."""
         shard = running.shard
         records = list(iter_batch_records(data, at, header))
@@ -690,9 +597,9 @@ class Coordinator(Generic[S]):
                 shard.replay(each, producer_id)
         return len(records)
 
-    def _activate(self, running: _Running[S]) -> None:
+    def _activate(self, running: RunningShard[S]) -> None:
         """Take office: sessions begin, and requests are answered from now on."""
-        running.is_active = True
+        running.become(ShardState.ACTIVE)
         self._perform_each(running, running.shard.loaded(self.moment()))
         self.activated(running.shard)
 
