@@ -41,7 +41,10 @@ class RaftConfig:
 
 @dataclass(slots=True)
 class Core:
-    """One replica, as its `Raft` alone sees it: state, and the effects that wait for the next `ready`."""
+    """One replica, as its `Raft` alone sees it: state, and the effects that wait for the next `ready`.
+
+    Always `applied_to` ≤ `high_watermark` ≤ the log's end, and `flushed_offset` ≤ the log's end.
+    """
 
     key: ReplicaKey
     config: RaftConfig
@@ -51,9 +54,12 @@ class Core:
     election: ElectionState
     role: Role
     flushed_offset: Offset
+    """Everything before is durable here."""
     high_watermark: Offset
+    """Everything before is committed."""
     persisted: ElectionState
     applied_to: Offset
+    """Everything before was handed out as committed."""
     truncate_to: Offset | None = None
     appends: list[Append] = field(default_factory=list)
     writes: list[SnapshotWrite] = field(default_factory=list)
@@ -110,8 +116,15 @@ class Core:
         self.high_watermark = min(self.high_watermark, offset)
         self.applied_to = min(self.applied_to, offset)
 
+    def check(self) -> None:
+        """Assert what always holds."""
+        end = self.log.end_offset
+        assert self.flushed_offset <= end, f"flushed to {self.flushed_offset}, beyond the end {end}"
+        assert self.applied_to <= self.high_watermark <= end, f"{self.applied_to}, {self.high_watermark}, {end}"
+
     def take_effects(self) -> Ready:
         """Return what is to be done, and forget it."""
+        self.check()
         election = self.election if self.election != self.persisted else None
         committed = self.high_watermark if self.high_watermark > self.applied_to else None
         if not (election or committed or self.appends or self.messages or self.writes) and self.truncate_to is None:

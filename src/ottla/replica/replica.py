@@ -98,8 +98,8 @@ class Replica:
     """One copy of a partition, on the broker `node_id`.
 
     `become` follows the metadata image; `appended` and `fetched_by` follow the logs; `propose_isr`, `isr_decided` and
-    `withdraw` follow what the controller is asked for. The high watermark never goes back while an epoch lasts, and a
-    consumer never reads above it.
+    `withdraw` follow what the controller is asked for. The high watermark never goes back while an epoch lasts, a
+    consumer never reads above it, and it is at most the log's end. Only a leader knows other copies, and asks for an ISR.
     """
 
     __slots__ = (
@@ -180,6 +180,7 @@ class Replica:
             self.proposal = None
             self._copies.clear()
             self._counting = ()
+            self._check()
             return False
         self.role = Role.LEADER
         known: dict[NodeId, _Copy] = {} if began else self._copies
@@ -192,7 +193,14 @@ class Replica:
         }
         self._count()
         self._advance()
+        self._check()
         return began
+
+    def _check(self) -> None:
+        """Assert what always holds."""
+        assert self.high_watermark <= self.log_end_offset, f"{self.high_watermark} beyond {self.log_end_offset}"
+        assert (self.role is Role.LEADER) == (self.leader == self.node_id >= 0)
+        assert self.role is Role.LEADER or not (self.proposal or self._copies or self._counting)
 
     # -- asking
 
@@ -353,10 +361,12 @@ class Replica:
         """Note that this log was cut: nothing above its end is committed as far as this copy can tell."""
         self.log_end_offset = log_end_offset
         self.high_watermark = min(self.high_watermark, log_end_offset)
+        self._check()
 
     def log_start_moved(self, log_start_offset: Offset) -> None:
         """Note that records before an offset are gone: they no longer count as not replicated."""
         self.high_watermark = max(self.high_watermark, log_start_offset)
+        self._check()
 
     def low_watermark(self, log_start_offset: Offset, alive: frozenset[NodeId]) -> Offset:
         """Return before which offset no living copy has records (KIP-107), given where this log starts."""
@@ -407,6 +417,7 @@ class Replica:
         grows = len(isr) > len(self.isr)
         self.proposal = IsrProposal(isr, epochs, self.leader_epoch, self.partition_epoch, grows)
         self._count()
+        self._check()
         return self.proposal
 
     def isr_decided(self, *, leader_epoch: int, partition_epoch: int, isr: tuple[NodeId, ...]) -> bool:

@@ -28,6 +28,8 @@ from ottla.base import (
     Rng,
     StorageError,
 )
+from ottla.broker.quorum.effects import LogEffects
+from ottla.broker.quorum.freshness import Freshness
 from ottla.broker.quorum.images import Images
 from ottla.broker.quorum.leadership import LeadershipListener, QuorumLeadership
 from ottla.broker.quorum.log import MetadataLog
@@ -38,7 +40,6 @@ from ottla.broker.quorum.settings import QuorumSettings, QuorumStatus, progress_
 from ottla.broker.quorum.snapshot import encode_records
 from ottla.broker.quorum.snapshotting import Snapshotting
 from ottla.broker.quorum.times import QuorumTimes
-from ottla.broker.quorum.transport import QuorumTransport
 from ottla.broker.quorum.waiters import Waiters
 from ottla.broker.requests.answers import Deferred
 from ottla.log import Disk
@@ -52,7 +53,6 @@ from ottla.metadata import (
     delta_between,
 )
 from ottla.raft import (
-    Append,
     BeginEpoch,
     Envelope,
     EpochRefused,
@@ -62,7 +62,6 @@ from ottla.raft import (
     Ready,
     ReplicaKey,
     SnapshotId,
-    SnapshotWrite,
     VoterSet,
 )
 
@@ -120,7 +119,6 @@ class Quorum:
         self.times = QuorumTimes()
         self._peers = None if network is None else self._meet(network)
         self._transport = None if self._peers is None else self._peers.transport
-        self._leader_watermark: Offset | None = None
         self._images = Images(lambda batches: self._log.decode_records(batches))
         self._waiters = Waiters()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -142,7 +140,7 @@ class Quorum:
         """
         self._loop = asyncio.get_running_loop()
         self._started_at, self._started_ms = self._loop.time(), self._clock.now_ms()
-        self._informed_s = self._started_at
+        self._freshness = Freshness(self._started_at)
         self._log = MetadataLog.open(
             self._disk,
             self._folder,
@@ -161,6 +159,14 @@ class Quorum:
             rng=self._rng,
             now=self._now(),
             config=replace(self._settings.raft, bootstrap=() if self._peers is None else tuple(self._peers.bootstrap)),
+        )
+        self._effects = LogEffects(
+            node_id=self.key.id,
+            raft=self._raft,
+            log=self._log,
+            images=self._images,
+            waiters=self._waiters,
+            room=self._room,
         )
         if self._transport is None and voters.latest.others(self.key.id):
             raise ConfigError(
@@ -190,7 +196,8 @@ class Quorum:
             return False
         if self._raft.is_leader:
             return True
-        return self._leader_watermark is not None and self._raft.high_watermark >= self._leader_watermark
+        watermark = self._freshness.leader_watermark
+        return watermark is not None and self._raft.high_watermark >= watermark
 
     async def _open_cluster(self) -> None:
         """Write a new cluster's first records; nothing where there is one."""
@@ -306,7 +313,7 @@ class Quorum:
         if not waits:
             self._pump()
             if offset >= self._raft.log.end_offset:
-                raise self._no_room()
+                raise self._effects.no_room()
             return
         began_s = self._loop.time()
         future = self._waiters.add(offset, self._raft.epoch)
@@ -410,10 +417,9 @@ class Quorum:
         """Take in a message from another voter or an observer."""
         if self._stopped or self._failed is not None or self._stalled:
             return
-        if self._leader_watermark is None and isinstance(envelope.message, FetchReply):
-            reply = envelope.message
-            if reply.high_watermark >= 0 and reply.epoch >= self._raft.epoch:
-                self._leader_watermark = reply.high_watermark
+        reply = envelope.message if isinstance(envelope.message, FetchReply) else None
+        if reply is not None:
+            self._freshness.heard(reply, self._raft.epoch)
         asked_ms = self._raft.asked_at
         try:
             self._raft.step(envelope, self._now())
@@ -421,19 +427,15 @@ class Quorum:
             self._fail(error)
             return
         self._pump()
-        if asked_ms is not None and isinstance(envelope.message, FetchReply):
-            self._note_age(envelope.message, asked_ms)
-
-    def _note_age(self, reply: FetchReply, asked_ms: int) -> None:
-        """Note when the leader was asked, if its answer leaves nothing that is committed and not in the image."""
-        known_end = self._images.published.offset + 1
-        if reply.epoch == self._raft.epoch and known_end >= reply.high_watermark >= 0 and not reply.snapshot:
-            self._informed_s = self._started_at + (asked_ms - self._started_ms) / 1000
+        if asked_ms is not None and reply is not None:
+            asked_s = self._started_at + (asked_ms - self._started_ms) / 1000
+            known_end = self._images.published.offset + 1
+            self._freshness.took_in(reply, self._raft.epoch, known_end=known_end, asked_s=asked_s)
 
     @property
     def informed_s(self) -> float:
         """Since which time of the loop something may have been committed of which the image knows nothing yet."""
-        return self._loop.time() if self.is_leader else self._informed_s
+        return self._loop.time() if self.is_leader else self._freshness.informed_s
 
     def _disconnected(self, peer: NodeId) -> None:
         if not self._stopped and self._failed is None and not self._stalled:
@@ -516,7 +518,7 @@ class Quorum:
                         write = self._log.write_election
                         await self._offload.thread(write, election, voters.kraft_version, voters.latest)
                         election = None
-                    self._truncate(ready.truncate_to)
+                    self._effects.truncate(ready.truncate_to)
                 except NoSpaceError as error:
                     self._room.missed(error)
                     self._stalled = True
@@ -538,26 +540,22 @@ class Quorum:
     def _is_cut(self, ready: Ready) -> bool:
         """Cut the log as far as is asked for; False where that has to wait for room."""
         try:
-            self._truncate(ready.truncate_to)
+            self._effects.truncate(ready.truncate_to)
         except NoSpaceError:
             return False
         except StorageError as error:
             self._fail(error)
         return True
 
-    def _truncate(self, offset: Offset | None) -> None:
-        if offset is not None:
-            self._log.truncate_to(offset)
-            self._images.truncated(offset)
-
     def _perform(self, ready: Ready) -> None:
         """Do what is left of it, once the election state is durable and the log is cut."""
         if self._failed is not None:
             return
         try:
-            self._append(ready.appends)
+            self._effects.append(ready.appends, self._now())
             for write in ready.snapshot_writes:
-                self._write_part(write)
+                if self._effects.write_part(write, self._now()) and write.last:
+                    self._run(self._install(write.snapshot))
         except StorageError as error:
             self._fail(error)
             return
@@ -567,52 +565,10 @@ class Quorum:
         for envelope in ready.messages:
             begins = isinstance(envelope.message, BeginEpoch)
             if self._transport is not None and (self._raft.is_leader or not begins):
-                self._send(self._transport, envelope)
+                self._transport.send(self._effects.filled(envelope))
         if ready.committed is not None:
             self._commit(min(ready.committed, self._log.end_offset))
         self._drop_lost_waiters()
-
-    def _append(self, appends: Sequence[Append]) -> None:
-        """Append these; where one finds no room it has not happened, nor has a part of a decision before it."""
-        for append in appends:
-            try:
-                self._log.append(append, decides=self._raft.is_leader)
-            except NoSpaceError as error:
-                self._room.missed(error)
-                start = appends[0].base_offset if self._raft.is_leader else append.base_offset
-                if start < append.base_offset:
-                    self._log.truncate_to(start)
-                self._images.truncated(start)
-                self._raft.refused(start, self._now())
-                self._waiters.refused(start, self._no_room())
-                return
-            self._images.appended(append)
-        if appends:
-            self._room.found()
-
-    def _no_room(self) -> KafkaError:
-        return self._room.refusal(None if self._raft.is_leader else self.key.id)
-
-    def _write_part(self, write: SnapshotWrite) -> None:
-        """Write a piece of a snapshot that is being fetched, and load the snapshot after the last one."""
-        try:
-            self._log.write_snapshot_part(write.snapshot, write.position, bytes(write.data))
-        except NoSpaceError as error:
-            self._room.missed(error)
-            self._log.discard_part(write.snapshot)
-            self._raft.not_downloaded(write.snapshot, self._now())
-            return
-        if write.last:
-            self._run(self._install(write.snapshot))
-
-    def _send(self, transport: QuorumTransport, envelope: Envelope) -> None:
-        """Send a message with the bytes that it names; the asker tries again where they were cleaned away meanwhile."""
-        try:
-            filled = self._log.filled(envelope)
-        except (KafkaError, StorageError) as error:
-            log.warning("Node %d cannot be sent what it asks for: %s", envelope.to, error)
-            filled = replace(envelope, message=EpochRefused(self._raft.epoch, self.key.id))
-        transport.send(filled)
 
     async def _flush(self) -> None:
         """Make appended batches durable until there are none left; appends go on meanwhile and share the next round."""
@@ -630,6 +586,7 @@ class Quorum:
 
     def _commit(self, high_watermark: Offset) -> None:
         published = self._images.commit(high_watermark)
+        self._images.check()
         if published is not None:
             delta = delta_between(*published)
             for listener in self._listeners:

@@ -36,7 +36,8 @@ class _Pending:
 class Images:
     """`committed` holds everything that a majority has, `published` the same up to the last whole metadata transaction.
 
-    `latest` is what the next decision sees: also what is decided and not yet appended.
+    `latest` is what the next decision sees: also what is decided and not yet appended. None is older than the one before
+    it: published, committed, latest.
     """
 
     decode: Callable[[bytes], Sequence[Record]]
@@ -106,6 +107,11 @@ class Images:
             return None
         old, self.published = self.published, self.committed
         return old, self.published
+
+    def check(self) -> None:
+        """Assert what holds after each commit."""
+        offsets = self.published.offset, self.committed.offset, self.latest.offset
+        assert offsets[0] <= offsets[1] <= offsets[2], f"published, committed, latest: {offsets}"
 
     def revert(self, committed: Image | None = None) -> None:
         """Go back to what is committed, or to a snapshot in place of that."""

@@ -186,6 +186,7 @@ class MetadataLog:
     def end_flush(self) -> Offset:
         """Return before which offset all is durable after `flush`: what was cut meanwhile and came anew is not."""
         self.flushed_offset = max(self.flushed_offset, self._flushing_to)
+        assert self.flushed_offset <= self.end_offset, f"flushed to {self.flushed_offset} of {self.end_offset}"
         return self.flushed_offset
 
     def truncate_to(self, offset: Offset) -> None:

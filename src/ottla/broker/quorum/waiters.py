@@ -31,6 +31,7 @@ class Waiters:
 
     def add(self, offset: Offset, epoch: LeaderEpoch) -> asyncio.Future[None]:
         """Return what is done once everything up to this offset is committed in this epoch."""
+        assert not self._waiting or self._waiting[-1].offset <= offset, "decisions are appended in order"
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiter(offset, epoch, future))
         return future
