@@ -66,9 +66,9 @@ class Follower:
             FOLLOWER,
             storage=self.storage,
             configuration=self.configuration,
-            waits=Purgatory(loop),
+            purgatory=Purgatory(loop),
             offload=offload,
-            tenure=LeaderLease(loop, lambda: 9.0, lambda: 9.0),
+            lease=LeaderLease(loop, lambda: 9.0, lambda: 9.0),
         )
         self.throttle = ReplicationThrottles(loop, self.configuration).follower
         quorum = self.node._quorum

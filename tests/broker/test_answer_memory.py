@@ -310,7 +310,7 @@ def test_a_fetch_that_waited_for_records_waits_for_room_too(tmp_path: Path) -> N
             request = all_of(client, "t", MANY)
             request.max_wait_ms = 60_000
             client.send(request, 18)
-            await until(lambda: len(client.node._waits) == 1)
+            await until(lambda: len(client.node._purgatory) == 1)
             ends = full(client)
             assert (await other.produce("t", batch(b"news"), index=5)).error_code == 0
             await until(lambda: client.node._answer_memory.waiting == 1)
@@ -358,9 +358,9 @@ def test_a_connection_that_dies_while_it_waits_leaves_nothing_behind(tmp_path: P
             else:
                 request.max_wait_ms, request.min_bytes = 2**31 - 1, 1 << 20
                 dying.send(request, 18)
-            await until(lambda: node._answer_memory.waiting + len(node._waits) == 1)
+            await until(lambda: node._answer_memory.waiting + len(node._purgatory) == 1)
             dying.close()
-            await until(lambda: node._answer_memory.waiting + len(node._waits) == 0)
+            await until(lambda: node._answer_memory.waiting + len(node._purgatory) == 0)
             ends()
 
     run(test)

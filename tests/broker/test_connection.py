@@ -64,7 +64,7 @@ class World:
                 quotas=None,
                 authorizer=AllowAll(),
                 rng=Random(1),
-                tenure=SimpleNamespace(is_sure=True),
+                lease=SimpleNamespace(is_sure=True),
                 answer_memory=self.memory,
             ),
         )

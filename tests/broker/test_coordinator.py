@@ -59,12 +59,12 @@ class Copied:
         replica = self.held.replica
         end = self.held.log.log_end_offset if end is None else end
         if replica.fetched_by(OTHER, fetch_offset=Offset(end), log_start_offset=Offset(0), now_s=0.0):
-            self.node._waits.advanced(self.held.key, replica.high_watermark, 0)
+            self.node._purgatory.advanced(self.held.key, replica.high_watermark, 0)
 
     def follow(self) -> None:
         """Let the other copy be the leader."""
         self._become(self.held.replica.leader_epoch + 1, OTHER)
-        self.node._waits.interrupt(self.held.key)
+        self.node._purgatory.interrupt(self.held.key)
         self._tell()
 
     def lead(self) -> None:

@@ -9,7 +9,7 @@ from ottla.base import Millis
 from tests.broker.node_client import NodeClient, run, running_node
 from tests.broker.test_coordinator import Copied
 from tests.broker.test_coordinator_office import SHORT, joined
-from tests.broker.test_tenure import unheard
+from tests.broker.test_leader_lease import unheard
 
 
 def due(client: NodeClient) -> Any:
@@ -34,12 +34,12 @@ def test_a_coordinator_that_may_have_been_replaced_ends_no_session(tmp_path: Pat
             node: Any = client.node
             partition = Copied(client)
             groups = due(client)
-            lasts_until_s = node._tenure._until_s
+            lasts_until_s = node._lease._until_s
             unheard(node)
             end = partition.held.log.log_end_offset
             groups._tick()
             assert partition.held.log.log_end_offset == end
-            node._tenure._until_s = lasts_until_s
+            node._lease._until_s = lasts_until_s
             groups._tick()
             assert partition.held.log.log_end_offset > end
 

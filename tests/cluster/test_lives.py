@@ -329,7 +329,7 @@ def test_two_processes_of_one_id_do_not_take_it_from_each_other_in_turns() -> No
         await cluster.until(lambda: cluster.quorum(first).image.brokers[first].incarnation_id != ours.incarnation_id)
         node._life._wake.set()
         await cluster.until(lambda: node._life._usurped_s is not None)
-        assert not node._tenure.lasts
+        assert not node._lease.lasts
         await asyncio.sleep(8.0)
         assert cluster.quorum(third).image.brokers[first].incarnation_id == second.incarnation_id
         await cluster.until(  # nothing is heard of the second, and it is fenced

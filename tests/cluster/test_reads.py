@@ -38,7 +38,7 @@ async def survivor_of(cluster: SimCluster, *, is_controller: bool = False) -> tu
 def answers(cluster: SimCluster, node_id: int) -> bool:
     """Return whether a node answers who reads from its partition, as far as its lease goes."""
     node: Any = cluster.node(node_id)
-    return bool(node._tenure.covers(node._partitions.get("t", 0).replica))
+    return bool(node._lease.covers(node._partitions.get("t", 0).replica))
 
 
 def test_a_survivor_goes_on_while_no_controller_can_be_in_office() -> None:
@@ -61,9 +61,9 @@ def test_the_controller_goes_on_when_the_others_are_killed(since_heartbeat_s: fl
 
     async def test(cluster: SimCluster) -> None:
         survivor, others = await survivor_of(cluster, is_controller=True)
-        tenure: Any = cluster.node(survivor)._tenure
-        before = tenure._until_s
-        await cluster.until(lambda: tenure._until_s > before)
+        lease: Any = cluster.node(survivor)._lease
+        before = lease._until_s
+        await cluster.until(lambda: lease._until_s > before)
         await asyncio.sleep(since_heartbeat_s)
         for each in others:
             cluster.kill(each)
@@ -109,10 +109,10 @@ def test_a_broker_that_leaves_is_no_leader_from_its_first_word_on() -> None:
     async def test(cluster: SimCluster) -> None:
         survivor, _ = await survivor_of(cluster)
         node: Any = cluster.node(survivor)
-        assert node._tenure.lasts
+        assert node._lease.lasts
         leaving = asyncio.ensure_future(cluster.on(survivor, node._life.leave()))
         await cluster.until(lambda: node._life._leaving)
-        assert not node._tenure.lasts
+        assert not node._lease.lasts
         assert await leaving
 
     SimCluster(24).run(test)

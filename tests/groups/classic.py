@@ -70,7 +70,7 @@ class World:
         self.rng = Random(seed)
         self._token = 0
 
-    def moment(self) -> DecisionContext:
+    def context(self) -> DecisionContext:
         return DecisionContext(Millis(self.now_ms), self.rng, self.settings, NoTopics(), Millis(self.now_ms))
 
     def perform(self, decision: Decision, token: int = -1) -> Any:
@@ -90,7 +90,7 @@ class World:
         end = self.now_ms + ms
         while (due := self.shard.next_deadline()) is not None and due <= end:
             self.now_ms = max(due, self.now_ms)
-            for decision in self.shard.expire(self.moment()):
+            for decision in self.shard.expire(self.context()):
                 self.perform(decision)
         self.now_ms = end
 
@@ -104,7 +104,7 @@ class World:
     def take_over(self) -> None:
         """Let another coordinator load the shard; nothing that was parked is known to it."""
         self.shard = self.replayed()
-        for decision in self.shard.loaded(self.moment()):
+        for decision in self.shard.loaded(self.context()):
             self.perform(decision)
 
     def group(self, group_id: str = GROUP) -> Any:
@@ -141,8 +141,8 @@ class World:
             protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in named.items()],
         )
-        asker = RequestOrigin(client, "/127.0.0.1", version, token)
-        self.perform(groups.join(self.group(group_id), request, asker, self.moment()), token)
+        origin = RequestOrigin(client, "/127.0.0.1", version, token)
+        self.perform(groups.join(self.group(group_id), request, origin, self.context()), token)
         return token
 
     def sync(
@@ -169,7 +169,7 @@ class World:
             ],
         )
         self.perform(
-            groups.sync(self.group(), request, RequestOrigin("c", "/127.0.0.1", 5, token), self.moment()), token
+            groups.sync(self.group(), request, RequestOrigin("c", "/127.0.0.1", 5, token), self.context()), token
         )
         return token
 
@@ -177,7 +177,7 @@ class World:
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
-        code: int = self.perform(groups.heartbeat(self.group(), request, self.moment()), self.token()).error_code
+        code: int = self.perform(groups.heartbeat(self.group(), request, self.context()), self.token()).error_code
         return code
 
     def leave(self, *members: str | tuple[str, str]) -> LeaveGroupResponse:
@@ -187,7 +187,7 @@ class World:
             group_id=GROUP,
             members=[MemberIdentity(member_id=member, group_instance_id=instance) for member, instance in named],
         )
-        answer: LeaveGroupResponse = self.perform(groups.leave(self.group(), request, self.moment()), self.token())
+        answer: LeaveGroupResponse = self.perform(groups.leave(self.group(), request, self.context()), self.token())
         return answer
 
     def commit(
@@ -216,8 +216,8 @@ class World:
             retention_time_ms=retention_ms,
             topics=[OffsetCommitRequestTopic(name=topic, partitions=[place])],
         )
-        asker = RequestOrigin("c", "/127.0.0.1", version)
-        answer = self.perform(groups.commit(self.group(group_id), request, asker, self.moment()), self.token())
+        origin = RequestOrigin("c", "/127.0.0.1", version)
+        answer = self.perform(groups.commit(self.group(group_id), request, origin, self.context()), self.token())
         code: int = answer.topics[0].partitions[0].error_code
         return code
 

@@ -71,7 +71,7 @@ class World:
         self.may_describe = lambda name: True
 
     @property
-    def moment(self) -> DecisionContext:
+    def context(self) -> DecisionContext:
         return DecisionContext(Millis(self.now_ms), self.rng, self.settings, self.topics, Millis(self.now_ms))
 
     @property
@@ -80,7 +80,7 @@ class World:
         assert isinstance(found, ConsumerGroup)
         return found
 
-    def asker(self, api_version: int = 1) -> RequestOrigin:
+    def origin(self, api_version: int = 1) -> RequestOrigin:
         return RequestOrigin("client", "/127.0.0.1", api_version, may_describe=lambda name: self.may_describe(name))
 
     def apply(self, decision: Decision) -> Decision:
@@ -104,7 +104,7 @@ class World:
         request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch, **fields)
         consumer.check_request(request, 1, consumer.assignor_names(self.settings))
         group = self.groups.get(GROUP)
-        decision = self.apply(consumer.heartbeat(group, request, self.asker(), self.moment))
+        decision = self.apply(consumer.heartbeat(group, request, self.origin(), self.context))
         assert isinstance(decision.response, ConsumerGroupHeartbeatResponse)
         return decision.response
 
@@ -112,7 +112,7 @@ class World:
         """Let time pass and timers come."""
         self.now_ms += ms
         while (timer := self.timers.take(self.now_ms)) is not None:
-            self.apply(consumer.expired(self.group, timer, self.moment))
+            self.apply(consumer.expired(self.group, timer, self.context))
 
     def replayed(self) -> Map[str, Group]:
         """Return what the records alone say."""

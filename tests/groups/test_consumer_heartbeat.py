@@ -347,7 +347,7 @@ def test_commits_in_transactions_are_checked_by_the_same_epochs() -> None:
         request = TxnOffsetCommitRequest(
             group_id=GROUP, producer_id=1, member_id=member, generation_id=epoch, topics=[topic]
         )
-        response = commit_in_transaction(world.group, request, world.asker(3), world.moment).response
+        response = commit_in_transaction(world.group, request, world.origin(3), world.context).response
         assert isinstance(response, TxnOffsetCommitResponse)
         return ErrorCode(response.topics[0].partitions[0].error_code)
 

@@ -73,8 +73,8 @@ class Vandal:
         )
         settings = self.world.settings
         consumer.check_request(request, self.maybe(0, 1), consumer.assignor_names(settings))
-        asker = self.world.asker()
-        self.world.apply(consumer.heartbeat(self.world.groups.get(GROUP), request, asker, self.world.moment))
+        origin = self.world.origin()
+        self.world.apply(consumer.heartbeat(self.world.groups.get(GROUP), request, origin, self.world.context))
 
     def join(self) -> None:
         owned = [TopicPartition(topic=self.maybe(*TOPICS), partitions=[self.maybe(-1, 0, 1, 2, 99)]) for _ in range(2)]
@@ -126,8 +126,8 @@ class Vandal:
 
     def ask(self, call: Any, request: Any, *, with_asker: bool) -> None:
         group: Group | None = self.world.groups.get(GROUP)
-        asker = RequestOrigin("vandal", "/127.0.0.1", self.maybe(0, 3, 9), self.rng.randrange(1000))
-        arguments = (request, asker, self.world.moment) if with_asker else (request, self.world.moment)
+        origin = RequestOrigin("vandal", "/127.0.0.1", self.maybe(0, 3, 9), self.rng.randrange(1000))
+        arguments = (request, origin, self.world.context) if with_asker else (request, self.world.context)
         self.world.apply(call(group, *arguments))
 
 

@@ -44,7 +44,7 @@ class Mixed(World):
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
-        for decision in self.shard.expire(self.moment):
+        for decision in self.shard.expire(self.context):
             self.apply(decision)
 
     def replayed(self) -> Map[str, Group]:
@@ -56,8 +56,8 @@ class Mixed(World):
     def ask(self, call: Any, request: Any, *, with_asker: bool = True) -> int:
         """Send a request of the classic protocol; return the token under which its answer is or will be."""
         self.tokens += 1
-        asker = RequestOrigin("client", "/127.0.0.1", 9, self.tokens)
-        arguments = (request, asker, self.moment) if with_asker else (request, self.moment)
+        origin = RequestOrigin("client", "/127.0.0.1", 9, self.tokens)
+        arguments = (request, origin, self.context) if with_asker else (request, self.context)
         decision = self.apply(call(self.groups.get(GROUP), *arguments))
         if decision.response is not None:
             self.answers[self.tokens] = decision.response

@@ -21,7 +21,7 @@ def committed(offset: int, record_offset: int = -1) -> Committed:
 
 
 def clean(world: World) -> None:
-    for decision in world.shard.expire_offsets(list(world.shard.groups), world.moment()):
+    for decision in world.shard.expire_offsets(list(world.shard.groups), world.context()):
         world.perform(decision)
 
 

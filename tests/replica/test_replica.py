@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId, Offset
-from ottla.replica import Pulse, Replica, Role
+from ottla.replica import LastFetch, Replica, Role
 
 
 def led(*, replicas: tuple[int, ...] = (1,), isr: tuple[int, ...] | None = None, epoch: int = 5) -> Replica:
@@ -244,18 +244,18 @@ def test_an_acknowledgement_counts_who_was_waited_for() -> None:
     assert replica.had_enough_in_sync(2) and not replica.has_enough_in_sync(2)
 
 
-def test_what_rests_counts_as_fetched_until_it_is_stirred() -> None:
+def test_what_is_parked_counts_as_fetched_until_it_is_woken() -> None:
     replica = led(replicas=(1, 2))
     replica.appended(Offset(10))
     at(replica, 2, 9, 1.0)
-    pulse = Pulse(1.0)
-    assert not replica.rest(NodeId(2), pulse), "it has not everything"
+    last_fetch = LastFetch(1.0)
+    assert not replica.park(NodeId(2), last_fetch), "it has not everything"
     at(replica, 2, 10, 2.0)
-    assert replica.rest(NodeId(2), pulse)
-    pulse.fetched_s, pulse.confirmed_s = 50.0, 49.0
+    assert replica.park(NodeId(2), last_fetch)
+    last_fetch.fetched_s, last_fetch.confirmed_s = 50.0, 49.0
     assert replica.confirmed_s() == 49.0
-    replica.stir()
-    pulse.fetched_s = pulse.confirmed_s = 99.0
+    replica.wake_followers()
+    last_fetch.fetched_s = last_fetch.confirmed_s = 99.0
     replica.appended(Offset(20))
     assert replica.confirmed_s() == 49.0
     assert replica.lagging(79.0) == () and replica.lagging(81.0) == (2,)

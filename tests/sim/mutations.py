@@ -197,7 +197,7 @@ def _forget_min_insync(surgeon: Surgeon) -> None:
 
 @mutation("skip truncation", "A leader does not tell a follower where their logs part.", "cluster")
 def _skip_truncation(surgeon: Surgeon) -> None:
-    surgeon.put(fetching, "_has_diverged", lambda reading, partition: False)
+    surgeon.put(fetching, "_has_diverged", lambda plan, partition: False)
 
 
 @mutation("elect outside the ISR", "Any broker that serves may lead, whatever its copy lacks.", "cluster")
@@ -252,7 +252,7 @@ def _shrink_alone(surgeon: Surgeon) -> None:
 @mutation("take anyone into the ISR", "A follower joins before it has everything that is committed.", "cluster")
 def _join_early(surgeon: Surgeon) -> None:
     def may_join(self: Any, follower: Any) -> bool:
-        return self.proposal is None and follower not in self.isr and self.is_leader and follower in self._copies
+        return self.proposal is None and follower not in self.isr and self.is_leader and follower in self._followers
 
     surgeon.put(Replica, "may_join", may_join)
 

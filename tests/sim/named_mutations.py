@@ -224,14 +224,14 @@ def _coordinate_offline(surgeon: Surgeon) -> None:
 
     surgeon.put(Coordinator, "_in_office", in_office)
     surgeon.put(
-        Coordinator, "_may_answer", lambda self, running: self._partitions.tenure.covers(running.partition.replica)
+        Coordinator, "_may_answer", lambda self, running: self._partitions.lease.covers(running.partition.replica)
     )
 
 
 @named(
     "trust copies for a second",
     "A leader without a lease answers because its copies fetched a moment ago, not after the question.",
-    "tests/broker/test_tenure.py::test_while_no_controller_is_heard_the_copies_are_asked_before_each_answer",
+    "tests/broker/test_leader_lease.py::test_while_no_controller_is_heard_the_copies_are_asked_before_each_answer",
     reason="lonely:505689047 found it; within that second a commit has to be acknowledged elsewhere",
 )
 def _trust_copies(surgeon: Surgeon) -> None:

@@ -97,7 +97,7 @@ def test_an_end_without_its_second_copy_is_not_answered_and_writes_no_marker(tmp
             def copy_everything() -> None:
                 end = Offset(held.log.log_end_offset)
                 if replica.fetched_by(OTHER, fetch_offset=end, log_start_offset=Offset(0), now_s=0.0):
-                    node._waits.advanced(held.key, replica.high_watermark, 0)
+                    node._purgatory.advanced(held.key, replica.high_watermark, 0)
 
             copy_everything()
             before = held.log.log_end_offset

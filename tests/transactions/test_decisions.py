@@ -50,7 +50,7 @@ class World:
         self.shard = Shard(lambda: self.version, lambda shard: None)
 
     @property
-    def moment(self) -> DecisionContext:
+    def context(self) -> DecisionContext:
         return DecisionContext(Millis(self.now_ms), SETTINGS, self.version, self._take)
 
     def _take(self) -> ProducerId:
@@ -74,7 +74,7 @@ class World:
 
     def init(self, expected: tuple[int, int] | None = None, timeout_ms: int = 60_000) -> Outcome:
         known = None if expected is None else (ProducerId(expected[0]), ProducerEpoch(expected[1]))
-        return self.do(initialise(self.found, "a", timeout_ms, known, self.moment))
+        return self.do(initialise(self.found, "a", timeout_ms, known, self.context))
 
     def add(self, producer: Outcome, *partitions: TopicPartition, client: int = 2) -> Outcome:
         return self.do(
@@ -83,7 +83,7 @@ class World:
                 producer.producer_id,
                 producer.epoch,
                 frozenset(partitions or (T0,)),
-                self.moment,
+                self.context,
                 client_version=client,
             )
         )
@@ -91,13 +91,13 @@ class World:
     def end(self, producer: Outcome, *, commit: bool, client: int = 2) -> Outcome:
         return self.do(
             end_transaction(
-                self.found, producer.producer_id, producer.epoch, self.moment, commit=commit, client_version=client
+                self.found, producer.producer_id, producer.epoch, self.context, commit=commit, client_version=client
             )
         )
 
     def complete(self) -> None:
         assert self.found is not None
-        self.do(complete(self.found, self.found.producer_id, self.found.epoch, self.moment))
+        self.do(complete(self.found, self.found.producer_id, self.found.epoch, self.context))
 
     def put(self, **changes: object) -> None:
         """Begin from a state that would take long to reach."""
@@ -148,7 +148,7 @@ def test_a_timeout_beyond_what_the_broker_allows_is_refused(timeout_ms: int) -> 
 
 
 def test_an_empty_transactional_id_is_refused() -> None:
-    assert refusal(lambda: initialise(None, "", 1, None, World().moment)) is ErrorCode.INVALID_REQUEST
+    assert refusal(lambda: initialise(None, "", 1, None, World().context)) is ErrorCode.INVALID_REQUEST
 
 
 def test_an_open_transaction_is_aborted_first_and_the_new_producer_asks_again() -> None:
@@ -408,10 +408,10 @@ def test_ids_at_rest_expire_and_open_ones_do_not() -> None:
     producer = world.init()
     world.now_ms += 7 * DAY_MS
     assert world.found is not None
-    assert expired([world.found], world.moment) == ["a"]
+    assert expired([world.found], world.context) == ["a"]
     world.add(producer)
     world.now_ms += 8 * DAY_MS
-    assert expired([world.found], world.moment) == []
+    assert expired([world.found], world.context) == []
     world.do(Decision(Outcome(), forgotten=("a",)))
     assert world.found is None
     assert world.reloaded().state.get("a") is None

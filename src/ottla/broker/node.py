@@ -189,9 +189,9 @@ class Node:
         loop = self._loop
         node_id = self.config.node_id
         configuration = self._configuration = Configuration(self.config)
-        waits = self._waits = Purgatory(loop)
+        purgatory = self._purgatory = Purgatory(loop)
         self._throttles = ReplicationThrottles(loop, configuration)
-        self._tenure = LeaderLease(
+        self._lease = LeaderLease(
             loop,
             lambda: configuration.broker.settings.broker_session_timeout_ms / 1000,
             lambda: self._quorum.informed_s,
@@ -199,10 +199,10 @@ class Node:
         )
         self._partitions = Partitions(
             node_id,
-            tenure=self._tenure,
+            lease=self._lease,
             storage=self._storage,
             configuration=configuration,
-            waits=waits,
+            purgatory=purgatory,
             offload=self._offload,
         )
         self._housekeeping = Housekeeping(
@@ -216,7 +216,7 @@ class Node:
         self._groups = GroupCoordinator(
             configuration=configuration,
             partitions=self._partitions,
-            waits=waits,
+            purgatory=purgatory,
             clock=self._clock,
             rng=self._rng,
             offload=self._offload,
@@ -339,9 +339,11 @@ class Node:
             controller=self._controller,
             partitions=self._partitions,
             producer_ids=ProducerIds(),
-            markers=Markers(partitions=self._partitions, groups=self._groups, waits=self._waits, clock=self._clock),
+            markers=Markers(
+                partitions=self._partitions, groups=self._groups, purgatory=self._purgatory, clock=self._clock
+            ),
             peers=peers,
-            waits=self._waits,
+            purgatory=self._purgatory,
             clock=self._clock,
             offload=self._offload,
             loop=self._loop,
@@ -377,15 +379,15 @@ class Node:
             partitions=self._partitions,
             isr=self._make_isr(metrics),
             storage=self._storage,
-            waits=self._waits,
+            purgatory=self._purgatory,
             throttles=self._throttles,
             moves=self._moves,
             replication=self._replication,
             groups=self._groups,
             transactions=self._transactions,
             sessions=sessions,
-            tenure=self._tenure,
-            confirmation=Confirmation(tenure=self._tenure, sessions=sessions, waits=self._waits, loop=self._loop),
+            lease=self._lease,
+            confirmation=Confirmation(lease=self._lease, sessions=sessions, purgatory=self._purgatory, loop=self._loop),
             answer_memory=self._answer_memory,
             authorizer=AllowAll(),
             auto_creation=AutoCreation(self._configuration, self._controller),
@@ -498,7 +500,7 @@ class Node:
             lambda: sum(each.is_offline for each in partitions) + len(partitions.unopened),
         )
         metrics.gauge("LogManager.OfflineLogDirectoryCount", lambda: len(self._storage.offline))
-        metrics.gauge("DelayedOperationPurgatory.NumDelayedOperations", lambda: len(self._waits))
+        metrics.gauge("DelayedOperationPurgatory.NumDelayedOperations", lambda: len(self._purgatory))
         metrics.gauge("FetchSessionCache.NumIncrementalFetchSessions", lambda: len(services.sessions))
         metrics.gauge("FetchSessionCache.NumIncrementalFetchPartitionsCached", lambda: services.sessions.partitions)
         self._housekeeping.cleaner.name_gauges(metrics)
@@ -526,7 +528,7 @@ class Node:
                 storage=self._storage,
                 controller=self._controller,
                 quorum=self._quorum,
-                tenure=self._tenure,
+                lease=self._lease,
                 vacancy=Vacancy(node_id=self.config.node_id, quorum=self._quorum, network=self._network),
                 settings=lambda: self._configuration.broker.settings,
                 loop=self._loop,
@@ -568,7 +570,7 @@ class Node:
         self._transactions.close()
         await self._transactions.closed()
         self._groups.close()
-        self._waits.close()
+        self._purgatory.close()
         self._answer_memory.close()
         await self._housekeeping.stop()
         await self._moves.close()

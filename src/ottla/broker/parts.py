@@ -96,7 +96,7 @@ class LogParts(ImageParts, Protocol):
     partitions: Partitions
     storage: Storage
     moves: LogDirMoves
-    waits: Purgatory
+    purgatory: Purgatory
     offload: Offload
     loop: AbstractEventLoop
 

@@ -50,11 +50,11 @@ class Services:
     partitions: Partitions
     isr: IsrKeeper
     storage: Storage
-    waits: Purgatory
+    purgatory: Purgatory
     throttles: ReplicationThrottles
     moves: LogDirMoves
     sessions: FetchSessionCache
-    tenure: LeaderLease
+    lease: LeaderLease
     confirmation: Confirmation
     answer_memory: AnswerMemory
     groups: GroupCoordinator

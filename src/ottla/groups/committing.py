@@ -44,11 +44,11 @@ GROUP_NOT_FOUND_FROM = 9
 
 
 def commit(
-    group: Group | None, request: OffsetCommitRequest, asker: RequestOrigin, moment: DecisionContext
+    group: Group | None, request: OffsetCommitRequest, origin: RequestOrigin, context: DecisionContext
 ) -> Decision:
     """Decide about an OffsetCommit; a group that has no members need not exist."""
     try:
-        _check(group, request, asker, moment.cluster)
+        _check(group, request, origin, context.cluster)
     except KafkaError as error:
         return Decision(response=commit_refused(request, error.code))
     records: list[Record] = []
@@ -59,7 +59,7 @@ def commit(
             partitions=[
                 OffsetCommitResponsePartition(
                     partition_index=each.partition_index,
-                    error_code=int(_commit_one(request, topic, each, moment, records)),
+                    error_code=int(_commit_one(request, topic, each, context, records)),
                 )
                 for each in topic.partitions
             ],
@@ -68,23 +68,23 @@ def commit(
     ]
     timers: tuple[TimerChange, ...] = ()
     if isinstance(group, ClassicGroup) and group.state in (State.STABLE, State.PREPARING_REBALANCE):
-        timers = session(group, request.member_id, moment)  # a commit is a sign of life
+        timers = session(group, request.member_id, context)  # a commit is a sign of life
     return Decision(tuple(records), OffsetCommitResponse(topics=topics), timers=timers)
 
 
-def _check(group: Group | None, request: OffsetCommitRequest, asker: RequestOrigin, cluster: Cluster) -> None:
+def _check(group: Group | None, request: OffsetCommitRequest, origin: RequestOrigin, cluster: Cluster) -> None:
     """Raise the KafkaError for which the whole commit is refused; one partition of an epoch too old is enough (KIP-1251)."""
     epoch = request.generation_id_or_member_epoch
     if group is None:
         if epoch < 0:
             return
-        is_told = asker.api_version >= GROUP_NOT_FOUND_FROM
+        is_told = origin.api_version >= GROUP_NOT_FOUND_FROM
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if is_told else ErrorCode.ILLEGAL_GENERATION)
     group.check_offset_commit(
         request.member_id,
         request.group_instance_id,
         epoch,
-        api_version=asker.api_version,
+        api_version=origin.api_version,
         transactional=False,
     )
     for topic in request.topics:
@@ -98,19 +98,19 @@ def _commit_one(
     request: OffsetCommitRequest,
     topic: OffsetCommitRequestTopic,
     asked: OffsetCommitRequestPartition,
-    moment: DecisionContext,
+    context: DecisionContext,
     records: list[Record],
 ) -> ErrorCode:
     metadata = asked.committed_metadata or ""
-    if metadata and utf16_length(metadata) > moment.settings.offset_metadata_max_bytes:
+    if metadata and utf16_length(metadata) > context.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     retention_ms = request.retention_time_ms
-    expire_ms = -1 if retention_ms == DEFAULT_RETENTION_MS else min(moment.wall_ms + retention_ms, LATEST_MS)
+    expire_ms = -1 if retention_ms == DEFAULT_RETENTION_MS else min(context.wall_ms + retention_ms, LATEST_MS)
     committed = Committed(
         asked.committed_offset,
         asked.committed_leader_epoch,
         metadata,
-        moment.wall_ms,
+        context.wall_ms,
         expire_ms,
         topic.topic_id,
     )

@@ -21,11 +21,11 @@ STALE = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND})
 
 
 def commit_in_transaction(
-    group: Group | None, request: TxnOffsetCommitRequest, asker: RequestOrigin, moment: DecisionContext
+    group: Group | None, request: TxnOffsetCommitRequest, origin: RequestOrigin, context: DecisionContext
 ) -> Decision:
     """Decide about a TxnOffsetCommit whose producer may write; a group that has no members need not exist."""
     try:
-        _check(group, request, asker, moment.cluster)
+        _check(group, request, origin, context.cluster)
     except KafkaError as error:
         code = ErrorCode.ILLEGAL_GENERATION if error.code in STALE else error.code
         return Decision(response=commit_in_transaction_refused(request, code))
@@ -36,7 +36,7 @@ def commit_in_transaction(
             partitions=[
                 TxnOffsetCommitResponsePartition(
                     partition_index=each.partition_index,
-                    error_code=int(_commit_one(request.group_id, topic.name, each, moment, records)),
+                    error_code=int(_commit_one(request.group_id, topic.name, each, context, records)),
                 )
                 for each in topic.partitions
             ],
@@ -47,7 +47,7 @@ def commit_in_transaction(
     return Decision(tuple(records), TxnOffsetCommitResponse(topics=topics), producer=producer)
 
 
-def _check(group: Group | None, request: TxnOffsetCommitRequest, asker: RequestOrigin, cluster: Cluster) -> None:
+def _check(group: Group | None, request: TxnOffsetCommitRequest, origin: RequestOrigin, cluster: Cluster) -> None:
     """Raise the KafkaError for which the whole commit is refused."""
     if group is None:
         if request.generation_id >= 0:
@@ -57,7 +57,7 @@ def _check(group: Group | None, request: TxnOffsetCommitRequest, asker: RequestO
         request.member_id,
         request.group_instance_id,
         request.generation_id,
-        api_version=asker.api_version,
+        api_version=origin.api_version,
         transactional=True,
     )
     for topic in request.topics:
@@ -69,12 +69,12 @@ def _check(group: Group | None, request: TxnOffsetCommitRequest, asker: RequestO
 
 
 def _commit_one(
-    group_id: str, topic: str, asked: TxnOffsetCommitRequestPartition, moment: DecisionContext, records: list[Record]
+    group_id: str, topic: str, asked: TxnOffsetCommitRequestPartition, context: DecisionContext, records: list[Record]
 ) -> ErrorCode:
     metadata = asked.committed_metadata or ""
-    if metadata and utf16_length(metadata) > moment.settings.offset_metadata_max_bytes:
+    if metadata and utf16_length(metadata) > context.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    committed = Committed(asked.committed_offset, asked.committed_leader_epoch, metadata, moment.wall_ms)
+    committed = Committed(asked.committed_offset, asked.committed_leader_epoch, metadata, context.wall_ms)
     records.append(offset_record(group_id, topic, asked.partition_index, committed))
     return ErrorCode.NONE
 

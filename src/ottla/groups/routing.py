@@ -20,37 +20,37 @@ from ottla.wire.messages.sync_group import SyncGroupRequest
 __all__ = ["heartbeat", "join", "leave", "sync"]
 
 
-def join(group: Group | None, request: JoinGroupRequest, asker: RequestOrigin, moment: DecisionContext) -> Decision:
+def join(group: Group | None, request: JoinGroupRequest, origin: RequestOrigin, context: DecisionContext) -> Decision:
     """Decide about a JoinGroup."""
     if group is None or isinstance(group, ClassicGroup):
-        return classic.join(group, request, asker, moment)
+        return classic.join(group, request, origin, context)
     if group.is_empty():
-        decision = classic.join(None, request, asker, moment)
+        decision = classic.join(None, request, origin, context)
         return replace(decision, records=(*group.tombstones(), *decision.records)) if decision.records else decision
     if isinstance(group, ConsumerGroup):
-        return consumer.classic_join(group, request, asker, moment)
+        return consumer.classic_join(group, request, origin, context)
     return Decision(response=classic.join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
 
 
-def sync(group: Group | None, request: SyncGroupRequest, asker: RequestOrigin, moment: DecisionContext) -> Decision:
+def sync(group: Group | None, request: SyncGroupRequest, origin: RequestOrigin, context: DecisionContext) -> Decision:
     """Decide about a SyncGroup."""
     if isinstance(group, ConsumerGroup) and not group.is_empty():
-        return consumer.classic_sync(group, request, moment)
-    return classic.sync(_classic(group), request, asker, moment)
+        return consumer.classic_sync(group, request, context)
+    return classic.sync(_classic(group), request, origin, context)
 
 
-def heartbeat(group: Group | None, request: HeartbeatRequest, moment: DecisionContext) -> Decision:
+def heartbeat(group: Group | None, request: HeartbeatRequest, context: DecisionContext) -> Decision:
     """Decide about a Heartbeat."""
     if isinstance(group, ConsumerGroup):
-        return consumer.classic_heartbeat(group, request, moment)
-    return classic.heartbeat(_classic(group), request, moment)
+        return consumer.classic_heartbeat(group, request, context)
+    return classic.heartbeat(_classic(group), request, context)
 
 
-def leave(group: Group | None, request: LeaveGroupRequest, moment: DecisionContext) -> Decision:
+def leave(group: Group | None, request: LeaveGroupRequest, context: DecisionContext) -> Decision:
     """Decide about a LeaveGroup."""
     if isinstance(group, ConsumerGroup):
-        return consumer.classic_leave(group, request, moment)
-    return classic.leave(_classic(group), request, moment)
+        return consumer.classic_leave(group, request, context)
+    return classic.leave(_classic(group), request, context)
 
 
 def _classic(group: Group | None) -> ClassicGroup | None:

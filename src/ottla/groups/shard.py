@@ -142,18 +142,18 @@ class Shard:
         """Return the (key, value) bytes of a decision's records."""
         return encode_records(decision.records)
 
-    def loaded(self, moment: DecisionContext) -> Iterator[Decision]:
+    def loaded(self, context: DecisionContext) -> Iterator[Decision]:
         """Yield what has to be decided once every record has been replayed: sessions begin now."""
         for group_id in sorted(self.state.groups):
             self._deciding = Timer(group_id, LOADED)
-            yield self._loaded(self.state.groups[group_id], moment)
+            yield self._loaded(self.state.groups[group_id], context)
         self._deciding = None
 
-    def expire(self, moment: DecisionContext) -> Iterator[Decision]:
+    def expire(self, context: DecisionContext) -> Iterator[Decision]:
         """Yield a decision for each timer that has come; each is to be applied before the next is asked for."""
-        while (timer := self.timers.take(moment.now_ms)) is not None:
+        while (timer := self.timers.take(context.now_ms)) is not None:
             self._deciding = timer
-            yield self._expired(timer, moment)
+            yield self._expired(timer, context)
         self._deciding = None
 
     def postpone(self, until_ms: int) -> None:
@@ -166,32 +166,32 @@ class Shard:
         """Return a time before which no timer comes, in milliseconds of the wall clock; None where none is set."""
         return self.timers.next_ms()
 
-    def _expired(self, timer: Timer, moment: DecisionContext) -> Decision:
+    def _expired(self, timer: Timer, context: DecisionContext) -> Decision:
         group = self.state.groups.get(timer.group_id)
         if group is None:
             return NOTHING
         if timer.kind == LOADED:
-            return self._loaded(group, moment)
+            return self._loaded(group, context)
         if isinstance(group, ClassicGroup):
-            return classic.expired(group, timer, moment)
-        return consumer.expired(group, timer, moment) if isinstance(group, consumer.ConsumerGroup) else NOTHING
+            return classic.expired(group, timer, context)
+        return consumer.expired(group, timer, context) if isinstance(group, consumer.ConsumerGroup) else NOTHING
 
-    def _loaded(self, group: Group, moment: DecisionContext) -> Decision:
+    def _loaded(self, group: Group, context: DecisionContext) -> Decision:
         """Decide about a group that was just loaded: its members' sessions begin."""
         if isinstance(group, ClassicGroup):
-            return classic.loaded(group, moment)
+            return classic.loaded(group, context)
         if isinstance(group, consumer.ConsumerGroup):
-            return Decision(timers=tuple(consumer.loaded(group, moment)))
+            return Decision(timers=tuple(consumer.loaded(group, context)))
         return NOTHING
 
     # -- housekeeping
 
-    def expire_offsets(self, group_ids: Sequence[str], moment: DecisionContext) -> Iterator[Decision]:
+    def expire_offsets(self, group_ids: Sequence[str], context: DecisionContext) -> Iterator[Decision]:
         """Yield decisions that remove offsets whose time is over, and groups of which nothing is left (KIP-211)."""
-        retention_ms = moment.settings.offsets_retention_minutes * 60_000
+        retention_ms = context.settings.offsets_retention_minutes * 60_000
         return self._clean(
             group_ids,
-            lambda group: expire_offsets(group, self.offsets, now_ms=moment.wall_ms, retention_ms=retention_ms),
+            lambda group: expire_offsets(group, self.offsets, now_ms=context.wall_ms, retention_ms=retention_ms),
         )
 
     def forget_gone(self, group_ids: Sequence[str], is_gone: Callable[[str, Committed], bool]) -> Iterator[Decision]:

@@ -94,7 +94,7 @@ class File(Protocol):
         ...
 
     def release(self) -> None:
-        """Hear that the file is removed: its descriptor goes with the last one who still refers to this object."""
+        """Called when the file is removed: its descriptor goes with the last one who still refers to this object."""
         ...
 
 

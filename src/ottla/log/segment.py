@@ -406,7 +406,7 @@ class Segment:
         self.time_index.close()
 
     def release(self) -> None:
-        """Hear that the files are removed: whoever still reads the data keeps it, and nobody else its space."""
+        """Called when the files are removed: whoever still reads the data keeps it, and nobody else its space."""
         self.file.release()
         self.offset_index.close()
         self.time_index.close()

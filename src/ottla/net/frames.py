@@ -58,19 +58,19 @@ class FrameReceiver(Protocol):
         ...
 
     def frame_refused(self, error: WireError) -> None:
-        """Hear that the peer declared an impossible frame; the connection closes once this returns."""
+        """Called when the peer declared an impossible frame; the connection closes once this returns."""
         ...
 
     def writing_paused(self) -> None:
-        """Hear that the peer reads too slowly: the transport holds more than its high-water mark."""
+        """Called when the peer reads too slowly: the transport holds more than its high-water mark."""
         ...
 
     def writing_resumed(self) -> None:
-        """Hear that the transport's buffer is below its low-water mark again."""
+        """Called when the transport's buffer is below its low-water mark again."""
         ...
 
     def connection_closed(self, error: Exception | None) -> None:
-        """Hear that the connection is gone; nothing is called afterwards."""
+        """Called when the connection is gone; nothing is called afterwards."""
         ...
 
 
@@ -283,7 +283,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         return frame if len(frame) > PINNED_BYTES_MAX else memoryview(bytearray(frame))
 
     def let_go(self) -> None:
-        """Hear that the frame is kept no more."""
+        """Called when the frame is kept no more."""
         self._requests.add(-self._held)
         self._held = 0
 

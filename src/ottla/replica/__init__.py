@@ -7,7 +7,7 @@ is an argument.
 """
 
 from ottla.replica.follower_session import FollowedKey, FollowerSession, SessionRequest
-from ottla.replica.replica import NEVER, NO_BROKER_EPOCH, NO_EPOCH, CopyView, IsrProposal, Pulse, Replica, Role
+from ottla.replica.replica import NEVER, NO_BROKER_EPOCH, NO_EPOCH, FollowerView, IsrProposal, LastFetch, Replica, Role
 from ottla.replica.selection import nearest_follower
 from ottla.replica.sessions import FetchedPartition, FetchSession, FetchSessionCache, SessionKey, next_session_epoch
 from ottla.replica.waits import DeadlineQueue, KeyedWaits, Wait
@@ -16,16 +16,16 @@ __all__ = [
     "NEVER",
     "NO_BROKER_EPOCH",
     "NO_EPOCH",
-    "CopyView",
     "DeadlineQueue",
     "FetchSession",
     "FetchSessionCache",
     "FetchedPartition",
     "FollowedKey",
     "FollowerSession",
+    "FollowerView",
     "IsrProposal",
     "KeyedWaits",
-    "Pulse",
+    "LastFetch",
     "Replica",
     "Role",
     "SessionKey",

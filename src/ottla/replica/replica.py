@@ -1,8 +1,8 @@
 """A broker's view of one partition that it holds: role, epochs, in-sync replicas and the high watermark.
 
-The leader's rules are Kafka's (KIP-497, KIP-966): the high watermark is the smallest log end among the copies that count,
+The leader's rules are Kafka's (KIP-497, KIP-966): the high watermark is the smallest log end among the replicas that count,
 which are those in sync, those that a pending expansion adds, and those that have caught up and are about to join; while
-fewer are in sync than `min.insync.replicas`, it rests.
+fewer are in sync than `min.insync.replicas`, it stays.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId, Offset
 
-__all__ = ["NEVER", "NO_BROKER_EPOCH", "NO_EPOCH", "CopyView", "IsrProposal", "Pulse", "Replica", "Role"]
+__all__ = ["NEVER", "NO_BROKER_EPOCH", "NO_EPOCH", "FollowerView", "IsrProposal", "LastFetch", "Replica", "Role"]
 
 NO_EPOCH = LeaderEpoch(-1)
 """In a request: the sender does not say which leader epoch it knows (KIP-320)."""
@@ -31,10 +31,10 @@ class Role(IntEnum):
     LEADER = 2
 
 
-class Pulse:
+class LastFetch:
     """When a follower last fetched: shared by all partitions of its session of which it has everything.
 
-    They need not be looked at one by one then, of which there may be thousands (`Replica.rest`).
+    They need not be looked at one by one then, of which there may be thousands (`Replica.park`).
     """
 
     __slots__ = ("confirmed_s", "fetched_s")
@@ -46,7 +46,7 @@ class Pulse:
 
 
 @dataclass(slots=True)
-class _Copy:
+class _Follower:
     """What the leader knows of another replica's log; times are of the follower's own fetches."""
 
     log_end_offset: Offset = UNKNOWN_END
@@ -60,20 +60,20 @@ class _Copy:
     broker_epoch: int = NO_BROKER_EPOCH
     is_joining: bool = False
     """True where it is not in sync, and so near that the high watermark waits for it."""
-    pulse: Pulse | None = None
-    """Set while it rests: as of each of its fetches, it has everything."""
+    last_fetch: LastFetch | None = None
+    """Set while it is parked: as of each of its fetches, it has everything."""
 
     def last_fetch_s(self) -> float:
-        """Return when the follower last fetched this partition, or let it rest."""
-        return self.fetched_s if self.pulse is None else self.pulse.fetched_s
+        """Return when the follower last fetched this partition, be it parked here or not."""
+        return self.fetched_s if self.last_fetch is None else self.last_fetch.fetched_s
 
     def last_confirmed_s(self) -> float:
         """Return a time after which the follower has still followed."""
-        return self.confirmed_s if self.pulse is None else max(self.confirmed_s, self.pulse.confirmed_s)
+        return self.confirmed_s if self.last_fetch is None else max(self.confirmed_s, self.last_fetch.confirmed_s)
 
 
 @dataclass(frozen=True, slots=True)
-class CopyView:
+class FollowerView:
     """How far a follower is, for those who choose among replicas."""
 
     node: NodeId
@@ -103,8 +103,8 @@ class Replica:
     """
 
     __slots__ = (
-        "_copies",
         "_counting",
+        "_followers",
         "eligible",
         "epoch_start",
         "high_watermark",
@@ -142,8 +142,8 @@ class Replica:
         self.min_insync_replicas = 1
         self.lag_max_s = 30.0
         self.proposal: IsrProposal | None = None
-        self._copies: dict[NodeId, _Copy] = {}
-        self._counting: tuple[_Copy, ...] = ()
+        self._followers: dict[NodeId, _Follower] = {}
+        self._counting: tuple[_Follower, ...] = ()
 
     # -- following the image
 
@@ -178,16 +178,16 @@ class Replica:
         if leader != self.node_id:
             self.role = Role.FOLLOWER if leader >= 0 else Role.OFFLINE
             self.proposal = None
-            self._copies.clear()
+            self._followers.clear()
             self._counting = ()
             self._check()
             return False
         self.role = Role.LEADER
-        known: dict[NodeId, _Copy] = {} if began else self._copies
+        known: dict[NodeId, _Follower] = {} if began else self._followers
         if began:
             self.epoch_start = self.log_end_offset
-        self._copies = {
-            node: known.get(node) or _Copy(caught_up_s=now_s if node in isr else NEVER)
+        self._followers = {
+            node: known.get(node) or _Follower(caught_up_s=now_s if node in isr else NEVER)
             for node in replicas
             if node != self.node_id
         }
@@ -200,7 +200,7 @@ class Replica:
         """Assert what always holds."""
         assert self.high_watermark <= self.log_end_offset, f"{self.high_watermark} beyond {self.log_end_offset}"
         assert (self.role is Role.LEADER) == (self.leader == self.node_id >= 0)
-        assert self.role is Role.LEADER or not (self.proposal or self._copies or self._counting)
+        assert self.role is Role.LEADER or not (self.proposal or self._followers or self._counting)
 
     # -- asking
 
@@ -212,7 +212,7 @@ class Replica:
     @property
     def has_followers(self) -> bool:
         """True where this broker leads and others have copies."""
-        return bool(self._copies)
+        return bool(self._followers)
 
     @property
     def is_settled(self) -> bool:
@@ -221,7 +221,7 @@ class Replica:
 
     @property
     def is_under_min_isr(self) -> bool:
-        """True where fewer copies are in sync than a write with acks=all needs."""
+        """True where fewer replicas are in sync than a write with acks=all needs."""
         return not self.has_enough_in_sync(self.min_insync_replicas)
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> ErrorCode:
@@ -251,28 +251,28 @@ class Replica:
     def confirmed_s(self) -> float:
         """Return a time at which whoever might lead in this broker's place followed it still.
 
-        Those are the copies in sync, those about to be, and those that are eligible while too few are in sync (KIP-966);
+        Those are the in-sync replicas, those about to be, and those that are eligible while too few are in sync (KIP-966);
         where there is none, nobody else can lead.
         """
         may_lead = {*self.isr, *(() if self.proposal is None else self.proposal.isr)}
-        may_lead.update(self._copies if self.eligible is None else self.eligible)
+        may_lead.update(self._followers if self.eligible is None else self.eligible)
         may_lead.discard(self.node_id)
-        copies = self._copies
+        copies = self._followers
         return min(
             (copies[node].last_confirmed_s() if node in copies else NEVER for node in may_lead), default=float("inf")
         )
 
     def follows(self, node: NodeId) -> bool:
         """Return whether a broker is a replica of this partition other than this one."""
-        return node in self._copies
+        return node in self._followers
 
-    def copies_in_sync(self) -> list[CopyView]:
+    def in_sync_followers(self) -> list[FollowerView]:
         """Return how far the followers in the ISR are."""
         return [
-            CopyView(node, copy.log_end_offset, copy.log_start_offset, max(copy.caught_up_s, copy.last_fetch_s()))
-            if copy.pulse is not None
-            else CopyView(node, copy.log_end_offset, copy.log_start_offset, copy.caught_up_s)
-            for node, copy in self._copies.items()
+            FollowerView(node, copy.log_end_offset, copy.log_start_offset, max(copy.caught_up_s, copy.last_fetch_s()))
+            if copy.last_fetch is not None
+            else FollowerView(node, copy.log_end_offset, copy.log_start_offset, copy.caught_up_s)
+            for node, copy in self._followers.items()
             if node in self.isr
         ]
 
@@ -281,7 +281,7 @@ class Replica:
     def appended(self, log_end_offset: Offset) -> bool:
         """Note this log's new end; return True where the high watermark moved."""
         self.log_end_offset = log_end_offset
-        if not self._copies:  # the only copy: what it has is what is replicated
+        if not self._followers:  # the only copy: what it has is what is replicated
             if self.role is Role.LEADER and log_end_offset > self.high_watermark:
                 self.high_watermark = log_end_offset
                 return True
@@ -304,10 +304,10 @@ class Replica:
         `is_eligible` says whether the controller would take it into the ISR: unfenced, staying, and of this broker epoch.
         `confirmed_s` is a time after which it has sent this.
         """
-        copy = self._copies.get(follower)
+        copy = self._followers.get(follower)
         if copy is None:
             return False
-        copy.pulse = None
+        copy.last_fetch = None
         if fetch_offset >= self.log_end_offset:
             copy.caught_up_s = max(copy.caught_up_s, now_s)
         elif fetch_offset >= copy.leader_end_then:
@@ -324,26 +324,27 @@ class Replica:
             self._count()
         return self._advance()
 
-    def rest(self, follower: NodeId, pulse: Pulse) -> bool:
-        """Let a follower be that is in sync and has everything; False where it is not so.
+    def park(self, follower: NodeId, last_fetch: LastFetch) -> bool:
+        """Look no more at a follower that is in sync and has everything; False where it is not so.
 
-        Until `stir`, which has to come before anything of the partition changes, its fetches count by their pulse.
+        Until `wake_followers`, which has to come before anything of the partition changes, its
+        fetches count by `last_fetch`.
         """
-        copy = self._copies.get(follower)
+        copy = self._followers.get(follower)
         if copy is None or follower not in self.isr or copy.log_end_offset != self.log_end_offset:
             return False
-        copy.pulse = pulse
+        copy.last_fetch = last_fetch
         return True
 
-    def stir(self) -> None:
-        """Note of every copy that rests when it was last known to have everything."""
-        for copy in self._copies.values():
-            pulse = copy.pulse
-            if pulse is not None:
-                copy.pulse = None
-                copy.fetched_s = pulse.fetched_s
-                copy.confirmed_s = max(copy.confirmed_s, pulse.confirmed_s)
-                copy.caught_up_s = max(copy.caught_up_s, pulse.fetched_s)
+    def wake_followers(self) -> None:
+        """Note of every parked follower when it was last known to have everything."""
+        for copy in self._followers.values():
+            last_fetch = copy.last_fetch
+            if last_fetch is not None:
+                copy.last_fetch = None
+                copy.fetched_s = last_fetch.fetched_s
+                copy.confirmed_s = max(copy.confirmed_s, last_fetch.confirmed_s)
+                copy.caught_up_s = max(copy.caught_up_s, last_fetch.fetched_s)
 
     def followed(self, log_end_offset: Offset, leader_high_watermark: int) -> bool:
         """Note what was appended from the leader, and its high watermark; return True where this copy's moved.
@@ -371,7 +372,7 @@ class Replica:
     def low_watermark(self, log_start_offset: Offset, alive: frozenset[NodeId]) -> Offset:
         """Return before which offset no living copy has records (KIP-107), given where this log starts."""
         lowest = log_start_offset
-        for node, copy in self._copies.items():
+        for node, copy in self._followers.items():
             if node in alive and copy.log_start_offset < lowest:
                 lowest = copy.log_start_offset
         return lowest
@@ -386,7 +387,7 @@ class Replica:
         """
         if self.proposal is not None or follower in self.isr or self.role is not Role.LEADER:
             return False
-        copy = self._copies.get(follower)
+        copy = self._followers.get(follower)
         return copy is not None and copy.log_end_offset >= max(self.high_watermark, self.epoch_start)
 
     def lagging(self, now_s: float) -> tuple[NodeId, ...]:
@@ -396,12 +397,12 @@ class Replica:
         return tuple(
             node
             for node in self.isr
-            if (copy := self._copies.get(node)) is not None and not self._is_caught_up(copy, now_s)
+            if (copy := self._followers.get(node)) is not None and not self._is_caught_up(copy, now_s)
         )
 
     def forget_joining(self, now_s: float) -> bool:
         """Wait no longer for followers that fell behind before they joined; return True where the watermark moved."""
-        stale = [each for each in self._copies.values() if each.is_joining and not self._is_caught_up(each, now_s)]
+        stale = [each for each in self._followers.values() if each.is_joining and not self._is_caught_up(each, now_s)]
         for each in stale:
             each.is_joining = False
         if not stale:
@@ -412,7 +413,7 @@ class Replica:
     def propose_isr(self, isr: tuple[NodeId, ...]) -> IsrProposal:
         """Note that the controller is asked for this ISR; until it has answered, no other is proposed."""
         assert self.proposal is None and self.role is Role.LEADER and self.node_id in isr
-        copies = self._copies
+        copies = self._followers
         epochs = tuple(copies[node].broker_epoch if node in copies else NO_BROKER_EPOCH for node in isr)
         grows = len(isr) > len(self.isr)
         self.proposal = IsrProposal(isr, epochs, self.leader_epoch, self.partition_epoch, grows)
@@ -428,7 +429,7 @@ class Replica:
         self.isr = isr
         self.eligible = None
         self.proposal = None
-        for node, copy in self._copies.items():
+        for node, copy in self._followers.items():
             copy.is_joining = copy.is_joining and node not in isr
         self._count()
         return self._advance()
@@ -444,7 +445,7 @@ class Replica:
 
     def bar(self, nodes: Iterable[NodeId]) -> bool:
         """Wait no longer for copies that the controller would not take in; return True where the high watermark moved."""
-        barred = [copy for node in nodes if (copy := self._copies.get(node)) is not None and copy.is_joining]
+        barred = [copy for node in nodes if (copy := self._followers.get(node)) is not None and copy.is_joining]
         for copy in barred:
             copy.is_joining = False
         if not barred:
@@ -452,14 +453,14 @@ class Replica:
         self._count()
         return self._advance()
 
-    def _is_caught_up(self, copy: _Copy, now_s: float) -> bool:
+    def _is_caught_up(self, copy: _Follower, now_s: float) -> bool:
         return copy.log_end_offset == self.log_end_offset or now_s - copy.caught_up_s <= self.lag_max_s
 
     def _count(self) -> None:
         """Settle which copies count for the high watermark: the maximal ISR (KIP-497), and who is about to join."""
         proposal = self.proposal
         members = self.isr if proposal is None or not proposal.grows else proposal.isr
-        self._counting = tuple(copy for node, copy in self._copies.items() if copy.is_joining or node in members)
+        self._counting = tuple(copy for node, copy in self._followers.items() if copy.is_joining or node in members)
 
     def _advance(self) -> bool:
         """Move the high watermark to the smallest end among the copies that count; never back."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ottla.base import NodeId, Offset
-from ottla.replica.replica import CopyView
+from ottla.replica.replica import FollowerView
 
 __all__ = ["nearest_follower"]
 
 
 def nearest_follower(
-    rack: str, racks: Mapping[NodeId, str | None], leader: NodeId, followers: Iterable[CopyView], *, offset: Offset
+    rack: str, racks: Mapping[NodeId, str | None], leader: NodeId, followers: Iterable[FollowerView], *, offset: Offset
 ) -> NodeId | None:
     """Return the follower in the consumer's rack that has the offset and is furthest; None where the leader should serve.
 

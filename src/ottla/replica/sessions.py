@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from ottla.base import ErrorCode, KafkaError, Rng
-from ottla.replica.replica import NEVER, Pulse
+from ottla.replica.replica import NEVER, LastFetch
 from ottla.replica.waits import Wait
 
 __all__ = ["FetchSession", "FetchSessionCache", "FetchedPartition", "SessionKey", "next_session_epoch"]
@@ -92,17 +92,17 @@ class FetchedPartition:
         return has_news or changed
 
 
-class Restful(Protocol):
-    """A partition of which somebody has everything: `stir` ends that for everybody."""
+class IdlePartition(Protocol):
+    """A partition of which somebody has everything: `wake_followers` ends that for everybody."""
 
-    def stir(self) -> None:
-        """Have the partition read again by the next fetch of every session in which it rests."""
+    def wake_followers(self) -> None:
+        """Have the partition read again by the next fetch of every session in which it is parked."""
 
 
 class FetchSession:
     """One client's session: its partitions in the order in which they are served next.
 
-    A follower's session is read where something has happened: partitions of which it has everything rest until then.
+    A follower's session is read where something has happened: partitions of which it has everything are parked until then.
     """
 
     __slots__ = (
@@ -112,13 +112,13 @@ class FetchSession:
             "created_s",
             "epoch",
             "id",
-            "parked",
+            "waiting",
             "partitions",
             "privileged",
-            "pulse",
+            "last_fetch",
             "replica_epoch",
         ),
-        *("resting", "used_s", "uses_topic_ids"),
+        *("idle", "used_s", "uses_topic_ids"),
     )
 
     def __init__(self, id: int, *, privileged: bool, uses_topic_ids: bool, now_s: float) -> None:
@@ -131,12 +131,12 @@ class FetchSession:
         self.partitions: OrderedDict[SessionKey, FetchedPartition] = OrderedDict()
         self.awake = self.partitions
         """Those that the next fetch looks at."""
-        self.resting: dict[SessionKey, Restful] = {}
-        self.pulse = Pulse(now_s)
+        self.idle: dict[SessionKey, IdlePartition] = {}
+        self.last_fetch = LastFetch(now_s)
         self.answered_s = NEVER
         """When a follower's last request was answered: it sends the next one after that."""
         self.replica_epoch = -1
-        self.parked: Wait | None = None
+        self.waiting: Wait | None = None
         """The fetch of a follower that waits."""
 
     def begin(self, partitions: OrderedDict[SessionKey, FetchedPartition]) -> None:
@@ -152,46 +152,46 @@ class FetchSession:
             if known is None:
                 partitions[key] = self.awake[key] = wanted
             else:
-                self._stir(key)
+                self._wake(key)
                 known.update(wanted)
         for key in forgotten:
-            self._stir(key)
+            self._wake(key)
             partitions.pop(key, None)
             self.awake.pop(key, None)
 
-    def beat(self, now_s: float, replica_epoch: int) -> None:
+    def fetched(self, now_s: float, replica_epoch: int) -> None:
         """Note a follower's fetch; a broker that has registered anew is looked at in every partition."""
-        self.pulse.fetched_s = now_s
-        self.pulse.confirmed_s = self.answered_s
+        self.last_fetch.fetched_s = now_s
+        self.last_fetch.confirmed_s = self.answered_s
         if replica_epoch != self.replica_epoch:
             self.replica_epoch = replica_epoch
-            self.stir_all()
+            self.wake_all()
 
     def served(self, key: SessionKey) -> None:
         """Move a partition that gave records behind the others, so that a full response starves nobody."""
         if key in self.awake:
             self.awake.move_to_end(key)
 
-    def rest(self, key: SessionKey, partition: Restful) -> None:
-        """Read a partition no more until it is stirred."""
+    def park(self, key: SessionKey, partition: IdlePartition) -> None:
+        """Read a partition no more until it is woken."""
         if self.awake.pop(key, None) is not None:
-            self.resting[key] = partition
+            self.idle[key] = partition
 
-    def stirred(self, key: SessionKey) -> Wait | None:
+    def woken(self, key: SessionKey) -> Wait | None:
         """Read a partition again; return the fetch that waits, which may have reason to end."""
-        if self.resting.pop(key, None) is not None and key in self.partitions:
+        if self.idle.pop(key, None) is not None and key in self.partitions:
             self.awake[key] = self.partitions[key]
-        return self.parked
+        return self.waiting
 
-    def stir_all(self) -> None:
-        """Let no partition rest."""
-        for each in list(self.resting.values()):
-            each.stir()
+    def wake_all(self) -> None:
+        """Read every partition again."""
+        for each in list(self.idle.values()):
+            each.wake_followers()
 
-    def _stir(self, key: SessionKey) -> None:
-        resting = self.resting.get(key)
-        if resting is not None:
-            resting.stir()
+    def _wake(self, key: SessionKey) -> None:
+        idle = self.idle.get(key)
+        if idle is not None:
+            idle.wake_followers()
 
 
 class FetchSessionCache:
@@ -274,7 +274,7 @@ class FetchSessionCache:
         closed = self._sessions.pop(session_id, None)
         if closed is not None:
             self.partitions -= len(closed.partitions)
-            closed.stir_all()
+            closed.wake_all()
 
     def of_followers(self) -> list[FetchSession]:
         """Return the sessions of other brokers."""

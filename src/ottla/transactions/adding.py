@@ -21,7 +21,7 @@ def add_partitions(
     producer_id: ProducerId,
     epoch: ProducerEpoch,
     partitions: frozenset[TopicPartition],
-    moment: DecisionContext,
+    context: DecisionContext,
     *,
     client_version: int,
 ) -> Decision:
@@ -35,8 +35,8 @@ def add_partitions(
         status=Status.ONGOING,
         previous_producer_id=transaction.producer_id,
         partitions=transaction.partitions | partitions if is_open else partitions,
-        started_ms=transaction.started_ms if is_open else moment.now_ms,
-        updated_ms=moment.now_ms,
+        started_ms=transaction.started_ms if is_open else context.now_ms,
+        updated_ms=context.now_ms,
         client_version=client_version,
     )
     return Decision(Outcome(), (changed,))

@@ -24,7 +24,7 @@ def end_transaction(
     found: Transaction | None,
     producer_id: ProducerId,
     epoch: ProducerEpoch,
-    moment: DecisionContext,
+    context: DecisionContext,
     *,
     commit: bool,
     client_version: int,
@@ -33,18 +33,18 @@ def end_transaction(
     if found is None:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if client_version >= SECOND_PROTOCOL:
-        return _end_second(found, producer_id, epoch, moment, commit=commit)
+        return _end_second(found, producer_id, epoch, context, commit=commit)
     if found.producer_id != producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if found.epoch != epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if found.status is Status.ONGOING:
-        return _prepare(found, moment, commit=commit, client_version=0)
+        return _prepare(found, context, commit=commit, client_version=0)
     return Decision(_as_before(found, commit=commit))
 
 
 def _end_second(
-    found: Transaction, producer_id: ProducerId, epoch: ProducerEpoch, moment: DecisionContext, *, commit: bool
+    found: Transaction, producer_id: ProducerId, epoch: ProducerEpoch, context: DecisionContext, *, commit: bool
 ) -> Decision:
     bumped = found.epoch == epoch + 1
     rotated = found.previous_producer_id == producer_id and epoch == EPOCH_MAX - 1 and found.epoch == 0
@@ -62,7 +62,7 @@ def _end_second(
     if found.status.is_ending or (asks_again and found.status is not Status.ONGOING):
         return Decision(_as_before(found, commit=commit)._replace(producer_id=found.producer_id, epoch=found.epoch))
     if found.status is Status.ONGOING or not commit:  # an abort may come before anything was added
-        return _prepare(found, moment, commit=commit, client_version=SECOND_PROTOCOL)
+        return _prepare(found, context, commit=commit, client_version=SECOND_PROTOCOL)
     raise KafkaError(ErrorCode.INVALID_TXN_STATE)
 
 
@@ -75,16 +75,16 @@ def _as_before(found: Transaction, *, commit: bool) -> Outcome:
     return Outcome()
 
 
-def _prepare(found: Transaction, moment: DecisionContext, *, commit: bool, client_version: int) -> Decision:
+def _prepare(found: Transaction, context: DecisionContext, *, commit: bool, client_version: int) -> Decision:
     """Decide the end; the answer says with which epoch the producer goes on."""
     epoch, last_epoch, next_producer_id = found.epoch, found.last_epoch, NO_PRODUCER
     if client_version >= SECOND_PROTOCOL:
         if found.is_epoch_exhausted:
-            next_producer_id = moment.take_producer_id()
+            next_producer_id = context.take_producer_id()
         epoch, last_epoch = ProducerEpoch(found.epoch + 1), found.epoch
     ending = _ending(
         replace(found, epoch=epoch, last_epoch=last_epoch, next_producer_id=next_producer_id),
-        moment,
+        context,
         commit=commit,
         client_version=client_version,
     )
@@ -95,28 +95,28 @@ def _prepare(found: Transaction, moment: DecisionContext, *, commit: bool, clien
     return Decision(Outcome(ErrorCode.NONE, found.producer_id, epoch), (ending,))
 
 
-def _ending(found: Transaction, moment: DecisionContext, *, commit: bool, client_version: int) -> Transaction:
+def _ending(found: Transaction, context: DecisionContext, *, commit: bool, client_version: int) -> Transaction:
     is_open = found.status is Status.ONGOING
     return replace(
         found,
         status=Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT,
         previous_producer_id=found.producer_id,
-        started_ms=found.started_ms if is_open else moment.now_ms,
-        updated_ms=moment.now_ms,
+        started_ms=found.started_ms if is_open else context.now_ms,
+        updated_ms=context.now_ms,
         client_version=client_version,
     )
 
 
-def fence(found: Transaction, moment: DecisionContext) -> Transaction:
+def fence(found: Transaction, context: DecisionContext) -> Transaction:
     """Return an open transaction as it is aborted against its producer's will: with an epoch that nobody has."""
     assert found.status is Status.ONGOING
-    is_second = moment.version >= SECOND_PROTOCOL
+    is_second = context.version >= SECOND_PROTOCOL
     fenced = replace(found, epoch=ProducerEpoch(found.epoch + 1), last_epoch=found.epoch if is_second else NO_EPOCH)
-    return _ending(fenced, moment, commit=False, client_version=SECOND_PROTOCOL if is_second else 0)
+    return _ending(fenced, context, commit=False, client_version=SECOND_PROTOCOL if is_second else 0)
 
 
 def complete(
-    found: Transaction | None, producer_id: ProducerId, epoch: ProducerEpoch, moment: DecisionContext
+    found: Transaction | None, producer_id: ProducerId, epoch: ProducerEpoch, context: DecisionContext
 ) -> Decision:
     """Decide that a transaction has ended, now that its markers are written; nothing where that is known already."""
     if found is None or not found.status.is_ending or (found.producer_id, found.epoch) != (producer_id, epoch):
@@ -130,12 +130,12 @@ def complete(
         next_producer_id=NO_PRODUCER,
         epoch=ProducerEpoch(0) if rotates else found.epoch,
         partitions=frozenset(),
-        updated_ms=moment.now_ms,
+        updated_ms=context.now_ms,
     )
     return Decision(Outcome(), (ended,))
 
 
-def expired(found: Iterable[Transaction], moment: DecisionContext) -> list[str]:
+def expired(found: Iterable[Transaction], context: DecisionContext) -> list[str]:
     """Return the transactional ids that nobody has used for `transactional.id.expiration.ms`."""
-    before_ms = moment.now_ms - moment.settings.transactional_id_expiration_ms
+    before_ms = context.now_ms - context.settings.transactional_id_expiration_ms
     return [each.transactional_id for each in found if each.status.is_at_rest and each.updated_ms <= before_ms]

@@ -23,24 +23,24 @@ def initialise(
     transactional_id: str,
     timeout_ms: int,
     expected: Identity | None,
-    moment: DecisionContext,
+    context: DecisionContext,
 ) -> Decision:
     """Decide about an InitProducerId; raises KafkaError where it is refused."""
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    if not 0 < timeout_ms <= moment.settings.transaction_max_timeout_ms:
+    if not 0 < timeout_ms <= context.settings.transaction_max_timeout_ms:
         raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     if found is None:
-        producer_id = moment.take_producer_id()
-        made = Transaction(transactional_id, producer_id, NO_EPOCH, timeout_ms, Status.EMPTY, moment.now_ms)
-        return _begin(made, timeout_ms, None, moment)
+        producer_id = context.take_producer_id()
+        made = Transaction(transactional_id, producer_id, NO_EPOCH, timeout_ms, Status.EMPTY, context.now_ms)
+        return _begin(made, timeout_ms, None, context)
     if expected is not None and not _may_be(found, *expected):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if found.status.is_ending:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if found.status is Status.ONGOING:
-        return Decision(Outcome(ErrorCode.CONCURRENT_TRANSACTIONS), (fence(found, moment),))
-    return _begin(found, timeout_ms, expected, moment)
+        return Decision(Outcome(ErrorCode.CONCURRENT_TRANSACTIONS), (fence(found, context),))
+    return _begin(found, timeout_ms, expected, context)
 
 
 def _may_be(found: Transaction, producer_id: ProducerId, epoch: ProducerEpoch) -> bool:
@@ -50,13 +50,13 @@ def _may_be(found: Transaction, producer_id: ProducerId, epoch: ProducerEpoch) -
     return producer_id == found.previous_producer_id and epoch >= EPOCH_MAX - 1
 
 
-def _begin(found: Transaction, timeout_ms: int, expected: Identity | None, moment: DecisionContext) -> Decision:
+def _begin(found: Transaction, timeout_ms: int, expected: Identity | None, context: DecisionContext) -> Decision:
     """Give the next epoch, or a new producer id where the epochs are used up."""
     expected_epoch = None if expected is None else expected[1]
     producer_id = found.producer_id
     epoch, last_epoch = ProducerEpoch(found.epoch + 1), NO_EPOCH
     if found.is_epoch_exhausted and expected_epoch in (None, found.epoch):
-        producer_id, epoch = moment.take_producer_id(), ProducerEpoch(0)
+        producer_id, epoch = context.take_producer_id(), ProducerEpoch(0)
         last_epoch = NO_EPOCH if expected_epoch is None else found.epoch
     elif expected_epoch is not None:
         if expected_epoch == found.epoch:
@@ -76,6 +76,6 @@ def _begin(found: Transaction, timeout_ms: int, expected: Identity | None, momen
         status=Status.EMPTY,
         partitions=frozenset(),
         started_ms=Millis(-1),
-        updated_ms=moment.now_ms,
+        updated_ms=context.now_ms,
     )
     return Decision(Outcome(ErrorCode.NONE, producer_id, epoch), (begun,))

@@ -56,7 +56,7 @@ class Shard:
         self.state = apply(self.state, Record(key, value))
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """Hear a transaction marker: this topic's records are in no transaction."""
+        """Called for a transaction marker: this topic's records are in no transaction."""
 
     def encode(self, decision: Decision) -> Sequence[tuple[bytes, bytes | None]]:
         """Return the (key, value) bytes of a decision's records."""
@@ -72,12 +72,12 @@ class Shard:
                 state = state.delete(name)
         self.state = state
 
-    def loaded(self, moment: object) -> Iterator[Decision]:
+    def loaded(self, context: object) -> Iterator[Decision]:
         """Tell whoever drives it that ends which were decided before have to be carried out; decides nothing itself."""
         self._on_loaded(self)
         return iter(())
 
-    def expire(self, moment: object) -> Iterator[Decision]:
+    def expire(self, context: object) -> Iterator[Decision]:
         """Yield nothing: timeouts are looked at in intervals, as Kafka does, by whoever drives it."""
         return iter(())
 

@@ -33,12 +33,12 @@ def add_offsets_to_txn(context: RequestContext[TransactionParts], request: AddOf
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     answer = context.services.transactions.decide(
         name,
-        lambda found, moment: add_partitions(
+        lambda found, decision_context: add_partitions(
             found,
             ProducerId(request.producer_id),
             ProducerEpoch(request.producer_epoch),
             frozenset({TopicPartition(OFFSETS_TOPIC, index)}),
-            moment,
+            decision_context,
             client_version=0,
         ),
     )

@@ -79,8 +79,8 @@ def _one(context: RequestContext[TransactionParts], asked: AddPartitionsToTxnTra
     client_version = 2 if context.api_version >= SECOND_PROTOCOL_FROM else 0
     answer = transactions.decide(
         name,
-        lambda found, moment: add_partitions(
-            found, producer_id, epoch, frozenset(partitions), moment, client_version=client_version
+        lambda found, decision_context: add_partitions(
+            found, producer_id, epoch, frozenset(partitions), decision_context, client_version=client_version
         ),
     )
     if isinstance(answer, Deferred):

@@ -38,7 +38,7 @@ def _describe(context: RequestContext[GroupParts], group_id: str, *, with_operat
     coordinator = context.services.groups
 
     def look(state: ShardState) -> DescribedGroup:
-        return consumer.describe(state.groups.get(group_id), group_id, coordinator.moment())
+        return consumer.describe(state.groups.get(group_id), group_id, coordinator.decision_context())
 
     try:
         found: DescribedGroup = coordinator.read(group_id, look)

@@ -27,14 +27,14 @@ def consumer_group_heartbeat(context: RequestContext[GroupParts], request: Consu
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     coordinator = context.services.groups
-    asker = origin_of(context)
-    if not all(map(asker.may_describe, request.subscribed_topic_names or ())):
+    origin = origin_of(context)
+    if not all(map(origin.may_describe, request.subscribed_topic_names or ())):
         return refuse(request, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
     def decide(shard: Shard, token: int) -> Decision:
-        moment = coordinator.moment()
-        consumer.check_request(request, context.api_version, consumer.assignor_names(moment.settings))
-        return consumer.heartbeat(shard.groups.get(request.group_id), request, asker, moment)
+        decision_context = coordinator.decision_context()
+        consumer.check_request(request, context.api_version, consumer.assignor_names(decision_context.settings))
+        return consumer.heartbeat(shard.groups.get(request.group_id), request, origin, decision_context)
 
     return coordinator.write(request.group_id, decide, lambda error: refuse(request, error))
 

@@ -106,7 +106,7 @@ def _answer_later(
             assert each.held is not None
             each.low_watermark = _low_watermark(context, each.held)
         if all(each.is_everywhere for each in waiting):
-            services.waits.give_up(wait)
+            services.purgatory.give_up(wait)
             finish(True)
 
     def finish(is_news: bool) -> None:
@@ -126,7 +126,9 @@ def _answer_later(
         assert each.held is not None
         each.held.deletions.append(look)
         keys.append(each.held.key)
-    services.waits.add_produce(wait, tuple(keys))  # it ends when a partition gets another leader, or at its deadline
+    services.purgatory.add_produce(
+        wait, tuple(keys)
+    )  # it ends when a partition gets another leader, or at its deadline
     return deferred
 
 

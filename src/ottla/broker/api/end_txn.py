@@ -26,11 +26,11 @@ def end_txn(context: RequestContext[TransactionParts], request: EndTxnRequest) -
     client_version = 2 if context.api_version >= SECOND_PROTOCOL_FROM else 0
     answer = context.services.transactions.decide(
         name,
-        lambda found, moment: end_transaction(
+        lambda found, decision_context: end_transaction(
             found,
             ProducerId(request.producer_id),
             ProducerEpoch(request.producer_epoch),
-            moment,
+            decision_context,
             commit=request.committed,
             client_version=client_version,
         ),

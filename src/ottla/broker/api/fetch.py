@@ -41,7 +41,7 @@ FINAL_EPOCH = -1
 class _Fetch:
     """One Fetch request on its way: what it asks for, and in which session."""
 
-    __slots__ = ("context", "is_incremental", "limits", "may_rest", "session", "session_epoch", "wanted")
+    __slots__ = ("context", "is_incremental", "limits", "may_park", "session", "session_epoch", "wanted")
 
     def __init__(self, context: RequestContext[Services], request: Fetch) -> None:
         replica_id = request.replica_id
@@ -63,7 +63,7 @@ class _Fetch:
         self.session: FetchSession | None = None
         self.session_epoch = request.session_epoch
         self.is_incremental = False
-        self.may_rest = False
+        self.may_park = False
         """True in a follower's session."""
         self.wanted: Iterable[tuple[SessionKey, FetchedPartition]] = ()
         self._join_session(request)
@@ -91,9 +91,9 @@ class _Fetch:
         self.session = session
         self.is_incremental = True
         if self.limits.replica_id >= 0 and not self.limits.is_stale:
-            session.beat(now_s, self.limits.replica_epoch)
-            self.limits.confirmed_s = session.pulse.confirmed_s
-            self.may_rest = True
+            session.fetched(now_s, self.limits.replica_epoch)
+            self.limits.confirmed_s = session.last_fetch.confirmed_s
+            self.may_park = True
         self.wanted = session.awake.items()
 
     def read(self) -> list[FetchPlan]:
@@ -103,57 +103,55 @@ class _Fetch:
         """
         if self.limits.replica_id >= 0:
             note_follower(self.context, self.limits, self.limits.replica_epoch)
-        return read_all(self.context, list(self.wanted) if self.may_rest else self.wanted, self.limits)
+        return read_all(self.context, list(self.wanted) if self.may_park else self.wanted, self.limits)
 
-    def must_wait_for_room(self, readings: list[FetchPlan]) -> bool:
+    def must_wait_for_room(self, plans: list[FetchPlan]) -> bool:
         """Return whether so many answers lie unread that this one has to wait for its turn."""
         memory = self.context.services.answer_memory
         if not memory.is_full:
             return False
-        given = len(readings)
+        given = len(plans)
         if self.is_incremental:
-            given = sum(reading.size > 0 or reading.is_urgent for reading in readings)
+            given = sum(plan.size > 0 or plan.is_urgent for plan in plans)
         return memory.must_wait(given * PART_BYTES, is_follower=self.limits.replica_id >= 0)
 
-    def awake(self, readings: list[FetchPlan]) -> list[FetchPlan]:
-        """Return the readings of partitions that a follower has to ask for again, and let the others rest."""
-        return [each for each in readings if not self._rests(each)] if self.may_rest else readings
+    def awake(self, plans: list[FetchPlan]) -> list[FetchPlan]:
+        """Return the plans of partitions that a follower has to ask for again, and park the others."""
+        return [each for each in plans if not self._parks(each)] if self.may_park else plans
 
-    def _rests(self, reading: FetchPlan) -> bool:
+    def _parks(self, plan: FetchPlan) -> bool:
         """Return whether a follower has everything of a partition, and knows it: then its next fetch need not look."""
-        session, held = self.session, reading.partition
-        if session is None or held is None or reading.size or reading.is_urgent:
+        session, held = self.session, plan.partition
+        if session is None or held is None or plan.size or plan.is_urgent:
             return False
-        if not reading.wanted.has_heard(
-            high_watermark=reading.high_watermark, log_start_offset=reading.log_start_offset
-        ):
+        if not plan.wanted.has_heard(high_watermark=plan.high_watermark, log_start_offset=plan.log_start_offset):
             return False
-        return held.rest(session, reading.key, NodeId(self.limits.replica_id))
+        return held.park(session, plan.key, NodeId(self.limits.replica_id))
 
-    def answer(self, readings: list[FetchPlan]) -> Any:
+    def answer(self, plans: list[FetchPlan]) -> Any:
         """Render the answer; in an incremental one, only partitions with something new."""
         quotas = self.context.services.quotas
         if quotas is not None and self.limits.replica_id < 0:
-            throttle_ms = quotas.fetched(self.context, sum(reading.size for reading in readings))
+            throttle_ms = quotas.fetched(self.context, sum(plan.size for plan in plans))
             if throttle_ms > 0:
                 return self._nothing_yet(throttle_ms)
         session = self.session
-        shown = readings
+        shown = plans
         if session is not None:
             shown = []
-            for reading in readings:
-                must = reading.wanted.must_answer(
-                    high_watermark=reading.high_watermark,
-                    log_start_offset=reading.log_start_offset,
-                    has_news=reading.size > 0 or reading.is_urgent,
+            for plan in plans:
+                must = plan.wanted.must_answer(
+                    high_watermark=plan.high_watermark,
+                    log_start_offset=plan.log_start_offset,
+                    has_news=plan.size > 0 or plan.is_urgent,
                 )
                 if must or not self.is_incremental:
-                    shown.append(reading)
-                elif self.may_rest:
-                    self._rests(reading)
-            for reading in shown:
-                if reading.size:
-                    session.served(reading.key)
+                    shown.append(plan)
+                elif self.may_park:
+                    self._parks(plan)
+            for plan in shown:
+                if plan.size:
+                    session.served(plan.key)
             if self.limits.replica_id >= 0:
                 session.answered_s = self.context.services.loop.time()
         session_id = session.id if session is not None else 0
@@ -192,17 +190,17 @@ def fetch(context: RequestContext[Services], request: Fetch) -> Answer:
     if context.connected.is_controller:
         return fetch_metadata(context, request)
     fetch = _Fetch(context, request)
-    readings = fetch.read()
-    size = sum(reading.size for reading in readings)
+    plans = fetch.read()
+    size = sum(plan.size for plan in plans)
     limits = fetch.limits
     if (
         size >= limits.min_bytes
         or limits.max_wait_ms <= 0
-        or not (readings or fetch.may_rest)
-        or any(reading.is_urgent for reading in readings)
+        or not (plans or fetch.may_park)
+        or any(plan.is_urgent for plan in plans)
     ):
-        return _answer_in_turn(fetch) if fetch.must_wait_for_room(readings) else fetch.answer(readings)
-    return _answer_later(fetch, readings, missing=limits.min_bytes - size)
+        return _answer_in_turn(fetch) if fetch.must_wait_for_room(plans) else fetch.answer(plans)
+    return _answer_later(fetch, plans, missing=limits.min_bytes - size)
 
 
 class _Later:
@@ -243,7 +241,7 @@ class _Later:
             if not has_room and self._memory.is_full and fetch.must_wait_for_room(fetch.read()):
                 self.in_turn()
                 return
-            if fetch.limits.replica_id < 0 and not services.tenure.is_sure:
+            if fetch.limits.replica_id < 0 and not services.lease.is_sure:
                 answer = services.confirmation.before(lambda: fetch.answer(fetch.read()))
             else:
                 answer = fetch.answer(fetch.read())
@@ -255,7 +253,7 @@ class _Later:
     def _give_up(self) -> None:
         """The client is gone: hold nothing for it."""
         if self._wait is not None:
-            self._fetch.context.services.waits.give_up(self._wait)
+            self._fetch.context.services.purgatory.give_up(self._wait)
         if self._turn is not None:
             self._memory.give_up(self._turn)
 
@@ -266,21 +264,21 @@ def _answer_in_turn(fetch: _Fetch) -> Deferred[Answer]:
     return later.deferred
 
 
-def _answer_later(fetch: _Fetch, readings: list[FetchPlan], *, missing: int) -> Deferred[Answer]:
+def _answer_later(fetch: _Fetch, plans: list[FetchPlan], *, missing: int) -> Deferred[Answer]:
     services = fetch.context.services
     later = _Later(fetch)
     wait = later.until(services.loop.time() + fetch.limits.max_wait_ms / 1000, missing=missing)
-    readings = fetch.awake(readings)
-    keys = tuple(each.partition.key for each in readings if each.partition is not None)
-    if fetch.may_rest and fetch.session is not None:
-        fetch.session.parked = wait
+    plans = fetch.awake(plans)
+    keys = tuple(each.partition.key for each in plans if each.partition is not None)
+    if fetch.may_park and fetch.session is not None:
+        fetch.session.waiting = wait
     if fetch.limits.replica_id < 0:
-        services.waits.add_fetch(wait, keys)
+        services.purgatory.add_fetch(wait, keys)
     else:
-        services.waits.add_follower_fetch(wait, keys)
-        for each in readings:
+        services.purgatory.add_follower_fetch(wait, keys)
+        for each in plans:
             if each.partition is not None and each.is_watermark_news:
-                services.waits.tell_followers(each.partition.key)
+                services.purgatory.tell_followers(each.partition.key)
     return later.deferred
 
 

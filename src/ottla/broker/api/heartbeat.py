@@ -23,7 +23,7 @@ def heartbeat(context: RequestContext[GroupParts], request: HeartbeatRequest) ->
     coordinator = context.services.groups
 
     def decide(shard: Shard, token: int) -> Decision:
-        return groups.heartbeat(shard.groups.get(request.group_id), request, coordinator.moment())
+        return groups.heartbeat(shard.groups.get(request.group_id), request, coordinator.decision_context())
 
     return coordinator.write(request.group_id, decide, lambda error: refuse(request, error))
 

@@ -5,14 +5,12 @@ Version 4 can say PRODUCER_FENCED (KIP-588). Version 6 adds two-phase commit (KI
 
 from __future__ import annotations
 
-from typing import Any
-
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId
 from ottla.broker.parts import TransactionParts
 from ottla.broker.requests.answers import Deferred
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.security import Needs, Operation, Resource
-from ottla.transactions import Identity, Outcome, initialise
+from ottla.transactions import Identity, initialise
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 __all__ = ["HANDLER"]
@@ -38,8 +36,10 @@ async def init_producer_id(
     expected = _expected(request)
     timeout_ms = request.transaction_timeout_ms
     await transactions.producer_id_at_hand()
-    answer: Any = transactions.decide(name, lambda found, moment: initialise(found, name, timeout_ms, expected, moment))
-    outcome: Outcome = await answer.wait() if isinstance(answer, Deferred) else answer
+    answer = transactions.decide(
+        name, lambda found, decision_context: initialise(found, name, timeout_ms, expected, decision_context)
+    )
+    outcome = await answer.wait() if isinstance(answer, Deferred) else answer
     code = outcome.code
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -24,7 +24,9 @@ def join_group(context: RequestContext[GroupParts], request: JoinGroupRequest) -
     coordinator = context.services.groups
 
     def decide(shard: Shard, token: int) -> Decision:
-        return groups.join(shard.groups.get(request.group_id), request, origin_of(context, token), coordinator.moment())
+        return groups.join(
+            shard.groups.get(request.group_id), request, origin_of(context, token), coordinator.decision_context()
+        )
 
     answer = coordinator.write(request.group_id, decide, lambda error: refuse(request, error))
     if context.api_version >= NULLABLE_PROTOCOL_FROM:

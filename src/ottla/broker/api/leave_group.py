@@ -27,7 +27,7 @@ def leave_group(context: RequestContext[GroupParts], request: LeaveGroupRequest)
     asked = request.replace(members=[MemberIdentity(member_id=request.member_id)]) if is_single else request
 
     def decide(shard: Shard, token: int) -> Decision:
-        return groups.leave(shard.groups.get(request.group_id), asked, coordinator.moment())
+        return groups.leave(shard.groups.get(request.group_id), asked, coordinator.decision_context())
 
     answer = coordinator.write(request.group_id, decide, lambda error: refuse(request, error))
     if not is_single:

@@ -39,7 +39,7 @@ def offset_commit(context: RequestContext[GroupParts], request: OffsetCommitRequ
 
     def decide(shard: Shard, token: int) -> Decision:
         group = shard.groups.get(request.group_id)
-        return groups.commit(group, asked, origin_of(context, token), coordinator.moment())
+        return groups.commit(group, asked, origin_of(context, token), coordinator.decision_context())
 
     answer = coordinator.write(request.group_id, decide, lambda error: groups.commit_refused(asked, error.code))
     if not refused:

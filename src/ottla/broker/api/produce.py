@@ -100,7 +100,7 @@ def _produce(context: RequestContext[Services], request: Produce, known: _Known)
 def _acknowledged(
     context: RequestContext[Services], request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
 ) -> Encoded | Deferred[Encoded]:
-    """Answer now, or with acks=all when every copy in sync has the records."""
+    """Answer now, or with acks=all when every in-sync replica has the records."""
     if request.acks == -1:
         waiting = {each.key: end for each, _, end in appended if each.replica.high_watermark < end}
         if waiting:
@@ -368,7 +368,7 @@ def _acknowledged_later(
     services: Services = context.services
     deadline_s = services.loop.time() + max(request.timeout_ms, 0) / 1000
     wait = Wait(deadline_s, finish, required=dict(waiting))
-    services.waits.add_produce(wait, tuple(waiting))
+    services.purgatory.add_produce(wait, tuple(waiting))
     return deferred
 
 

@@ -28,7 +28,9 @@ def sync_group(context: RequestContext[GroupParts], request: SyncGroupRequest) -
     coordinator = context.services.groups
 
     def decide(shard: Shard, token: int) -> Decision:
-        return groups.sync(shard.groups.get(request.group_id), request, origin_of(context, token), coordinator.moment())
+        return groups.sync(
+            shard.groups.get(request.group_id), request, origin_of(context, token), coordinator.decision_context()
+        )
 
     return coordinator.write(request.group_id, decide, lambda error: refuse(request, error))
 

@@ -145,7 +145,7 @@ def _commit_admitted(
     def decide(shard: Shard, token: int) -> Decision:
         held.check_transaction(request.producer_id, request.producer_epoch, 0, verification)
         group = shard.groups.get(request.group_id)
-        return groups.commit_in_transaction(group, request, origin_of(context, token), coordinator.moment())
+        return groups.commit_in_transaction(group, request, origin_of(context, token), coordinator.decision_context())
 
     answer = coordinator.write(request.group_id, decide, lambda error: _refused(context, request, error.code))
     held.verifications.end(request.producer_id)

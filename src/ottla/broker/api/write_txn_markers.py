@@ -27,7 +27,7 @@ ABSENT = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ER
 async def write_txn_markers(
     context: RequestContext[TransactionParts], request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    """Answer when every marker is on all copies in sync, or has failed."""
+    """Answer when every marker is on all in-sync replicas, or has failed."""
     if not (
         context.allows(Operation.ALTER, Resource.CLUSTER) or context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER)
     ):

@@ -69,11 +69,11 @@ class DirectoryAssignments:
                     self._look(topic, index)
 
     def moved(self, held: LocalPartition) -> None:
-        """Hear that a replica lies elsewhere now."""
+        """Called when a replica lies elsewhere now."""
         self.look_at(held.key)
 
     def look_at(self, key: TopicPartition) -> None:
-        """Hear that a replica is lost, or that it may lie elsewhere now."""
+        """Called when a replica is lost, or may lie elsewhere now."""
         image = self._image()
         topic = image.topics.get(key.topic)
         if topic is None or image.metadata_version < DIRECTORIES_FROM:

@@ -201,7 +201,7 @@ class ControllerDuties:
         return max(told, fetched)
 
     def disconnected(self, channel: object) -> None:
-        """Hear that a connection to this controller is closed; see whether the broker behind it still lives."""
+        """Called when a connection to this controller is closed; see whether the broker behind it still lives."""
         node = self.sessions.disconnected(channel)
         if node is not None and self.is_active and node != self._node_id:
             self._run(self._probe(node))

@@ -69,7 +69,7 @@ class BrokerLifecycle:
         storage: Storage,
         controller: ControllerChannel,
         quorum: Quorum,
-        tenure: LeaderLease,
+        lease: LeaderLease,
         vacancy: Vacancy,
         settings: Callable[[], BrokerSettings],
         loop: asyncio.AbstractEventLoop,
@@ -80,7 +80,7 @@ class BrokerLifecycle:
         self._storage = storage
         self._controller = controller
         self._quorum = quorum
-        self._tenure = tenure
+        self._lease = lease
         self._vacancy = vacancy
         self._settings = settings
         self._loop = loop
@@ -198,9 +198,9 @@ class BrokerLifecycle:
             log.warning("The controller refuses the heartbeat of broker %s: %s", self._node_id, code.name)
             return RETRY_S
         if answer.is_fenced:
-            self._tenure.suspend()  # others lead what this broker led, as soon as they hear of it
+            self._lease.suspend()  # others lead what this broker led, as soon as they hear of it
         elif self._quorum.image.offset >= self.epoch:
-            self._tenure.renew(sent_s)
+            self._lease.renew(sent_s)
         self._heard_at = self._loop.time()
         self._heed(answer)
         if self._leaving:
@@ -213,10 +213,10 @@ class BrokerLifecycle:
             await asyncio.sleep(VACANCY_INTERVAL_S)
             asked_s = self._loop.time()
             overdue_s = self._settings().broker_heartbeat_interval_ms / 1000 + VACANCY_INTERVAL_S
-            if asked_s - self._heard_at > overdue_s and self._tenure.lasts:
+            if asked_s - self._heard_at > overdue_s and self._lease.lasts:
                 is_vacant = await self._vacancy.is_certain()
-                if is_vacant and self._tenure.lasts and not self._leaving:
-                    self._tenure.found_vacant(asked_s)
+                if is_vacant and self._lease.lasts and not self._leaving:
+                    self._lease.found_vacant(asked_s)
 
     def _heartbeat(self) -> BrokerHeartbeatRequest:
         return BrokerHeartbeatRequest(
@@ -242,7 +242,7 @@ class BrokerLifecycle:
                 self._tell("Broker %s may serve", self._node_id)
 
     async def _register_anew(self, code: ErrorCode) -> float:
-        self._tenure.suspend()
+        self._lease.suspend()
         if self._leaving:
             self._may_go.set()  # nothing that this incarnation led is its own any more
             return LEAVING_INTERVAL_S
@@ -295,7 +295,7 @@ class BrokerLifecycle:
         if self._task is None or self._task.done():
             return False
         self._leaving = True
-        self._tenure.end()
+        self._lease.end()
         self._wake.set()
         started = self._heard_at = self._loop.time()
         while not self._may_go.is_set():

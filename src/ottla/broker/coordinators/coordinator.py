@@ -63,7 +63,7 @@ class _Pace:
         """Return whether the slice is over."""
         return self._loop.time() >= self._until_s
 
-    async def rest(self) -> None:
+    async def pause(self) -> None:
         """Let requests have their turn, and begin the next slice."""
         await asyncio.sleep(0)
         self._until_s = self._loop.time() + SLICE_S
@@ -92,24 +92,24 @@ class Coordinator(Generic[S]):
         topic: str,
         *,
         make_shard: Callable[[], S],
-        moment: Callable[[Millis, Millis], Any],
+        make_context: Callable[[Millis, Millis], Any],
         codec: Callable[[], Codec],
         commit_timeout_ms: Callable[[BrokerSettings], int],
         settings: Callable[[], BrokerSettings],
         partitions: Partitions,
-        waits: Purgatory,
+        purgatory: Purgatory,
         clock: Clock,
         offload: Offload,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.topic = topic
         self._make_shard = make_shard
-        self._moment = moment
+        self._make_context = make_context
         self._codec = codec
         self._commit_timeout_ms = commit_timeout_ms
         self._settings = settings
         self._partitions = partitions
-        self._waits = waits
+        self._purgatory = purgatory
         self._clock = clock
         self._offload = offload
         self._loop = loop
@@ -127,12 +127,12 @@ class Coordinator(Generic[S]):
         """Return the wall clock's time as it was at the start, plus what has passed: sessions survive a clock's jump."""
         return Millis(self._started_ms + int((self._loop.time() - self._started_s) * 1000))
 
-    def moment(self) -> Any:
+    def decision_context(self) -> Any:
         """Return what a decision may know now besides its shard: the time that deadlines are in, and the wall clock's.
 
         What records say is the wall clock's: another broker reads it, and a clock may be wrong when a broker starts.
         """
-        return self._moment(self.now_ms(), self._clock.now_ms())
+        return self._make_context(self.now_ms(), self._clock.now_ms())
 
     # -- asking
 
@@ -244,7 +244,7 @@ class Coordinator(Generic[S]):
 
     def _may_answer(self, running: RunningShard[S]) -> bool:
         """Return whether no other broker can coordinate by now what this one does."""
-        return not running.partition.is_offline and self._partitions.tenure.covers(running.partition.replica)
+        return not running.partition.is_offline and self._partitions.lease.covers(running.partition.replica)
 
     # -- appending and answering
 
@@ -342,10 +342,10 @@ class Coordinator(Generic[S]):
         key = running.partition.key
         deadline_s = self._loop.time() + self._commit_timeout_ms(self._settings()) / 1000
         wait = Wait(deadline_s, lambda reached: self._waited(running, waiting, reached), required={key: running.end})
-        self._waits.add_produce(wait, (key,))
+        self._purgatory.add_produce(wait, (key,))
 
     def _waited(self, running: RunningShard[S], waiting: UncommittedAnswers, reached: bool) -> None:
-        """Hear that a high watermark has come; or that it has not in time, or will not: then who waits is told so."""
+        """Called when a high watermark has come; or has not in time, or will not: then who waits is told so."""
         self._committed(running)
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if reached else ErrorCode.REQUEST_TIMED_OUT
         answers, waiting.answers = waiting.answers, []
@@ -422,7 +422,7 @@ class Coordinator(Generic[S]):
         if deadline_ms is None or deadline_ms > self.now_ms():
             return
         try:
-            self._perform_each(running, running.shard.expire(self.moment()))
+            self._perform_each(running, running.shard.expire(self.decision_context()))
         except Exception:  # our own mistake: it is said, and the shard's other deadlines still come
             log.exception("A deadline of %s could not be handled", running.partition.key)
             self._set_timer(self.now_ms() + TIMER_RETRY_MS)
@@ -577,7 +577,7 @@ class Coordinator(Generic[S]):
                 over.set_result(None)
 
         wait = Wait(self._loop.time() + LOADED_WAIT_S, finish, required={held.key: end})
-        self._waits.add_produce(wait, (held.key,))
+        self._purgatory.add_produce(wait, (held.key,))
         return over
 
     async def _replay_batch(self, running: RunningShard[S], data: bytes, at: int, header: Any, pace: _Pace) -> int:
@@ -593,15 +593,15 @@ class Coordinator(Generic[S]):
             producer_id = header.producer_id if header.is_transactional else -1
             for number, each in enumerate(records):
                 if number % RECORDS_PER_LOOK == 0 and pace.is_over():
-                    await pace.rest()
+                    await pace.pause()
                 shard.replay(each, producer_id)
         return len(records)
 
     def _activate(self, running: RunningShard[S]) -> None:
         """Take office: sessions begin, and requests are answered from now on."""
         running.become(ShardState.ACTIVE)
-        self._perform_each(running, running.shard.loaded(self.moment()))
+        self._perform_each(running, running.shard.loaded(self.decision_context()))
         self.activated(running.shard)
 
     def activated(self, shard: S) -> None:
-        """Hear that a shard has taken office."""
+        """Called when a shard has taken office."""

@@ -37,7 +37,7 @@ class GroupCoordinator(Coordinator[Shard]):
         *,
         configuration: Configuration,
         partitions: Partitions,
-        waits: Purgatory,
+        purgatory: Purgatory,
         clock: Clock,
         rng: Rng,
         offload: Offload,
@@ -46,18 +46,18 @@ class GroupCoordinator(Coordinator[Shard]):
         consumer.check_assignors(configuration.broker.settings)
         cluster = self.cluster = GroupCluster()
 
-        def moment(now_ms: Millis, wall_ms: Millis) -> DecisionContext:
+        def decision_context(now_ms: Millis, wall_ms: Millis) -> DecisionContext:
             return DecisionContext(now_ms, rng, configuration.broker.settings, cluster, wall_ms)
 
         super().__init__(
             TOPIC,
             make_shard=Shard,
-            moment=moment,
+            make_context=decision_context,
             codec=lambda: Codec(configuration.broker.settings.offsets_topic_compression_codec),
             commit_timeout_ms=lambda settings: settings.offsets_commit_timeout_ms,
             settings=lambda: configuration.broker.settings,
             partitions=partitions,
-            waits=waits,
+            purgatory=purgatory,
             clock=clock,
             offload=offload,
             loop=loop,
@@ -109,7 +109,7 @@ class GroupCoordinator(Coordinator[Shard]):
                 return  # the next coordinator looks for itself
 
     async def _expire_offsets(self) -> None:
-        await self._clean(lambda shard, group_ids: shard.expire_offsets(group_ids, self.moment()))
+        await self._clean(lambda shard, group_ids: shard.expire_offsets(group_ids, self.decision_context()))
 
     async def _clean(self, cleaning: Cleaning) -> None:
         """Perform a cleaning on every group of every shard in office, some at a time."""

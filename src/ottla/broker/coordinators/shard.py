@@ -72,11 +72,11 @@ class CoordinatedShard(Protocol):
         """Take over a decision whose records have been appended at `base_offset`."""
         ...
 
-    def loaded(self, moment: Any) -> Iterator[Any]:
+    def loaded(self, context: Any) -> Iterator[Any]:
         """Yield what has to be decided once everything has been replayed."""
         ...
 
-    def expire(self, moment: Any) -> Iterator[Any]:
+    def expire(self, context: Any) -> Iterator[Any]:
         """Yield a decision for each deadline that has come."""
         ...
 
@@ -152,7 +152,7 @@ class RunningShard(Generic[S]):
     state: ShardState = ShardState.LOADING
     end: int = 0
     loaded_end: int = 0
-    """Where what was loaded ends: it counts as committed while too few copies are in sync to commit it."""
+    """Where what was loaded ends: it counts as committed while there are too few in-sync replicas to commit it."""
     parked: dict[int, ParkedAnswer] = field(default_factory=dict)
     uncommitted: deque[UncommittedAnswers] = field(default_factory=deque)
     """Ascending by `end`; each lies above the high watermark that was last looked at, and none above `end` here."""

@@ -162,12 +162,12 @@ def _ask_here(
             return dict.fromkeys(partitions, error.code)
     answer = transactions.decide(
         writer.transactional_id,
-        lambda found, moment: add_partitions(
+        lambda found, decision_context: add_partitions(
             found,
             writer.producer_id,
             writer.epoch,
             frozenset(partitions),
-            moment,
+            decision_context,
             client_version=SECOND_PROTOCOL,
         ),
     )

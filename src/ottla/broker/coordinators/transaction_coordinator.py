@@ -82,7 +82,7 @@ class TransactionCoordinator(Coordinator[Shard]):
         producer_ids: ProducerIds,
         markers: Markers,
         peers: Peers,
-        waits: Purgatory,
+        purgatory: Purgatory,
         clock: Clock,
         offload: Offload,
         loop: asyncio.AbstractEventLoop,
@@ -98,14 +98,14 @@ class TransactionCoordinator(Coordinator[Shard]):
         super().__init__(
             TOPIC,
             make_shard=lambda: Shard(self.version, self._loaded),
-            moment=lambda now_ms, wall_ms: DecisionContext(
+            make_context=lambda now_ms, wall_ms: DecisionContext(
                 wall_ms, configuration.broker.settings, self.version(), self._take_id
             ),
             codec=lambda: Codec.NONE,
             commit_timeout_ms=lambda settings: COMMIT_TIMEOUT_MS,
             settings=lambda: configuration.broker.settings,
             partitions=partitions,
-            waits=waits,
+            purgatory=purgatory,
             clock=clock,
             offload=offload,
             loop=loop,
@@ -143,7 +143,7 @@ class TransactionCoordinator(Coordinator[Shard]):
         """Decide about a transactional id; return the Outcome, or a Deferred of it, with the refusal's code if refused."""
         answer = self.write(
             transactional_id,
-            lambda shard, token: decide(shard.state.get(transactional_id), self.moment()),
+            lambda shard, token: decide(shard.state.get(transactional_id), self.decision_context()),
             lambda error: Outcome(error.code),
         )
         if isinstance(answer, Deferred):
@@ -238,7 +238,7 @@ class TransactionCoordinator(Coordinator[Shard]):
         name = ended.transactional_id
 
         def decide(shard: Shard, token: int) -> Decision:
-            return complete(shard.state.get(name), ended.producer_id, ended.epoch, self.moment())
+            return complete(shard.state.get(name), ended.producer_id, ended.epoch, self.decision_context())
 
         def noted(outcome: Outcome, error: Exception | None = None) -> None:
             if outcome.code is ErrorCode.NONE or not self._is_in_office(end):
@@ -342,10 +342,10 @@ class TransactionCoordinator(Coordinator[Shard]):
             shard.open.end_round()
 
     def _abort(self, late: Transaction) -> None:
-        def decide(found: Transaction | None, moment: DecisionContext) -> Decision:
+        def decide(found: Transaction | None, decision_context: DecisionContext) -> Decision:
             if found is None or found.status is not Status.ONGOING or found.started_ms != late.started_ms:
                 return Decision(Outcome())
-            return Decision(Outcome(), (fence(found, moment),))
+            return Decision(Outcome(), (fence(found, decision_context),))
 
         self.decide(late.transactional_id, decide)
 
@@ -353,7 +353,7 @@ class TransactionCoordinator(Coordinator[Shard]):
         """Forget transactional ids that nobody has used for `transactional.id.expiration.ms`."""
         for shard in self.active_shards():
             async for part in _sliced(shard):
-                ids = expired(part, self.moment())
+                ids = expired(part, self.decision_context())
                 try:
                     for at in range(0, len(ids), EXPIRED_PER_BATCH):
                         gone = tuple(ids[at : at + EXPIRED_PER_BATCH])

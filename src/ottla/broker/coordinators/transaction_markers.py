@@ -26,7 +26,7 @@ __all__ = ["Marker", "Markers", "markers_request", "read_markers"]
 
 OFFSETS_TOPIC = "__consumer_offsets"
 WAIT_S = 30.0
-"""How long a marker may take to reach every copy in sync before it is written again."""
+"""How long a marker may take to reach every in-sync replica before it is written again."""
 COORDINATOR_CODES = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 )
@@ -57,14 +57,14 @@ class Marker(NamedTuple):
 class Markers:
     """Writes markers into the partitions that this broker leads."""
 
-    def __init__(self, *, partitions: Partitions, groups: GroupCoordinator, waits: Purgatory, clock: Clock) -> None:
+    def __init__(self, *, partitions: Partitions, groups: GroupCoordinator, purgatory: Purgatory, clock: Clock) -> None:
         self._partitions = partitions
         self._groups = groups
-        self._waits = waits
+        self._purgatory = purgatory
         self._clock = clock
 
     def write(self, marker: Marker, partition: TopicPartition) -> Deferred[ErrorCode] | None:
-        """Append a marker; return None where it is on every copy in sync, else what waits for that, with an ErrorCode.
+        """Append a marker; return None where every in-sync replica has it, else what waits for that, with an ErrorCode.
 
         Raises KafkaError where it cannot be appended now.
         """
@@ -108,7 +108,7 @@ class Markers:
                 deferred.resolve(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
         deadline_s = asyncio.get_running_loop().time() + WAIT_S
-        self._waits.add_produce(Wait(deadline_s, finish, required={held.key: end}), (held.key,))
+        self._purgatory.add_produce(Wait(deadline_s, finish, required={held.key: end}), (held.key,))
         return deferred
 
     async def write_all(self, marker: Marker, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:

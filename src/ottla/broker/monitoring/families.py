@@ -93,9 +93,9 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
         "replicamanager_partitioncount": "Partitions that are held",
         "replicamanager_leadercount": "Partitions that are led",
         "replicamanager_offlinereplicacount": "Partitions whose log directory or files are offline, or that were not opened",
-        "replicamanager_underreplicatedpartitions": "Led partitions of which a copy is not in sync",
-        "replicamanager_underminisrpartitioncount": "Led partitions with fewer copies in sync than min.insync.replicas",
-        "replicamanager_atminisrpartitioncount": "Led partitions with exactly min.insync.replicas copies in sync",
+        "replicamanager_underreplicatedpartitions": "Led partitions with a replica that is not in sync",
+        "replicamanager_underminisrpartitioncount": "Led partitions with fewer in-sync replicas than min.insync.replicas",
+        "replicamanager_atminisrpartitioncount": "Led partitions with exactly min.insync.replicas in-sync replicas",
         "replicamanager_reassigningpartitions": "Led partitions whose replicas are being moved",
         "replicafetchermanager_maxlag": "Largest lag of a followed partition, in records below its leader's high watermark",
         "replicafetchermanager_failedpartitionscount": "Followed partitions that are not fetched until metadata changes",
@@ -182,11 +182,11 @@ def _of_partitions() -> Iterator[tuple[str, Family]]:
     for name, text in {
         "current_offset": "High watermark of a partition that is led here",
         "oldest_offset": "First offset of a partition that is led here",
-        "in_sync_replica": "Copies in sync",
+        "in_sync_replica": "In-sync replicas",
         "leader": "Node that leads",
         "leader_is_preferred": "1 where the first replica leads",
         "replicas": "Copies that there are to be",
-        "under_replicated_partition": "1 where a copy is not in sync",
+        "under_replicated_partition": "1 where a replica is not in sync",
     }.items():
         yield f"kafka_topic_partition_{name}", Family(GAUGE, text, labels)
     yield "kafka_topic_partitions", Family(GAUGE, "Partitions of a topic", ("topic",))

@@ -29,11 +29,11 @@ class Confirmation:
     """Rounds of questions to all followers, one after another."""
 
     def __init__(
-        self, *, tenure: LeaderLease, sessions: FetchSessionCache, waits: Purgatory, loop: asyncio.AbstractEventLoop
+        self, *, lease: LeaderLease, sessions: FetchSessionCache, purgatory: Purgatory, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._tenure = tenure
+        self._lease = lease
         self._sessions = sessions
-        self._waits = waits
+        self._purgatory = purgatory
         self._loop = loop
         self._running: asyncio.Task[float] | None = None
         self._next: asyncio.Task[float] | None = None
@@ -42,7 +42,7 @@ class Confirmation:
     async def before(self, work: Callable[[], Answer]) -> Reply:
         """Ask the copies, then do this and return what comes of it: it finds partitions covered that they confirm."""
         since_s = await self._round_from_now()
-        with self._tenure.asked_since(since_s):
+        with self._lease.asked_since(since_s):
             return await reply_of(work())
 
     async def _round_from_now(self) -> float:
@@ -60,8 +60,8 @@ class Confirmation:
         left = [each for each in self._sessions.of_followers() if since_s - each.used_s <= LATELY_S]
         while left and self._loop.time() - since_s < ROUND_S_MAX:
             for each in left:
-                if each.parked is not None and not each.parked.done:
-                    self._waits.finish(each.parked)
+                if each.waiting is not None and not each.waiting.done:
+                    self._purgatory.finish(each.waiting)
             await asyncio.sleep(LOOK_S)
-            left = [each for each in left if each.pulse.confirmed_s < since_s]
+            left = [each for each in left if each.last_fetch.confirmed_s < since_s]
         return since_s

@@ -27,7 +27,7 @@ FILE_BYTES_MIN = 64 * 1024
 
 
 def fetch_answer(
-    context: RequestContext[Services], readings: Sequence[FetchPlan], *, session_id: int, is_follower: bool = False
+    context: RequestContext[Services], plans: Sequence[FetchPlan], *, session_id: int, is_follower: bool = False
 ) -> Encoded | Coroutine[Any, Any, Encoded]:
     """Return the whole answer, or a coroutine for it where some of the records have to come from the device first."""
     traffic = context.services.traffic
@@ -37,14 +37,14 @@ def fetch_answer(
     cold: list[tuple[FetchedPartition, FetchPlan]] = []
     topics: list[FetchedTopic] = []
     current: tuple[str, object] | None = None
-    for reading in readings:
-        answer = _partition(reading)
-        found = reading.slice
-        topic_traffic = elsewhere if reading.partition is None else reading.partition.traffic
+    for plan in plans:
+        answer = _partition(plan)
+        found = plan.slice
+        topic_traffic = elsewhere if plan.partition is None else plan.partition.traffic
         topic_traffic.fetches += 1
-        if reading.error:
+        if plan.error:
             topic_traffic.failed_fetches += 1
-            _count_error(context, int(reading.error), is_follower=is_follower)
+            _count_error(context, int(plan.error), is_follower=is_follower)
         if found is not None and found.size:
             if is_follower:
                 traffic.replication_bytes_out += found.size
@@ -52,27 +52,27 @@ def fetch_answer(
                 topic_traffic.bytes_out += found.size
             if found.size < FILE_BYTES_MIN and found.size <= share:
                 share -= found.size
-                if not _copy(context, answer, reading, found):
-                    cold.append((answer, reading))
+                if not _copy(context, answer, plan, found):
+                    cold.append((answer, plan))
             else:
-                has_files |= _refer(context, answer, reading, found)
-        topic = (reading.topic, reading.key.topic)
+                has_files |= _refer(context, answer, plan, found)
+        topic = (plan.topic, plan.key.topic)
         if topic != current:
             current = topic
-            topic_id = reading.key.topic if isinstance(reading.key.topic, bytes) else ZERO_UUID
-            topics.append(FetchedTopic(reading.topic, topic_id, []))
+            topic_id = plan.key.topic if isinstance(plan.key.topic, bytes) else ZERO_UUID
+            topics.append(FetchedTopic(plan.topic, topic_id, []))
         topics[-1].partitions.append(answer)
     if cold:
         return _read_cold(context, topics, cold, session_id=session_id, has_files=has_files)
     return _encode(context, topics, session_id=session_id, has_files=has_files)
 
 
-def _copy(context: RequestContext[Services], answer: FetchedPartition, reading: FetchPlan, found: LogSlice) -> bool:
+def _copy(context: RequestContext[Services], answer: FetchedPartition, plan: FetchPlan, found: LogSlice) -> bool:
     """Copy a slice into the answer; False where it has to come from the device first."""
     try:
         records = found.file.pread_nowait(found.position, found.size)
     except StorageError as error:
-        answer.error_code = int(context.services.partitions.failures.met(error, reading.partition))
+        answer.error_code = int(context.services.partitions.failures.met(error, plan.partition))
         return True
     answer.records_size = found.size
     if records is not None:
@@ -80,13 +80,13 @@ def _copy(context: RequestContext[Services], answer: FetchedPartition, reading: 
     return records is not None
 
 
-def _refer(context: RequestContext[Services], answer: FetchedPartition, reading: FetchPlan, found: LogSlice) -> bool:
+def _refer(context: RequestContext[Services], answer: FetchedPartition, plan: FetchPlan, found: LogSlice) -> bool:
     """Put a slice into the answer as a part of its file; False where that cannot be opened."""
     failures = context.services.partitions.failures
     try:
-        answer.records = FilePart(found.file, found.position, found.size, failures.met, reading.partition)
+        answer.records = FilePart(found.file, found.position, found.size, failures.met, plan.partition)
     except StorageError as error:
-        answer.error_code = int(failures.met(error, reading.partition))
+        answer.error_code = int(failures.met(error, plan.partition))
         return False
     answer.records_size = found.size
     return True
@@ -97,22 +97,22 @@ def _count_error(context: RequestContext[Services], code: int, *, is_follower: b
     errors[code] = errors.get(code, 0) + 1
 
 
-def _partition(reading: FetchPlan) -> FetchedPartition:
+def _partition(plan: FetchPlan) -> FetchedPartition:
     answer = FetchedPartition(
-        reading.key.partition,
-        int(reading.error),
-        reading.high_watermark,
-        reading.last_stable_offset,
-        reading.log_start_offset,
-        aborted_transactions=reading.aborted_transactions,
+        plan.key.partition,
+        int(plan.error),
+        plan.high_watermark,
+        plan.last_stable_offset,
+        plan.log_start_offset,
+        aborted_transactions=plan.aborted_transactions,
     )
-    if reading.diverging_epoch >= 0:
-        answer.diverging_epoch = reading.diverging_epoch
-        answer.diverging_end_offset = reading.diverging_end
-    answer.preferred_read_replica = reading.preferred_replica
-    if reading.leader_epoch >= 0:
-        answer.leader_id = reading.leader
-        answer.leader_epoch = reading.leader_epoch
+    if plan.diverging_epoch >= 0:
+        answer.diverging_epoch = plan.diverging_epoch
+        answer.diverging_end_offset = plan.diverging_end
+    answer.preferred_read_replica = plan.preferred_replica
+    if plan.leader_epoch >= 0:
+        answer.leader_id = plan.leader
+        answer.leader_epoch = plan.leader_epoch
     return answer
 
 
@@ -140,13 +140,13 @@ async def _read_cold(
     reserved = sum(answer.records_size for answer, _ in cold)
     memory.reserve(reserved)
     try:
-        for answer, reading in cold:
-            assert reading.slice is not None and reading.partition is not None
+        for answer, plan in cold:
+            assert plan.slice is not None and plan.partition is not None
             try:
-                records = await reading.partition.on_thread(reading.slice.read)
+                records = await plan.partition.on_thread(plan.slice.read)
             except StorageError as error:
                 records = b""
-                answer.error_code = int(context.services.partitions.failures.met(error, reading.partition))
+                answer.error_code = int(context.services.partitions.failures.met(error, plan.partition))
             answer.records = records
             answer.records_size = len(records)
     finally:

@@ -144,7 +144,7 @@ class Fetcher:
                 self.close()
 
     def broker_changed(self) -> None:
-        """Hear that the leader has registered anew: it may be reached elsewhere, or be another process."""
+        """Called when the leader has registered anew: it may be reached elsewhere, or be another process."""
         if self._connection is not None and self._endpoint() != self._address:
             self._lost.set()
 
@@ -355,7 +355,7 @@ class Fetcher:
         self._take_rest()
 
     def failed(self, connection: Connection) -> None:
-        """Hear that there will be no answer."""
+        """Called when there will be no answer."""
         if connection is self._connection:
             self._lost.set()
 
@@ -546,5 +546,5 @@ class _Answer:
         self._fetcher.answered(self._connection, frame)
 
     def set_exception(self, error: KafkaError, /) -> None:
-        """Hear that there will be none."""
+        """Called when there will be none."""
         self._fetcher.failed(self._connection)

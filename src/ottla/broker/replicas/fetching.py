@@ -119,18 +119,18 @@ def note_follower(context: RequestContext[Services], limits: FetchLimits, replic
 def read_all(
     context: RequestContext[Services], wanted: Iterable[tuple[SessionKey, FetchedPartition]], limits: FetchLimits
 ) -> list[FetchPlan]:
-    """Return a reading per partition, in order; the first that has records gives at least one batch."""
+    """Return a plan per partition, in order; the first that has records gives at least one batch."""
     left = limits.max_bytes
     at_least_one = not limits.has_hard_limit
-    readings = []
+    plans = []
     for key, partition in wanted:
-        reading = _read(context, key, partition, limits, left=left, at_least_one=at_least_one)
-        size = reading.size
+        plan = _read(context, key, partition, limits, left=left, at_least_one=at_least_one)
+        size = plan.size
         if size:
             left = max(0, left - size)
             at_least_one = False
-        readings.append(reading)
-    return readings
+        plans.append(plan)
+    return plans
 
 
 def _read(
@@ -143,15 +143,15 @@ def _read(
     at_least_one: bool,
 ) -> FetchPlan:
     topic = key.topic if isinstance(key.topic, str) else context.services.partitions.topic_name(key.topic)
-    reading = FetchPlan(key, topic or "", wanted)
+    plan = FetchPlan(key, topic or "", wanted)
     if topic is None:
-        reading.error = ErrorCode.UNKNOWN_TOPIC_ID
-        return reading
+        plan.error = ErrorCode.UNKNOWN_TOPIC_ID
+        return plan
     try:
         if limits.replica_id >= 0:
             partition = context.services.partitions.leader_of(topic, key.partition, wanted.current_leader_epoch)
-            reading.partition = partition
-            _fill_for_follower(context, reading, partition, limits, left=left, at_least_one=at_least_one)
+            plan.partition = partition
+            _fill_for_follower(context, plan, partition, limits, left=left, at_least_one=at_least_one)
         else:
             if not context.allows(Operation.READ, Resource.TOPIC, topic):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -159,24 +159,24 @@ def _read(
                 context.services.partitions.readable if limits.reads_followers else context.services.partitions.serving
             )
             partition = find(topic, key.partition, wanted.current_leader_epoch)
-            reading.partition = partition
-            _fill_for_consumer(context, reading, partition, limits, left=left, at_least_one=at_least_one)
+            plan.partition = partition
+            _fill_for_consumer(context, plan, partition, limits, left=left, at_least_one=at_least_one)
     except KafkaError as error:
-        reading.error = error.code
+        plan.error = error.code
         if error.code in LEADER_ERRORS:
             found = context.services.quorum.image.partition(topic, key.partition)
             here = context.services.node_id
             if found is not None and (found.leader != here or error.code is ErrorCode.FENCED_LEADER_EPOCH):
-                reading.leader, reading.leader_epoch = found.leader, found.leader_epoch
+                plan.leader, plan.leader_epoch = found.leader, found.leader_epoch
     except StorageError as error:
-        assert reading.partition is not None
-        reading.error = context.services.partitions.failures.met(error, reading.partition)
-    return reading
+        assert plan.partition is not None
+        plan.error = context.services.partitions.failures.met(error, plan.partition)
+    return plan
 
 
 def _fill_for_follower(
     context: RequestContext[Services],
-    reading: FetchPlan,
+    plan: FetchPlan,
     partition: LocalPartition,
     limits: FetchLimits,
     *,
@@ -185,28 +185,28 @@ def _fill_for_follower(
 ) -> None:
     """Take what a follower may have: everything up to the log's end; and note from its request how far it is."""
     log = partition.log
-    wanted = reading.wanted
+    wanted = plan.wanted
     follower = NodeId(limits.replica_id)
     if not partition.replica.follows(follower):
         # With an epoch that is right the replica set is news to us, or to it: the follower asks again.
         is_told = wanted.current_leader_epoch >= 0
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_told else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    reading.log_start_offset = log.log_start_offset
-    if wanted.last_fetched_epoch >= 0 and _has_diverged(reading, partition):
-        _note_offsets(reading, partition)
+    plan.log_start_offset = log.log_start_offset
+    if wanted.last_fetched_epoch >= 0 and _has_diverged(plan, partition):
+        _note_offsets(plan, partition)
         return
-    _take(reading, partition, limits, log.log_end_offset, left=left, at_least_one=at_least_one)
-    if partition.throttled_as_leader and follower not in partition.replica.isr and reading.slice is not None:
+    _take(plan, partition, limits, log.log_end_offset, left=left, at_least_one=at_least_one)
+    if partition.throttled_as_leader and follower not in partition.replica.isr and plan.slice is not None:
         throttle = context.services.throttles.leader
         if throttle.wait_s() > 0:  # nothing now: the follower asks again
-            reading.slice = None
+            plan.slice = None
         else:
-            throttle.record(reading.size)
+            throttle.record(plan.size)
     if limits.is_stale:
-        reading.slice = None
+        plan.slice = None
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if limits.is_again:
-        _note_offsets(reading, partition)
+        _note_offsets(plan, partition)
         return
     partition.fetched_by(
         follower,
@@ -219,12 +219,12 @@ def _fill_for_follower(
     )
     if limits.is_eligible:
         context.services.isr.fetched(partition, follower)
-    _note_offsets(reading, partition)
+    _note_offsets(plan, partition)
 
 
 def _fill_for_consumer(
     context: RequestContext[Services],
-    reading: FetchPlan,
+    plan: FetchPlan,
     partition: LocalPartition,
     limits: FetchLimits,
     *,
@@ -233,28 +233,24 @@ def _fill_for_consumer(
 ) -> None:
     """Take the slice that a consumer may have now, and the offsets that go with it."""
     log = partition.log
-    wanted = reading.wanted
+    wanted = plan.wanted
     upper_bound = partition.replica.high_watermark
-    _note_offsets(reading, partition)
+    _note_offsets(plan, partition)
     if limits.isolation_level == READ_COMMITTED:
-        upper_bound = Offset(reading.last_stable_offset)
-    if (
-        limits.rack
-        and partition.replica.has_followers
-        and _is_nearer_elsewhere(context, reading, partition, limits.rack)
-    ):
+        upper_bound = Offset(plan.last_stable_offset)
+    if limits.rack and partition.replica.has_followers and _is_nearer_elsewhere(context, plan, partition, limits.rack):
         return
-    if wanted.last_fetched_epoch >= 0 and _has_diverged(reading, partition):
+    if wanted.last_fetched_epoch >= 0 and _has_diverged(plan, partition):
         return
-    _take(reading, partition, limits, upper_bound, left=left, at_least_one=at_least_one)
-    found = reading.slice
+    _take(plan, partition, limits, upper_bound, left=left, at_least_one=at_least_one)
+    found = plan.slice
     if limits.isolation_level == READ_COMMITTED and found is not None and found.size:
         aborted = log.aborted_transactions(wanted.fetch_offset, upper_bound, found)
-        reading.aborted_transactions = [(each.producer_id, each.first_offset) for each in aborted]
+        plan.aborted_transactions = [(each.producer_id, each.first_offset) for each in aborted]
 
 
 def _is_nearer_elsewhere(
-    context: RequestContext[Services], reading: FetchPlan, partition: LocalPartition, rack: str
+    context: RequestContext[Services], plan: FetchPlan, partition: LocalPartition, rack: str
 ) -> bool:
     """Note a follower in the consumer's rack that it should read from instead, where there is one."""
     listener, replica = context.connected.listener, partition.replica
@@ -263,21 +259,21 @@ def _is_nearer_elsewhere(
         for broker in map(context.services.quorum.image.brokers.get, replica.replicas)
         if broker is not None and not broker.fenced and broker.endpoint(listener) is not None
     }
-    offset = Offset(reading.wanted.fetch_offset)
-    found = nearest_follower(rack, racks, replica.node_id, replica.copies_in_sync(), offset=offset)
+    offset = Offset(plan.wanted.fetch_offset)
+    found = nearest_follower(rack, racks, replica.node_id, replica.in_sync_followers(), offset=offset)
     if found is not None:
-        reading.preferred_replica = found
+        plan.preferred_replica = found
     return found is not None
 
 
-def _note_offsets(reading: FetchPlan, partition: LocalPartition) -> None:
-    reading.high_watermark = partition.replica.high_watermark
-    reading.log_start_offset = partition.log.log_start_offset
-    reading.last_stable_offset = partition.last_stable_offset()
+def _note_offsets(plan: FetchPlan, partition: LocalPartition) -> None:
+    plan.high_watermark = partition.replica.high_watermark
+    plan.log_start_offset = partition.log.log_start_offset
+    plan.last_stable_offset = partition.last_stable_offset()
 
 
 def _take(
-    reading: FetchPlan,
+    plan: FetchPlan,
     partition: LocalPartition,
     limits: FetchLimits,
     upper_bound: Offset,
@@ -287,21 +283,21 @@ def _take(
 ) -> None:
     """Take a slice from where the fetcher is; raises OFFSET_OUT_OF_RANGE where the log has no such offset."""
     log = partition.log
-    offset = reading.wanted.fetch_offset
+    offset = plan.wanted.fetch_offset
     if not log.log_start_offset <= offset <= log.log_end_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    limit = min(reading.wanted.max_bytes, left)
+    limit = min(plan.wanted.max_bytes, left)
     if offset < upper_bound and (limit > 0 or at_least_one):
-        reading.slice = log.read(offset, max_bytes=max(limit, 0), upper_bound=upper_bound, min_one_batch=at_least_one)
+        plan.slice = log.read(offset, max_bytes=max(limit, 0), upper_bound=upper_bound, min_one_batch=at_least_one)
 
 
-def _has_diverged(reading: FetchPlan, partition: LocalPartition) -> bool:
+def _has_diverged(plan: FetchPlan, partition: LocalPartition) -> bool:
     """Compare the epoch of the fetcher's last record with this log's (KIP-595); note where it has to cut itself."""
-    wanted = reading.wanted
+    wanted = plan.wanted
     end = partition.log.leader_epochs.end_offset_for(wanted.last_fetched_epoch)
     if end.end_offset < 0 or wanted.fetch_offset < partition.log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if end.epoch >= wanted.last_fetched_epoch and end.end_offset >= wanted.fetch_offset:
         return False
-    reading.diverging_epoch, reading.diverging_end = end.epoch, end.end_offset
+    plan.diverging_epoch, plan.diverging_end = end.epoch, end.end_offset
     return True

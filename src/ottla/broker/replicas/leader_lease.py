@@ -55,7 +55,7 @@ class LeaderLease:
         """Partitions that are led here while a reassignment takes this copy away: that may be decided at any time."""
 
     def renew(self, sent_s: float) -> None:
-        """Hear that a controller has answered a heartbeat that was sent at this time of the loop."""
+        """Called when a controller has answered a heartbeat that was sent at this time of the loop."""
         if self._left:
             return
         until_s = sent_s + self._session_s() / 2
@@ -63,15 +63,15 @@ class LeaderLease:
             self._until_s = until_s
 
     def found_vacant(self, asked_s: float) -> None:
-        """Hear that no controller was in office at this time; to be told only while the lease lasts."""
+        """Called when no controller was in office at this time; to be told only while the lease lasts."""
         self._vacant_s = asked_s
 
     def suspend(self) -> None:
-        """Hear that others may lead from now on, until a later heartbeat says otherwise."""
+        """Called when others may lead from now on, until a later heartbeat says otherwise."""
         self._until_s = self._vacant_s = NEVER
 
     def end(self) -> None:
-        """Hear that this broker asks others to lead, for good."""
+        """Called when this broker asks others to lead, for good."""
         self._left = True
         self._until_s = self._vacant_s = NEVER
 

@@ -41,9 +41,9 @@ class LocalPartition:
         "_idle",
         "_met",
         "_offload",
-        "_resting",
+        "_parked",
+        "_purgatory",
         "_unseen",
-        "_waits",
         "_working",
         "being_cleaned",
         "compression_level",
@@ -76,7 +76,7 @@ class LocalPartition:
         log_dir: LogDir,
         replica: Replica,
         *,
-        waits: Purgatory,
+        purgatory: Purgatory,
         offload: Offload,
         failed: Callable[[StorageError, LocalPartition], object],
         traffic: TopicTraffic | None = None,
@@ -109,7 +109,7 @@ class LocalPartition:
         self.compression_level: int | None = None
         self.min_insync_replicas = 1
         self.flushes = False
-        self._waits = waits
+        self._purgatory = purgatory
         self._offload = offload
         self._met = failed
         self._flush: asyncio.Future[None] | None = None
@@ -119,7 +119,7 @@ class LocalPartition:
         """What waits for their end."""
         self._unseen: deque[tuple[int, int]] = deque()
         """Ends and sizes of what was appended and lies above the high watermark."""
-        self._resting: list[tuple[FetchSession, SessionKey]] = []
+        self._parked: list[tuple[FetchSession, SessionKey]] = []
         """Followers' sessions that need not look here before something happens."""
 
     def configure(self, settings: TopicSettings, log_config: LogConfig) -> None:
@@ -246,7 +246,7 @@ class LocalPartition:
             except StorageError as error:
                 raise self._failed(error) from error
         if replica.followed(log.log_end_offset, high_watermark):
-            self._waits.advanced(self.key, replica.high_watermark, size)
+            self._purgatory.advanced(self.key, replica.high_watermark, size)
         if log_start_offset > log.log_start_offset:
             self._follow_start(log_start_offset)
         return size
@@ -297,7 +297,7 @@ class LocalPartition:
         self.replica.truncated(self.log.log_end_offset)
 
     def truncation_stored(self) -> None:
-        """Hear that the recovery points were stored after a truncation."""
+        """Called when the recovery points were stored after a truncation."""
         self.stores_truncation = False
 
     def _failed(self, error: StorageError) -> KafkaError:
@@ -316,17 +316,17 @@ class LocalPartition:
         if replica.has_followers:
             self._append_replicated(log.log_end_offset, info.size)
         elif replica.appended(log.log_end_offset):
-            self._waits.advanced(self.key, replica.high_watermark, info.size)
+            self._purgatory.advanced(self.key, replica.high_watermark, info.size)
         return info
 
     def _append_replicated(self, end: Offset, size: int) -> None:
         """Note an append that followers have to fetch before consumers may see it."""
-        self.stir()
+        self.wake_followers()
         unseen = self._unseen
         known = unseen.pop()[1] if len(unseen) >= UNSEEN_MAX else 0
         unseen.append((end, known + size))
         moved = self.replica.appended(end)
-        self._waits.appended(self.key, size)
+        self._purgatory.appended(self.key, size)
         if moved:
             self.high_watermark_moved()
 
@@ -356,39 +356,39 @@ class LocalPartition:
         for look in tuple(self.deletions):
             look()
 
-    def rest(self, session: FetchSession, key: SessionKey, follower: NodeId) -> bool:
-        """Let a follower that has everything, and knows it, be until something happens here; False where it is not so."""
-        if self.is_offline or not self.replica.rest(follower, session.pulse):
+    def park(self, session: FetchSession, key: SessionKey, follower: NodeId) -> bool:
+        """Look no more at a follower that has everything and knows it, until something happens; False where it has not."""
+        if self.is_offline or not self.replica.park(follower, session.last_fetch):
             return False
-        session.rest(key, self)
-        self._resting.append((session, key))
+        session.park(key, self)
+        self._parked.append((session, key))
         return True
 
-    def stir(self) -> None:
+    def wake_followers(self) -> None:
         """Have the next fetch of every follower look here; to be called before anything that they see changes."""
-        if self._resting:
-            self.replica.stir()
-            resting, self._resting = self._resting, []
-            for session, key in resting:
-                wait = session.stirred(key)
+        if self._parked:
+            self.replica.wake_followers()
+            parked, self._parked = self._parked, []
+            for session, key in parked:
+                wait = session.woken(key)
                 if wait is not None and not wait.done:
-                    self._waits.list_follower_fetch(wait, self.key)
+                    self._purgatory.list_follower_fetch(wait, self.key)
 
     def log_start_moved(self) -> None:
         """Take note that the log begins later than it did, and let followers hear of it."""
-        self.stir()
+        self.wake_followers()
         self.replica.log_start_moved(self.log.log_start_offset)
-        self._waits.tell_followers(self.key)
+        self._purgatory.tell_followers(self.key)
 
     def high_watermark_moved(self) -> None:
         """Tell those who wait for the high watermark that it has moved, and how much can be read now."""
-        self.stir()
+        self.wake_followers()
         unseen = self._unseen
         high_watermark = self.replica.high_watermark
         size = 0
         while unseen and unseen[0][0] <= high_watermark:
             size += unseen.popleft()[1]
-        self._waits.advanced(self.key, high_watermark, size or 1)
+        self._purgatory.advanced(self.key, high_watermark, size or 1)
 
     def housekeep(self, now_ms: Millis) -> list[str]:
         """Apply retention below the high watermark; return the files whose time has come to be unlinked."""
@@ -466,9 +466,9 @@ class LocalPartition:
 
     def go_offline(self) -> None:
         """Answer everything with KAFKA_STORAGE_ERROR from now on."""
-        self.stir()
+        self.wake_followers()
         self.is_offline = True
-        self._waits.interrupt(self.key)
+        self._purgatory.interrupt(self.key)
 
 
 def _codec_of(name: str) -> Codec:

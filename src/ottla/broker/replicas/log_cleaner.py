@@ -82,7 +82,7 @@ class LogCleaner:
         self._running: dict[asyncio.Task[None], str] = {}
         """Cleanings under way, and their leases."""
         self._uncleanable: dict[TopicPartition, LocalPartition] = {}
-        self._resting: dict[TopicPartition, float] = {}
+        self._paused: dict[TopicPartition, float] = {}
         """Logs whose last cleaning failed for a reason that may pass, and until when they are left alone."""
         self._last: _Done | None = None
         self._last_run_s: float | None = None
@@ -157,7 +157,7 @@ class LogCleaner:
         """Return what could be cleaned of a partition; None where it must not be touched."""
         if held.is_offline or held.being_cleaned or not held.log.config.compacts:
             return None
-        if self._uncleanable.get(held.key) is held or self._resting.get(held.key, 0.0) > self._loop.time():
+        if self._uncleanable.get(held.key) is held or self._paused.get(held.key, 0.0) > self._loop.time():
             return None
         try:
             return self._cleanable(held)
@@ -165,7 +165,7 @@ class LogCleaner:
             self._mark_uncleanable(held, error)
         except StorageError as error:
             self._partitions.failures.met(error, held)
-            self._rest(held)
+            self._pause(held)
         except Exception as error:  # our own mistake: the other logs are looked at all the same
             self._mark_uncleanable(held, error)
             log.exception("The log cleaner has failed at %s, and goes on", held.key)
@@ -198,13 +198,13 @@ class LogCleaner:
             self._mark_uncleanable(held, error)
         except NoSpaceError as error:
             log.error("%s cannot be compacted, and stays as it is, while its disk is full: %s", held.key, error)
-            self._rest(held)
+            self._pause(held)
         except StorageError as error:
             self._partitions.failures.met(error, held)
-            self._rest(held)
+            self._pause(held)
         except BrokenExecutor as error:
             log.error("The worker process that compacted %s died (%s); it is tried again later", held.key, error)
-            self._rest(held)
+            self._pause(held)
         except (
             Exception
         ) as error:  # our own mistake: the loop's handler names it, and the next round must not repeat it
@@ -214,9 +214,9 @@ class LogCleaner:
             held.being_cleaned = False
             self._withdraw(lease)
 
-    def _rest(self, held: LocalPartition) -> None:
+    def _pause(self, held: LocalPartition) -> None:
         """Keep a log that could not be cleaned from being chosen again at once."""
-        self._resting[held.key] = self._loop.time() + self._pause_s
+        self._paused[held.key] = self._loop.time() + self._pause_s
 
     async def _clean_and_install(self, held: LocalPartition, found: Cleanable, lease: str) -> None:
         began_s = self._loop.time()

@@ -49,15 +49,15 @@ class Partitions:
         *,
         storage: Storage,
         configuration: Configuration,
-        waits: Purgatory,
+        purgatory: Purgatory,
         offload: Offload,
-        tenure: LeaderLease,
+        lease: LeaderLease,
     ) -> None:
         self._node_id = node_id
-        self.tenure = tenure
+        self.lease = lease
         self._storage = storage
         self._configuration = configuration
-        self._waits = waits
+        self._purgatory = purgatory
         self._offload = offload
         self._by_topic: dict[str, dict[int, LocalPartition]] = {}
         self._image: Image = EMPTY_IMAGE
@@ -133,7 +133,7 @@ class Partitions:
             code = found.replica.check_epoch(current_leader_epoch)
             if code is not ErrorCode.NONE:
                 raise KafkaError(code)
-        if not self.tenure.covers(found.replica):
+        if not self.lease.covers(found.replica):
             raise _unsure()
         return found
 
@@ -143,7 +143,7 @@ class Partitions:
         Raises KafkaError as `leader_of`; NOT_LEADER_OR_FOLLOWER also where this broker cannot know that it leads still.
         """
         found = self.leader_of(topic, index, current_leader_epoch)
-        if not self.tenure.covers(found.replica):
+        if not self.lease.covers(found.replica):
             raise _unsure()
         return found
 
@@ -153,7 +153,7 @@ class Partitions:
         Raises KafkaError as `serving`.
         """
         found = self.leader_of(topic, index)
-        if not self.tenure.covers_writes(found.replica):
+        if not self.lease.covers_writes(found.replica):
             raise _unsure()
         return found
 
@@ -222,7 +222,7 @@ class Partitions:
                     self.lost(TopicPartition(topic.name, index))
                 return
             self._unopened.pop((topic.name, index), None)
-        held.stir()
+        held.wake_followers()
         replica = held.replica
         was_leader, high_watermark = replica.is_leader, replica.high_watermark
         began = replica.become(
@@ -233,16 +233,16 @@ class Partitions:
             isr=state.isr,
             eligible=state.eligible_leader_replicas,
             is_departing=self._node_id in state.removing_replicas,
-            now_s=self._waits.now_s(),
+            now_s=self._purgatory.now_s(),
         )
         if replica.is_leader and replica.is_departing:
-            self.tenure.departing.add(held.key)
+            self.lease.departing.add(held.key)
         else:
-            self.tenure.departing.discard(held.key)
+            self.lease.departing.discard(held.key)
         if began:
             held.begin_epoch()
         elif was_leader and not replica.is_leader:
-            self._waits.interrupt(held.key)
+            self._purgatory.interrupt(held.key)
         elif replica.high_watermark > high_watermark:  # a smaller ISR has everything that it waited for
             held.high_watermark_moved()
 
@@ -261,7 +261,7 @@ class Partitions:
             stored.log,
             stored.log_dir,
             replica,
-            waits=self._waits,
+            purgatory=self._purgatory,
             offload=self._offload,
             failed=self.failures.met,
             traffic=self.traffic.of(topic.name),
@@ -290,7 +290,7 @@ class Partitions:
         if not partitions:
             del self._by_topic[held.key.topic]
             self.traffic.forget(held.key.topic)
-        self.tenure.departing.discard(held.key)
+        self.lease.departing.discard(held.key)
         held.go_offline()
         held.damage = None
         self.leave(held.key, held.log_dir, delay_ms=held.log.config.file_delete_delay_ms, after=held.when_idle)

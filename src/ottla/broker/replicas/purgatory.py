@@ -63,7 +63,7 @@ class Purgatory:
             self._deadlines.finished(wait)
 
     def advanced(self, partition: TopicPartition, high_watermark: int, size: int) -> None:
-        """Hear that a high watermark moved and that `size` more bytes can be read.
+        """Called when a high watermark has moved and `size` more bytes can be read.
 
         Produces end at once. Fetches end when the loop has handled what it has read so far, so that one fetch takes
         what a burst of requests has appended, and so that an appending request is answered before the consumers it
@@ -82,7 +82,7 @@ class Purgatory:
             self.tell_followers(partition)
 
     def appended(self, partition: TopicPartition, size: int) -> None:
-        """Hear that a leader has appended so many bytes, which its followers may have at once."""
+        """Called when a leader has appended so many bytes, which its followers may have at once."""
         if self._follower_fetches:
             if not self._appended:
                 self._loop.call_soon(self._wake_followers)

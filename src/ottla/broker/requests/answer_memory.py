@@ -149,7 +149,7 @@ class AnswerMemory:
     # -- whoever holds answers
 
     def holds(self, holder: Holder, size: int, change: int) -> None:
-        """Hear that a connection holds `size` bytes, `change` more than before (below 0: less)."""
+        """Called when a connection holds `size` bytes, `change` more than before (below 0: less)."""
         self.held += change
         if not size:
             self._holders.pop(holder, None)

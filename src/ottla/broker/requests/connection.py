@@ -61,7 +61,7 @@ class RequestSink(Protocol):
         ...
 
     def held_back(self, frame: memoryview, seconds: float) -> None:
-        """Hear how long a request had to let earlier answers leave first."""
+        """Called with how long a request had to let earlier answers leave first."""
         ...
 
     def opened(self, connection: Connection) -> bool:

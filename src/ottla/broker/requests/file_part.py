@@ -76,7 +76,7 @@ class FilePart:
         self.size -= count
 
     def failed(self, error: StorageError) -> None:
-        """Hear that the disk could not read them."""
+        """Called when the disk could not read them."""
         if self._on_failure is not None:
             self._on_failure(error, self._partition)
 

@@ -120,13 +120,13 @@ class Outbound:
         self._count()
 
     def pause(self) -> None:
-        """Hear that the transport holds enough."""
+        """Called when the transport holds enough."""
         self._paused = True
         self.is_idle = False
         self._count()
 
     def resume(self) -> None:
-        """Hear that the transport has room again, or holds nothing where that was asked for."""
+        """Called when the transport has room again, or holds nothing where that was asked for."""
         self._paused = False
         if self._wants_empty:
             self._wants_empty = False

@@ -154,7 +154,7 @@ class Router:
             connection.close()
 
     def held_back(self, frame: memoryview, seconds: float) -> None:
-        """Hear how long a request had to let earlier answers leave first."""
+        """Called with how long a request had to let earlier answers leave first."""
         api_key = int.from_bytes(frame[:2], "big")
         route = self._routes[api_key] if api_key < len(self._routes) else None
         if route is not None:
@@ -193,7 +193,7 @@ class Router:
             if route.needs_cluster:
                 authorize(route.handler, context)
             answer: Answer
-            if route.asks_leader and not self._services.tenure.is_sure and not _is_nodes_own(route, context, request):
+            if route.asks_leader and not self._services.lease.is_sure and not _is_nodes_own(route, context, request):
                 answer = self._services.confirmation.before(partial(route.handle, context, request))
             else:
                 answer = route.handle(context, request)

@@ -33,7 +33,7 @@ SYNC = "classic-sync"
 class Draft:
     """A classic group that changes, with the same fields as `ClassicGroup`."""
 
-    def __init__(self, group: ClassicGroup, moment: DecisionContext) -> None:
+    def __init__(self, group: ClassicGroup, context: DecisionContext) -> None:
         self.group_id = group.group_id
         self.state = group.state
         self.generation = group.generation
@@ -41,7 +41,7 @@ class Draft:
         self.protocol = group.protocol
         self.leader = group.leader
         self.members = dict(group.members)
-        self.moment = moment
+        self.context = context
         self.awaiting_join = group.awaiting_join
         self.pending_joins = set(group.pending_joins)
         self.pending_syncs = set(group.pending_syncs)
@@ -238,7 +238,7 @@ class Draft:
 
     def set_timer(self, kind: str, delay_ms: int, member_id: str = "") -> None:
         """Set a timer."""
-        at_ms = self.moment.now_ms + delay_ms
+        at_ms = self.context.now_ms + delay_ms
         self._timers.append(TimerChange(Timer(self.group_id, kind, member_id), at_ms))
 
     def cancel_timer(self, kind: str, member_id: str = "") -> None:
@@ -251,7 +251,7 @@ class Draft:
         """Enter a state."""
         self.was_empty = self.state is State.EMPTY and state is State.PREPARING_REBALANCE
         self.state = state
-        self._state_since_ms = self.moment.wall_ms
+        self._state_since_ms = self.context.wall_ms
 
     def record(self, assignments: dict[str, bytes]) -> None:
         """Append a record of the group as it is, with these assignments."""
@@ -272,7 +272,7 @@ class Draft:
         is_initial = self.state is State.EMPTY
         self.transition(State.PREPARING_REBALANCE)
         if is_initial:
-            delay_ms = self.moment.settings.group_initial_rebalance_delay_ms
+            delay_ms = self.context.settings.group_initial_rebalance_delay_ms
             self.initial_delay_ms = delay_ms
             self.initial_remaining_ms = max(self.rebalance_timeout_ms() - delay_ms, 0)
             self.member_added = False

@@ -25,7 +25,7 @@ def sync_refused(code: ErrorCode) -> SyncGroupResponse:
 
 
 def sync(
-    group: ClassicGroup | None, request: SyncGroupRequest, asker: RequestOrigin, moment: DecisionContext
+    group: ClassicGroup | None, request: SyncGroupRequest, origin: RequestOrigin, context: DecisionContext
 ) -> Decision:
     """Decide about a SyncGroup: the leader's brings the assignments and makes the group stable, the others' wait."""
     try:
@@ -37,22 +37,22 @@ def sync(
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     except KafkaError as error:
         return Decision(response=sync_refused(error.code))
-    draft = Draft(found, moment)
+    draft = Draft(found, context)
     _no_longer_awaited(draft, request.member_id)
     if found.state is State.STABLE:
         return draft.decision(draft.synced(found.members[request.member_id].assignment))
     draft.answer_sync(request.member_id, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))  # one that was given up
-    draft.update(replace(draft.members[request.member_id], syncing=asker.token))
+    draft.update(replace(draft.members[request.member_id], syncing=origin.token))
     if request.member_id != found.leader:
         return draft.decision()
     waiting = replace(draft.group(), members=dict(draft.members))
     _assign(draft, {each.member_id: each.assignment for each in request.assignments})
-    return replace(draft.decision(), otherwise=lambda code: _unassigned(waiting, code, moment))
+    return replace(draft.decision(), otherwise=lambda code: _unassigned(waiting, code, context))
 
 
-def _unassigned(group: ClassicGroup, code: ErrorCode, moment: DecisionContext) -> Decision:
+def _unassigned(group: ClassicGroup, code: ErrorCode, context: DecisionContext) -> Decision:
     """Decide what happens where the assignments cannot be stored: who waits hears why, and everyone joins again."""
-    draft = Draft(group, moment)
+    draft = Draft(group, context)
     draft.refuse_syncs(code)
     draft.prepare_rebalance()
     return draft.decision()
@@ -87,7 +87,7 @@ def _member_of(group: ClassicGroup | None, member_id: str, instance_id: str | No
     return group
 
 
-def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, moment: DecisionContext) -> Decision:
+def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, context: DecisionContext) -> Decision:
     """Decide about a Heartbeat: the session begins anew, and during a rebalance the member is told to join again."""
     try:
         found = _member_of(group, request.member_id, request.group_instance_id)
@@ -95,26 +95,26 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, moment: Dec
     except KafkaError as error:
         return Decision(response=HeartbeatResponse(error_code=int(error.code)))
     response = _REBALANCING if found.state is State.PREPARING_REBALANCE else _ALIVE
-    return Decision(response=response, timers=session(found, request.member_id, moment))
+    return Decision(response=response, timers=session(found, request.member_id, context))
 
 
-def session(group: ClassicGroup, member_id: str, moment: DecisionContext) -> tuple[TimerChange, ...]:
+def session(group: ClassicGroup, member_id: str, context: DecisionContext) -> tuple[TimerChange, ...]:
     """Return the timer of a session that begins anew; nothing for who is no member."""
     member = group.members.get(member_id)
     if member is None:
         return ()
-    at_ms = moment.now_ms + member.session_timeout_ms
+    at_ms = context.now_ms + member.session_timeout_ms
     return (TimerChange(Timer(group.group_id, HEARTBEAT, member_id), at_ms),)
 
 
 # -- leaving
 
 
-def leave(group: ClassicGroup | None, request: LeaveGroupRequest, moment: DecisionContext) -> Decision:
+def leave(group: ClassicGroup | None, request: LeaveGroupRequest, context: DecisionContext) -> Decision:
     """Decide about a LeaveGroup: each member by itself, and one rebalance for all who went."""
     if group is None:
         return Decision(response=_left((each, ErrorCode.UNKNOWN_MEMBER_ID) for each in request.members))
-    draft = Draft(group, moment)
+    draft = Draft(group, context)
     codes = [(each, _remove(draft, each)) for each in request.members]
     if any(code is ErrorCode.NONE for _, code in codes):
         if draft.state in (State.STABLE, State.COMPLETING_REBALANCE):
@@ -152,9 +152,9 @@ def _remove(draft: Draft, leaving: MemberIdentity) -> ErrorCode:
 # -- when time is up
 
 
-def expired(group: ClassicGroup, timer: Timer, moment: DecisionContext) -> Decision:
+def expired(group: ClassicGroup, timer: Timer, context: DecisionContext) -> Decision:
     """Decide what follows from a timer of a classic group that has come."""
-    draft = Draft(group, moment)
+    draft = Draft(group, context)
     if timer.kind == HEARTBEAT:
         return _session_ended(draft, timer.member_id)
     if timer.kind == JOIN:
@@ -182,7 +182,7 @@ def _join_phase_ended(draft: Draft) -> Decision:
         return NOTHING
     if draft.was_empty and draft.member_added and draft.initial_remaining_ms:
         draft.member_added = False
-        delay_ms = min(draft.moment.settings.group_initial_rebalance_delay_ms, draft.initial_remaining_ms)
+        delay_ms = min(draft.context.settings.group_initial_rebalance_delay_ms, draft.initial_remaining_ms)
         draft.initial_remaining_ms = max(draft.initial_remaining_ms - draft.initial_delay_ms, 0)
         draft.initial_delay_ms = delay_ms
         draft.set_timer(JOIN, delay_ms)
@@ -201,11 +201,11 @@ def _sync_phase_ended(draft: Draft) -> Decision:
     return draft.decision()
 
 
-def loaded(group: ClassicGroup, moment: DecisionContext) -> Decision:
+def loaded(group: ClassicGroup, context: DecisionContext) -> Decision:
     """Decide about a group that was just loaded: sessions begin, and one that is too large by now rebalances."""
-    draft = Draft(group, moment)
+    draft = Draft(group, context)
     for member_id in group.members:
         draft.renew_session(member_id)
-    if len(group.members) > moment.settings.group_max_size:
+    if len(group.members) > context.settings.group_max_size:
         draft.prepare_rebalance()
     return draft.decision()

@@ -38,43 +38,43 @@ MEMBER_ID_REQUIRED_FROM = 4
 
 
 def classic_join(
-    group: ConsumerGroup, request: JoinGroupRequest, asker: RequestOrigin, moment: DecisionContext
+    group: ConsumerGroup, request: JoinGroupRequest, origin: RequestOrigin, context: DecisionContext
 ) -> Decision:
     """Answer a JoinGroup at once: what others still hold, the member gets when it joins again."""
     try:
-        return _join(group, request, asker, moment)
+        return _join(group, request, origin, context)
     except KafkaError as error:
         return Decision(response=classic.join_refused(error.code, request.member_id))
 
 
-def _join(group: ConsumerGroup, request: JoinGroupRequest, asker: RequestOrigin, moment: DecisionContext) -> Decision:
-    broker = moment.settings
+def _join(group: ConsumerGroup, request: JoinGroupRequest, origin: RequestOrigin, context: DecisionContext) -> Decision:
+    broker = context.settings
     timeout_ms = request.session_timeout_ms
     if not broker.group_min_session_timeout_ms <= timeout_ms <= broker.group_max_session_timeout_ms:
         raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
-    settings = settings_of(group.group_id, moment)
+    settings = settings_of(group.group_id, context)
     check_group_size(group, request.member_id, settings)
     _check_protocols(group, request)
     subscription = _subscription(request)
     is_unknown = not request.member_id
-    member_id = request.member_id or new_uuid_text(moment.rng)
-    if is_unknown and request.group_instance_id is None and asker.api_version >= MEMBER_ID_REQUIRED_FROM:
+    member_id = request.member_id or new_uuid_text(context.rng)
+    if is_unknown and request.group_instance_id is None and origin.api_version >= MEMBER_ID_REQUIRED_FROM:
         return Decision(response=classic.join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     static = group.static_member(request.group_instance_id)
-    if static is not None and is_unknown and can_downgrade(group, {static.id}, moment):
-        return _downgrade_with(group, static, request, asker, moment)
+    if static is not None and is_unknown and can_downgrade(group, {static.id}, context):
+        return _downgrade_with(group, static, request, origin, context)
     draft = Draft(group)
     member = _member_of(draft, request, member_id, is_unknown=is_unknown)
-    updated = _updated(member, request, subscription, asker)
+    updated = _updated(member, request, subscription, origin)
     has_changed = write_member(draft, member, updated)
-    has_changed = update_regexes(draft, settings, asker, moment) or has_changed
-    update_epoch(draft, moment, has_changed=has_changed)
-    update_target(draft, settings, moment)
-    owned = _owned(subscription, moment.cluster)
-    after = reconcile(draft, member_id, moment, owned, has_subscription_changed=has_changed)
+    has_changed = update_regexes(draft, settings, origin, context) or has_changed
+    update_epoch(draft, context, has_changed=has_changed)
+    update_target(draft, settings, context)
+    owned = _owned(subscription, context.cluster)
+    after = reconcile(draft, member_id, context, owned, has_subscription_changed=has_changed)
     draft.cancel(JOIN, member_id)
-    draft.set_timer(SESSION, member_id, moment.now_ms + timeout_ms)
-    draft.set_timer(SYNC, member_id, moment.now_ms + max(updated.rebalance_timeout_ms, 0))
+    draft.set_timer(SESSION, member_id, context.now_ms + timeout_ms)
+    draft.set_timer(SYNC, member_id, context.now_ms + max(updated.rebalance_timeout_ms, 0))
     return draft.decision(
         JoinGroupResponse(
             member_id=member_id,
@@ -86,14 +86,14 @@ def _join(group: ConsumerGroup, request: JoinGroupRequest, asker: RequestOrigin,
 
 
 def _downgrade_with(
-    group: ConsumerGroup, static: Member, request: JoinGroupRequest, asker: RequestOrigin, moment: DecisionContext
+    group: ConsumerGroup, static: Member, request: JoinGroupRequest, origin: RequestOrigin, context: DecisionContext
 ) -> Decision:
     """Go back to a classic group, in which a static member of the new protocol is replaced by its classic self."""
     protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
     before = replace(static, classic=ClassicMember(request.session_timeout_ms, protocols))
     others = [each for each in group.members.values() if each.id != static.id]
-    made = as_classic(group, [*others, before], moment)
-    return joined_decisions(group, made, classic.join(made, request, asker, moment))
+    made = as_classic(group, [*others, before], context)
+    return joined_decisions(group, made, classic.join(made, request, origin, context))
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
@@ -129,10 +129,10 @@ def _member_of(draft: Draft, request: JoinGroupRequest, member_id: str, *, is_un
 
 
 def _updated(
-    member: Member, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription, asker: RequestOrigin
+    member: Member, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription, origin: RequestOrigin
 ) -> Member:
     protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
-    timeout_ms = request.rebalance_timeout_ms if asker.api_version >= 1 else request.session_timeout_ms
+    timeout_ms = request.rebalance_timeout_ms if origin.api_version >= 1 else request.session_timeout_ms
     return replace(
         member,
         instance_id=member.instance_id if request.group_instance_id is None else request.group_instance_id,
@@ -140,8 +140,8 @@ def _updated(
         rebalance_timeout_ms=timeout_ms,
         subscribed_names=frozenset(subscription.topics),
         subscribed_regex="",
-        client_id=asker.client_id,
-        client_host=asker.client_host,
+        client_id=origin.client_id,
+        client_host=origin.client_host,
         classic=ClassicMember(request.session_timeout_ms, protocols),
     )
 
@@ -155,7 +155,7 @@ def _owned(subscription: ConsumerProtocolSubscription, cluster: Cluster) -> Owne
     return found
 
 
-def classic_sync(group: ConsumerGroup, request: SyncGroupRequest, moment: DecisionContext) -> Decision:
+def classic_sync(group: ConsumerGroup, request: SyncGroupRequest, context: DecisionContext) -> Decision:
     """Tell a member what it holds."""
     try:
         member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
@@ -167,16 +167,16 @@ def classic_sync(group: ConsumerGroup, request: SyncGroupRequest, moment: Decisi
         return Decision(response=classic.sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     draft = Draft(group)
     if group.assignment_epoch > member.epoch and member.state != MemberState.UNREVOKED_PARTITIONS:
-        draft.ask_to_join(member.id, moment.now_ms + max(member.rebalance_timeout_ms, 0))
+        draft.ask_to_join(member.id, context.now_ms + max(member.rebalance_timeout_ms, 0))
         return draft.decision(classic.sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
     draft.cancel(SYNC, member.id)
-    draft.set_timer(SESSION, member.id, moment.now_ms + member.classic.session_timeout_ms)
+    draft.set_timer(SESSION, member.id, context.now_ms + member.classic.session_timeout_ms)
     version = assignment_version(member.classic.protocols)
-    assignment = assignment_bytes(target_of(member.assigned), version, moment.cluster)
+    assignment = assignment_bytes(target_of(member.assigned), version, context.cluster)
     return draft.decision(SyncGroupResponse(protocol_type=PROTOCOL_TYPE, protocol_name=protocol, assignment=assignment))
 
 
-def classic_heartbeat(group: ConsumerGroup, request: HeartbeatRequest, moment: DecisionContext) -> Decision:
+def classic_heartbeat(group: ConsumerGroup, request: HeartbeatRequest, context: DecisionContext) -> Decision:
     """Let a session begin anew, and ask the member to join again where there is a step for it."""
     try:
         member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
@@ -184,10 +184,10 @@ def classic_heartbeat(group: ConsumerGroup, request: HeartbeatRequest, moment: D
         return Decision(response=HeartbeatResponse(error_code=int(error.code)))
     assert member.classic is not None
     draft = Draft(group)
-    draft.set_timer(SESSION, member.id, moment.now_ms + member.classic.session_timeout_ms)
+    draft.set_timer(SESSION, member.id, context.now_ms + member.classic.session_timeout_ms)
     if not _has_step(group, member):
         return draft.decision(HeartbeatResponse())
-    draft.ask_to_join(member.id, moment.now_ms + max(member.rebalance_timeout_ms, 0))
+    draft.ask_to_join(member.id, context.now_ms + max(member.rebalance_timeout_ms, 0))
     return draft.decision(HeartbeatResponse(error_code=int(ErrorCode.REBALANCE_IN_PROGRESS)))
 
 
@@ -206,7 +206,7 @@ def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
     )
 
 
-def classic_leave(group: ConsumerGroup, request: LeaveGroupRequest, moment: DecisionContext) -> Decision:
+def classic_leave(group: ConsumerGroup, request: LeaveGroupRequest, context: DecisionContext) -> Decision:
     """Take members out, each by itself; an administrator names a static member by its instance id alone."""
     answers: list[MemberResponse] = []
     leaving: dict[str, Member] = {}
@@ -220,7 +220,7 @@ def classic_leave(group: ConsumerGroup, request: LeaveGroupRequest, moment: Deci
         answers.append(
             MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=int(code))
         )
-    return fence(group, list(leaving.values()), moment, LeaveGroupResponse(members=answers))
+    return fence(group, list(leaving.values()), context, LeaveGroupResponse(members=answers))
 
 
 def _leaving(group: ConsumerGroup, asked: MemberIdentity) -> Member:

@@ -18,7 +18,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """`MemberType` (KIP-1099): whether a member speaks the classic protocol."""
 
 
-def describe(group: Group | None, group_id: str, moment: DecisionContext) -> wire.DescribedGroup:
+def describe(group: Group | None, group_id: str, context: DecisionContext) -> wire.DescribedGroup:
     """Return a group's description; GROUP_ID_NOT_FOUND where there is none of this kind."""
     if not isinstance(group, ConsumerGroup):
         return wire.DescribedGroup(
@@ -33,8 +33,8 @@ def describe(group: Group | None, group_id: str, moment: DecisionContext) -> wir
         group_state=group.state_name(),
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=preferred_assignor(group, assignor_names(moment.settings)),
-        members=[_member(group, group.members[member_id], moment.cluster) for member_id in sorted(group.members)],
+        assignor_name=preferred_assignor(group, assignor_names(context.settings)),
+        members=[_member(group, group.members[member_id], context.cluster) for member_id in sorted(group.members)],
     )
 
 

@@ -31,30 +31,30 @@ __all__ = ["check_group_size", "check_instance", "heartbeat", "reconcile", "repl
 Request = ConsumerGroupHeartbeatRequest
 
 
-def heartbeat(group: Group | None, request: Request, asker: RequestOrigin, moment: DecisionContext) -> Decision:
+def heartbeat(group: Group | None, request: Request, origin: RequestOrigin, context: DecisionContext) -> Decision:
     """Answer a heartbeat that `check_request` let pass.
 
     Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID,
     GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION.
     """
     if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
-        return _leave(_existing(group, request), request, moment)
+        return _leave(_existing(group, request), request, context)
     if isinstance(group, ClassicGroup) and request.member_epoch == 0:
-        draft = upgraded(group, moment)
+        draft = upgraded(group, context)
     elif group is None and request.member_epoch == 0:
         draft = Draft(ConsumerGroup(request.group_id))
     else:
         draft = Draft(_existing(group, request))
-    settings = settings_of(request.group_id, moment)
-    member_id = request.member_id or new_uuid_text(moment.rng)
+    settings = settings_of(request.group_id, context)
+    member_id = request.member_id or new_uuid_text(context.rng)
     check_group_size(draft.group, member_id, settings)
     member = _member_of(draft, request, member_id)
-    has_changed = write_member(draft, member, _updated(member, request, asker))
-    has_changed = update_regexes(draft, settings, asker, moment) or has_changed
-    update_epoch(draft, moment, has_changed=has_changed)
-    update_target(draft, settings, moment)
-    after = reconcile(draft, member_id, moment, _owned(request), has_subscription_changed=has_changed)
-    draft.set_timer(SESSION, member_id, moment.now_ms + settings.session_timeout_ms)
+    has_changed = write_member(draft, member, _updated(member, request, origin))
+    has_changed = update_regexes(draft, settings, origin, context) or has_changed
+    update_epoch(draft, context, has_changed=has_changed)
+    update_target(draft, settings, context)
+    after = reconcile(draft, member_id, context, _owned(request), has_subscription_changed=has_changed)
+    draft.set_timer(SESSION, member_id, context.now_ms + settings.session_timeout_ms)
     tells = request.member_epoch == 0 or _is_full(request) or member.assigned != after.assigned
     return draft.decision(
         ConsumerGroupHeartbeatResponse(
@@ -175,7 +175,7 @@ def replace_static(draft: Draft, old: Member, member_id: str) -> Member:
     return new
 
 
-def _updated(member: Member, request: Request, asker: RequestOrigin) -> Member:
+def _updated(member: Member, request: Request, origin: RequestOrigin) -> Member:
     """Return the member with what the request says; what it leaves out stays."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -187,29 +187,29 @@ def _updated(member: Member, request: Request, asker: RequestOrigin) -> Member:
         server_assignor=member.server_assignor if request.server_assignor is None else request.server_assignor,
         subscribed_names=member.subscribed_names if names is None else frozenset(names),
         subscribed_regex=member.subscribed_regex if regex is None else regex,
-        client_id=asker.client_id,
-        client_host=asker.client_host,
+        client_id=origin.client_id,
+        client_host=origin.client_host,
         classic=None,
     )
 
 
 def reconcile(
-    draft: Draft, member_id: str, moment: DecisionContext, owned: Owned | None, *, has_subscription_changed: bool
+    draft: Draft, member_id: str, context: DecisionContext, owned: Owned | None, *, has_subscription_changed: bool
 ) -> Member:
     """Take a member's next step, write it, and give it the time to give partitions back where it has to."""
     member = draft.group.members[member_id]
-    after = reconciled(draft.group, member, moment.cluster, owned, has_subscription_changed=has_subscription_changed)
+    after = reconciled(draft.group, member, context.cluster, owned, has_subscription_changed=has_subscription_changed)
     if after == member:
         return after
     draft.add(records.current_assignment(draft.group.group_id, after))
     if after.classic is None and after.state == MemberState.UNREVOKED_PARTITIONS:
-        draft.set_timer(REBALANCE, member_id, moment.now_ms + max(after.rebalance_timeout_ms, 0))
+        draft.set_timer(REBALANCE, member_id, context.now_ms + max(after.rebalance_timeout_ms, 0))
     else:
         draft.cancel(REBALANCE, member_id)
     return after
 
 
-def _leave(group: ConsumerGroup, request: Request, moment: DecisionContext) -> Decision:
+def _leave(group: ConsumerGroup, request: Request, context: DecisionContext) -> Decision:
     if request.instance_id is None:
         member = group.member(request.member_id)
     else:
@@ -217,7 +217,7 @@ def _leave(group: ConsumerGroup, request: Request, moment: DecisionContext) -> D
         member = check_instance(group, static, request.instance_id, request.member_id)
     response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     if request.member_epoch == LEAVE_EPOCH or request.instance_id is None:
-        return fence(group, [member], moment, response)
+        return fence(group, [member], context, response)
     kept = assigned_from({topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()})
     nothing: Assigned = Map()
     away = replace(member, epoch=STATIC_LEAVE_EPOCH, assigned=kept, pending_revocation=nothing)

@@ -17,7 +17,7 @@ __all__ = ["fence"]
 
 
 def fence(
-    group: ConsumerGroup, members: Sequence[Member], moment: DecisionContext, response: Message | None
+    group: ConsumerGroup, members: Sequence[Member], context: DecisionContext, response: Message | None
 ) -> Decision:
     """Take members out of their group: their partitions are free from now on, and the others get a new epoch.
 
@@ -26,12 +26,12 @@ def fence(
     if not members:
         return Decision(response=response)
     leaving = {member.id for member in members}
-    if can_downgrade(group, leaving, moment):
-        return downgrade(group, leaving, moment, response)
+    if can_downgrade(group, leaving, context):
+        return downgrade(group, leaving, context, response)
     draft = Draft(group)
     for member in members:
         draft.extend(records.member_tombstones(group.group_id, member.id))
         draft.cancel_all(member.id)
     drop_unused_regexes(draft)
-    bump_epoch(draft, metadata_hash(draft.group.all_subscribed_names(), moment.cluster))
+    bump_epoch(draft, metadata_hash(draft.group.all_subscribed_names(), context.cluster))
     return draft.decision(response)

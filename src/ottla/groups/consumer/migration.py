@@ -32,7 +32,7 @@ from ottla.wire import Message
 __all__ = ["as_classic", "can_downgrade", "downgrade", "upgraded"]
 
 
-def upgraded(group: ClassicGroup, moment: DecisionContext) -> Draft:
+def upgraded(group: ClassicGroup, context: DecisionContext) -> Draft:
     """Return the beginning of a decision in which a classic group has become a consumer group.
 
     Requests that are parked are told to join again, and an empty group just makes room for a new one. Raises
@@ -42,10 +42,10 @@ def upgraded(group: ClassicGroup, moment: DecisionContext) -> Draft:
     _drop_classic(draft, group)
     if group.state is State.EMPTY:
         return draft
-    _check_upgrade(group, moment)
-    members = [_upgraded_member(group, each, moment.cluster) for each in group.members.values()]
+    _check_upgrade(group, context)
+    members = [_upgraded_member(group, each, context.cluster) for each in group.members.values()]
     draft.extend(records.member_metadata(group.group_id, each) for each in members)
-    hashed = metadata_hash(draft.group.all_subscribed_names(), moment.cluster)
+    hashed = metadata_hash(draft.group.all_subscribed_names(), context.cluster)
     draft.add(records.group_epoch(group.group_id, group.generation, hashed))
     for each in members:
         target = {topic_id: frozenset(epochs) for topic_id, epochs in each.assigned.items()}
@@ -54,12 +54,12 @@ def upgraded(group: ClassicGroup, moment: DecisionContext) -> Draft:
     for each in members:
         draft.add(records.current_assignment(group.group_id, each))
         assert each.classic is not None
-        draft.set_timer(SESSION, each.id, moment.now_ms + each.classic.session_timeout_ms)
+        draft.set_timer(SESSION, each.id, context.now_ms + each.classic.session_timeout_ms)
     return draft
 
 
-def _check_upgrade(group: ClassicGroup, moment: DecisionContext) -> None:
-    settings = settings_of(group.group_id, moment)
+def _check_upgrade(group: ClassicGroup, context: DecisionContext) -> None:
+    settings = settings_of(group.group_id, context)
     if not settings.migration.upgrades:
         raise NotConvertible(
             f"Classic group {group.group_id} may not be upgraded: group.consumer.migration.policy forbids it"
@@ -124,21 +124,21 @@ def _upgraded_member(group: ClassicGroup, member: classic.Member, cluster: Clust
 # -- back
 
 
-def can_downgrade(group: ConsumerGroup, leaving: Collection[str], moment: DecisionContext) -> bool:
+def can_downgrade(group: ConsumerGroup, leaving: Collection[str], context: DecisionContext) -> bool:
     """Return whether those who stay are classic members, at least one, and the group may go back for them."""
     staying = [each for each in group.members.values() if each.id not in leaving]
     if not staying or any(each.classic is None for each in staying):
         return False
-    is_allowed = settings_of(group.group_id, moment).migration.downgrades
-    return is_allowed and len(staying) <= moment.settings.group_max_size
+    is_allowed = settings_of(group.group_id, context).migration.downgrades
+    return is_allowed and len(staying) <= context.settings.group_max_size
 
 
 def downgrade(
-    group: ConsumerGroup, leaving: Collection[str], moment: DecisionContext, response: Message | None
+    group: ConsumerGroup, leaving: Collection[str], context: DecisionContext, response: Message | None
 ) -> Decision:
     """Make a classic group of those who stay; they join again, since what the others held is free."""
-    made = as_classic(group, [each for each in group.members.values() if each.id not in leaving], moment)
-    draft = ClassicDraft(made, moment)
+    made = as_classic(group, [each for each in group.members.values() if each.id not in leaving], context)
+    draft = ClassicDraft(made, context)
     for member_id in made.members:
         draft.renew_session(member_id)
     draft.prepare_rebalance()
@@ -160,10 +160,10 @@ def joined_decisions(group: ConsumerGroup, made: ClassicGroup, after: Decision) 
     )
 
 
-def as_classic(group: ConsumerGroup, members: Collection[Member], moment: DecisionContext) -> ClassicGroup:
+def as_classic(group: ConsumerGroup, members: Collection[Member], context: DecisionContext) -> ClassicGroup:
     """Return a stable classic group of classic members, who are assigned what they shall hold."""
-    made = ClassicGroup(group.group_id, state=State.STABLE, generation=group.epoch, state_since_ms=moment.wall_ms)
-    draft = ClassicDraft(made, moment)
+    made = ClassicGroup(group.group_id, state=State.STABLE, generation=group.epoch, state_since_ms=context.wall_ms)
+    draft = ClassicDraft(made, context)
     for each in sorted(members, key=lambda member: member.id):  # the first leads: the same on every coordinator
         assert each.classic is not None
         draft.add(
@@ -175,7 +175,7 @@ def as_classic(group: ConsumerGroup, members: Collection[Member], moment: Decisi
                 rebalance_timeout_ms=each.rebalance_timeout_ms,
                 session_timeout_ms=each.classic.session_timeout_ms,
                 protocols=each.classic.protocols,
-                assignment=_assignment(group, each, moment.cluster),
+                assignment=_assignment(group, each, context.cluster),
             ),
             PROTOCOL_TYPE,
         )

@@ -59,10 +59,10 @@ def check_assignors(broker: BrokerSettings) -> None:
             raise ConfigError("group.consumer.assignors", name, f"assignors are {', '.join(ASSIGNORS)}")
 
 
-def settings_of(group_id: str, moment: DecisionContext) -> ConsumerSettings:
+def settings_of(group_id: str, context: DecisionContext) -> ConsumerSettings:
     """Return the settings of a group; its own stay within the broker's bounds, whenever those were set."""
-    broker = moment.settings
-    own = moment.cluster.group_config(group_id)
+    broker = context.settings
+    own = context.cluster.group_config(group_id)
 
     def within(key: str, default: int, lowest: int, highest: int) -> int:
         return min(max(int(own[key]), lowest), highest) if key in own else default

@@ -32,7 +32,7 @@ def drop_unused_regexes(draft: Draft) -> None:
         draft.extend(records.regular_expression(group.group_id, each, None) for each in sorted(unused))
 
 
-def update_regexes(draft: Draft, settings: ConsumerSettings, asker: RequestOrigin, moment: DecisionContext) -> bool:
+def update_regexes(draft: Draft, settings: ConsumerSettings, origin: RequestOrigin, context: DecisionContext) -> bool:
     """Look up expressions that are new, or all of them when they may be out of date; return whether any changed.
 
     The topics of one expression are those that the asker may describe, whoever else uses the expression (as in Kafka).
@@ -40,18 +40,18 @@ def update_regexes(draft: Draft, settings: ConsumerSettings, asker: RequestOrigi
     group = draft.group
     if not group.regex_counts:
         return False
-    cluster = moment.cluster
+    cluster = context.cluster
     missing = [each for each in group.regex_counts if each not in group.regexes]
     is_stale = cluster.version != group.regexes_version or (
-        moment.now_ms >= group.regexes_checked_ms + settings.regex_refresh_interval_ms
+        context.now_ms >= group.regexes_checked_ms + settings.regex_refresh_interval_ms
     )
-    if is_stale and moment.now_ms >= group.regexes_checked_ms + REFRESH_MS_MIN:
-        draft.note_regexes(cluster.version, moment.now_ms)
+    if is_stale and context.now_ms >= group.regexes_checked_ms + REFRESH_MS_MIN:
+        draft.note_regexes(cluster.version, context.now_ms)
         missing = list(group.regex_counts)
     names = list(cluster.topic_names()) if missing else []
     changed = False
     for pattern in sorted(missing):
-        found = resolve(pattern, names, asker.may_describe, version=cluster.version, now_ms=moment.now_ms)
+        found = resolve(pattern, names, origin.may_describe, version=cluster.version, now_ms=context.now_ms)
         before = group.regexes.get(pattern)
         if before is None or before.topics != found.topics:
             draft.add(records.regular_expression(group.group_id, pattern, found))
@@ -59,17 +59,17 @@ def update_regexes(draft: Draft, settings: ConsumerSettings, asker: RequestOrigi
     return changed
 
 
-def update_epoch(draft: Draft, moment: DecisionContext, *, has_changed: bool) -> None:
+def update_epoch(draft: Draft, context: DecisionContext, *, has_changed: bool) -> None:
     """Bump the group epoch where subscriptions changed, or subscribed topics did since they were last compared."""
     group = draft.group
-    if not has_changed and group.checked_version == moment.cluster.version:
+    if not has_changed and group.checked_version == context.cluster.version:
         return
-    found = metadata_hash(group.all_subscribed_names(), moment.cluster)
+    found = metadata_hash(group.all_subscribed_names(), context.cluster)
     if has_changed or found != group.metadata_hash:
         bump_epoch(draft, found)
     if draft.group.has_subscription_metadata:
         draft.add(records.subscription_metadata_tombstone(group.group_id))
-    draft.note_topics(moment.cluster.version)
+    draft.note_topics(context.cluster.version)
 
 
 def bump_epoch(draft: Draft, found: int) -> None:

@@ -26,7 +26,7 @@ def preferred_assignor(group: ConsumerGroup, names: tuple[str, ...]) -> str:
     return max(names, key=lambda name: votes[name])
 
 
-def update_target(draft: Draft, settings: ConsumerSettings, moment: DecisionContext) -> None:
+def update_target(draft: Draft, settings: ConsumerSettings, context: DecisionContext) -> None:
     """Compute the target for the group's epoch where it has none yet.
 
     A group that changes again within the assignment interval waits for it, so that many members who come at once cost few
@@ -35,15 +35,15 @@ def update_target(draft: Draft, settings: ConsumerSettings, moment: DecisionCont
     group = draft.group
     if group.assignment_epoch >= group.epoch:
         return
-    age_ms = moment.wall_ms - group.assignment_timestamp_ms
+    age_ms = context.wall_ms - group.assignment_timestamp_ms
     if group.assignment_timestamp_ms and 0 <= age_ms < settings.assignment_interval_ms:  # a clock may be set back
         return
     assign = ASSIGNORS[preferred_assignor(group, settings.assignors)]
-    for member_id, partitions in assign(_subscriptions(group, moment.cluster)).items():
+    for member_id, partitions in assign(_subscriptions(group, context.cluster)).items():
         target = target_from(partitions)
         if group.target.get(member_id) != target:
             draft.add(records.target_assignment(group.group_id, member_id, target))
-    draft.add(records.target_epoch(group.group_id, group.epoch, moment.wall_ms))
+    draft.add(records.target_epoch(group.group_id, group.epoch, context.wall_ms))
 
 
 def _subscriptions(group: ConsumerGroup, cluster: Cluster) -> Subscriptions:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A copy in sync that is to be taken away from a broker that serves and does not lead it in this leader epoch."""
+    """An in-sync replica that is to be taken away from a broker that serves and does not lead it in this leader epoch."""
 
     topic_id: Uuid
     index: int

@@ -67,7 +67,7 @@ class SessionFollower:
         return await self.receive(await self.send(offsets or {}, **how))
 
 
-async def resting(client: NodeClient, *topics: str) -> SessionFollower:
+async def idle_follower(client: NodeClient, *topics: str) -> SessionFollower:
     """Return a follower in whose session these topics, one record each, rest."""
     follower = SessionFollower(await FakeFollower.register(client.node, 2))
     for name in topics:
@@ -88,7 +88,7 @@ def session_of(client: NodeClient, follower: SessionFollower) -> Any:
 def test_what_has_nothing_new_rests_and_an_append_wakes_it_alone(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            follower = await resting(client, "s", "t")
+            follower = await idle_follower(client, "s", "t")
             waiting = await follower.send({}, max_wait_ms=20_000)
             await client.produce("t", batch(b"b"), acks=1)
             answer = await follower.receive(waiting)
@@ -104,15 +104,15 @@ def test_what_has_nothing_new_rests_and_an_append_wakes_it_alone(tmp_path: Path)
 def test_while_it_rests_a_follower_counts_as_fetching(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            follower = await resting(client, "t")
+            follower = await idle_follower(client, "t")
             replica = client.node._partitions.get("t", 0).replica
             before = replica.confirmed_s()
             await follower.fetch()
             after = replica.confirmed_s()
             assert after > before
             held = client.node._partitions.get("t", 0)
-            held.stir()
-            assert replica.confirmed_s() == after and replica.copies_in_sync()[0].caught_up_s >= after
+            held.wake_followers()
+            assert replica.confirmed_s() == after and replica.in_sync_followers()[0].caught_up_s >= after
             await client.produce("t", batch(b"b"), acks=1)
             assert replica.high_watermark == 1 and replica.lagging(after + 1) == ()
             assert replica.lagging(after + 31) == (2,)
@@ -123,7 +123,7 @@ def test_while_it_rests_a_follower_counts_as_fetching(tmp_path: Path) -> None:
 def test_what_a_follower_forgets_counts_no_more(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            follower = await resting(client, "s", "t")
+            follower = await idle_follower(client, "s", "t")
             replica = client.node._partitions.get("t", 0).replica
             await follower.fetch(forget=("t",))
             after = replica.confirmed_s()
@@ -138,7 +138,7 @@ def test_what_a_follower_forgets_counts_no_more(tmp_path: Path) -> None:
 def test_a_change_of_leader_wakes_what_rests(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            follower = await resting(client, "s", "t")
+            follower = await idle_follower(client, "s", "t")
             waiting = await follower.send({}, max_wait_ms=20_000)
             await client.node._quorum.submit(lambda image: decide.fence_broker(image, 1))
             answer = await follower.receive(waiting)
@@ -150,8 +150,8 @@ def test_a_change_of_leader_wakes_what_rests(tmp_path: Path) -> None:
 def test_a_new_broker_epoch_wakes_what_rests(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            follower = await resting(client, "t")
-            copy = client.node._partitions.get("t", 0).replica._copies[2]
+            follower = await idle_follower(client, "t")
+            copy = client.node._partitions.get("t", 0).replica._followers[2]
             await follower.fetch(epoch=follower.follower.epoch + 7)
             assert copy.broker_epoch == follower.follower.epoch + 7
 
@@ -161,9 +161,9 @@ def test_a_new_broker_epoch_wakes_what_rests(tmp_path: Path) -> None:
 def test_closing_a_session_lets_nothing_rest(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            follower = await resting(client, "t")
+            follower = await idle_follower(client, "t")
             client.node._services.sessions.close(follower.id)
             held = client.node._partitions.get("t", 0)
-            assert held._resting == [] and held.replica._copies[2].pulse is None
+            assert held._parked == [] and held.replica._followers[2].last_fetch is None
 
     run(test)

@@ -15,13 +15,13 @@ from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRe
 from ottla.wire.messages.metadata import MetadataRequest
 from tests.broker.followers import FakeFollower, create_replicated, image_of
 from tests.broker.node_client import NodeClient, batch, run, running_node
-from tests.broker.test_resting import SessionFollower, resting, session_of
+from tests.broker.test_idle_partitions import SessionFollower, idle_follower, session_of
 
 
 def unheard(node: Any) -> None:
     """Let it be long ago that a controller answered a heartbeat, and none answer any more."""
-    node._tenure.renew = lambda sent_s: None
-    node._tenure._until_s = node._loop.time() - 3600
+    node._lease.renew = lambda sent_s: None
+    node._lease._until_s = node._loop.time() - 3600
 
 
 async def latest(client: NodeClient, topic: str) -> Any:
@@ -58,7 +58,7 @@ def test_a_leader_that_may_have_been_replaced_answers_nobody_but_its_followers(t
 @asynccontextmanager
 async def following(client: NodeClient) -> AsyncIterator[SessionFollower]:
     """Create the topic t with one record, and let its follower fetch on and on."""
-    follower = await resting(client, "t")
+    follower = await idle_follower(client, "t")
 
     async def fetch_on() -> None:
         while True:
@@ -85,7 +85,7 @@ def test_while_no_controller_is_heard_the_copies_are_asked_before_each_answer(tm
             waited = await client.fetch("t", 1, max_wait_ms=50)
             assert waited.error_code == 0, "a fetch that waited asks again before it answers"
             replica = node._partitions.get("t", 0).replica
-            assert not node._tenure.covers(replica), "what was confirmed holds for that request alone"
+            assert not node._lease.covers(replica), "what was confirmed holds for that request alone"
 
     run(test)
 
@@ -95,11 +95,11 @@ def test_a_fetch_that_was_on_its_way_confirms_nothing(tmp_path: Path) -> None:
 
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            follower = await resting(client, "t")
+            follower = await idle_follower(client, "t")
             node: Any = client.node
             unheard(node)
             await follower.send({}, max_wait_ms=20_000)
-            while session_of(client, follower).parked is None:
+            while session_of(client, follower).waiting is None:
                 await client.ask(MetadataRequest(topics=[]), 12)
             assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             follower.client.close()
@@ -131,8 +131,8 @@ def test_a_broker_that_asks_to_leave_trusts_no_lease(tmp_path: Path) -> None:
             await create_replicated(client, "t", 1, 2)
             node: Any = client.node
             assert (await latest(client, "t")).error_code == 0
-            node._tenure.end()
-            node._tenure.renew(node._loop.time())
+            node._lease.end()
+            node._lease.renew(node._loop.time())
             assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             follower.client.close()
 
@@ -151,7 +151,7 @@ def test_a_leader_whose_copy_is_being_moved_away_asks_the_others(tmp_path: Path)
             assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert (await latest(client, "u")).error_code == 0
             node._partitions._follow(topic, 0, topic.partitions[0])
-            assert (await latest(client, "t")).error_code == 0 and node._tenure.is_sure
+            assert (await latest(client, "t")).error_code == 0 and node._lease.is_sure
             follower.client.close()
 
     run(test)
@@ -176,7 +176,7 @@ def test_a_heartbeat_that_is_answered_lets_the_leader_go_on(tmp_path: Path) -> N
             follower = await FakeFollower.register(client.node, 2)
             await create_replicated(client, "t", 1, 2)
             node: Any = client.node
-            renew = node._tenure.renew
+            renew = node._lease.renew
             unheard(node)
             assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             renew(node._loop.time())
@@ -195,12 +195,12 @@ def test_after_a_pause_a_heartbeat_is_not_enough_where_the_metadata_may_be_old()
             return self.now
 
     loop, informed = Loop(), [100.0]
-    tenure = LeaderLease(loop, lambda: 9.0, lambda: informed[0])  # type: ignore[arg-type]
-    tenure.renew(100.0)
-    assert tenure.lasts
+    lease = LeaderLease(loop, lambda: 9.0, lambda: informed[0])  # type: ignore[arg-type]
+    lease.renew(100.0)
+    assert lease.lasts
     loop.now = 120.0
-    assert not tenure.lasts
-    tenure.renew(120.0)
-    assert not tenure.lasts
+    assert not lease.lasts
+    lease.renew(120.0)
+    assert not lease.lasts
     informed[0] = 120.0
-    assert tenure.lasts
+    assert lease.lasts

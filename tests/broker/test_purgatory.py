@@ -27,11 +27,11 @@ def test_a_wait_can_be_added_behind_one_that_is_due_at_once() -> None:
             ended.append("later")
             done.set()
 
-        waits = Purgatory(loop)
-        waits.add_produce(Wait(loop.time(), lambda satisfied: ended.append("due")), (PARTITION,))
-        waits.add_produce(Wait(loop.time() + 0.01, later), (PARTITION,))
+        purgatory = Purgatory(loop)
+        purgatory.add_produce(Wait(loop.time(), lambda satisfied: ended.append("due")), (PARTITION,))
+        purgatory.add_produce(Wait(loop.time() + 0.01, later), (PARTITION,))
         await done.wait()
-        waits.close()
+        purgatory.close()
         return ended
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
