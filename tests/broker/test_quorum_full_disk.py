@@ -188,7 +188,7 @@ def test_what_was_cut_while_it_was_flushed_and_came_anew_is_not_said_to_be_durab
         end = log.end_offset
         log.begin_flush()
         log.truncate_to(end - 1)
-        assert log.end_flush() == end - 1
+        assert log.end_flush() == log.end_offset < end
 
     life = host.life()
 

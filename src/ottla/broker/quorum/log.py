@@ -190,10 +190,10 @@ class MetadataLog:
         return self.flushed_offset
 
     def truncate_to(self, offset: Offset) -> None:
-        """Remove the records from this offset on."""
+        """Remove the records from this offset on, with the whole batch that holds it."""
         self._log.truncate_to(offset)
-        self.flushed_offset = min(self.flushed_offset, offset)
-        self._flushing_to = min(self._flushing_to, offset)
+        self.flushed_offset = min(self.flushed_offset, self.end_offset)
+        self._flushing_to = min(self._flushing_to, self.end_offset)
 
     def replay(self, voters: VoterHistory, start: int) -> Iterator[tuple[Append, VoterHistory]]:
         """Yield the log's batches from `start` on, each with the voters after it."""
