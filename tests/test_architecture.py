@@ -204,12 +204,6 @@ CYCLES = {
         "not opened yet"
     ),
     "cli.commands.topics cli.topic_description": "not opened yet",
-    "spark.streams.run spark.streams.web": "not opened yet",
-    "spark.source.reader spark.streams.lowering.pushed": "not opened yet",
-    "streams.engine.sliding streams.engine.windowed": "not opened yet",
-    "streams.plan.describe streams.plan.subtopologies streams.plan.topology": "not opened yet",
-    "base.ids base.seams": "not opened yet",
-    "wire.columnar wire.columnar_compiled wire.columnar_numpy": "not opened yet",
 }
 """The circles of modules that there are, each with its reason; this list only shrinks."""
 

@@ -10,8 +10,8 @@ import pytest
 from ottla.streams import Function, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
 from ottla.streams import operations as ops
 from ottla.streams.plan.explain import explain, explain_text
+from ottla.streams.plan.nodes import Node
 from ottla.streams.plan.stages import UnsupportedPlan, cut
-from ottla.streams.plan.topology import Node
 from ottla.streams.windows import SessionWindows, TimeWindows
 
 

@@ -26,12 +26,10 @@ from ottla.base.ids import (
     ProducerId,
     TopicPartition,
     Uuid,
-    parse_uuid,
-    random_uuid,
-    uuid_text,
 )
 from ottla.base.late_imports import late_imports
 from ottla.base.seams import Clock, Offload, Rng
+from ottla.base.uuids import parse_uuid, random_uuid, uuid_text
 
 __all__ = [
     "RETRIABLE",

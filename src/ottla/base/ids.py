@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import TYPE_CHECKING, NamedTuple, NewType
-
-if TYPE_CHECKING:
-    from ottla.base.seams import Rng
+from typing import NamedTuple, NewType
 
 __all__ = [
     "ZERO_UUID",
@@ -18,9 +14,6 @@ __all__ = [
     "ProducerId",
     "TopicPartition",
     "Uuid",
-    "parse_uuid",
-    "random_uuid",
-    "uuid_text",
 ]
 
 Offset = NewType("Offset", int)
@@ -38,10 +31,6 @@ Millis = NewType("Millis", int)
 Uuid = NewType("Uuid", bytes)
 """Sixteen raw bytes, as on the wire; `uuid_text` gives Kafka's text form."""
 
-RESERVED_IDS = 100
-"""Ids below this number mean something of their own (KIP-858: directories that are lost, migrating, unassigned; a topic)."""
-DASH = 62
-"""The six bits that URL-safe base64 writes as a dash."""
 ZERO_UUID = Uuid(bytes(16))
 """The id that means "none" in every message."""
 
@@ -54,27 +43,3 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
-
-
-def random_uuid(rng: Rng) -> Uuid:
-    """Return a new id, none of the first hundred, which are reserved, and none whose text begins with a dash.
-
-    A command would take that for an option (as org.apache.kafka.common.Uuid.randomUuid has it).
-    """
-    while True:
-        found = rng.randbytes(16)
-        if int.from_bytes(found, "big") >= RESERVED_IDS and found[0] >> 2 != DASH:
-            return Uuid(found)
-
-
-def uuid_text(uuid: Uuid) -> str:
-    """Return Kafka's text form: 22 characters of unpadded URL-safe base64."""
-    return urlsafe_b64encode(uuid).decode().rstrip("=")
-
-
-def parse_uuid(text: str) -> Uuid:
-    """Return the id written as 22 characters of unpadded URL-safe base64; raises ValueError on anything else."""
-    raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    if len(raw) != 16 or len(text.rstrip("=")) != 22:
-        raise ValueError(f"{text!r} is not a UUID: 22 characters of URL-safe base64 are expected")
-    return Uuid(raw)

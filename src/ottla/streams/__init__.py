@@ -54,10 +54,11 @@ from ottla.streams.extractors import (
 from ottla.streams.functions import Function, vectorised
 from ottla.streams.plan import operations
 from ottla.streams.plan.explain import Explained, explain, explain_text
+from ottla.streams.plan.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec
 from ottla.streams.plan.partitions import PartitionPlan, partition_plan, source_topics, subtopologies
 from ottla.streams.plan.stage_nodes import STATELESS, functions_of
 from ottla.streams.plan.stages import Entry, Stage, Stages, Tail, UnsupportedPlan, cut, serdes_at
-from ottla.streams.plan.topology import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
+from ottla.streams.plan.topology import Topology
 from ottla.streams.plan.topology_builder import TopologyBuilder
 from ottla.streams.plan.upgrades import StageFacts, UpgradeError, check_upgrade, fingerprint
 from ottla.streams.processor_api import (

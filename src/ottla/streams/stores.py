@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.plan.names import validated
-from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.plan.nodes import StoreSpec
 from ottla.streams.serdes.choice import SerdeLike, serde_of
 
 __all__ = ["StoreBuilder", "StoreSupplier", "Stores"]

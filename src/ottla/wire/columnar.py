@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.base import ErrorCode, KafkaError, Offset, ProducerId
 from ottla.wire.batch import (
@@ -27,12 +27,12 @@ from ottla.wire.batch import (
 )
 from ottla.wire.batch_builder import control_type
 from ottla.wire.checksum import crc32c
+from ottla.wire.columns import Block, Columns, HeaderColumns, Parts, Span
 from ottla.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
 from ottla.wire.record_reader import iter_batch_records
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 __all__ = ["ColumnDecoder", "Columns", "Decoded", "HeaderColumns", "next_offset", "walk_is_compiled"]
 
@@ -47,64 +47,6 @@ ABORT_MARKER = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeaderColumns:
-    """Record headers, all records' together: `counts` per row, then each header's key and value in `Columns.data`."""
-
-    counts: NDArray[np.int32]
-    key_bounds: NDArray[np.int32]
-    value_bounds: NDArray[np.int32]
-    value_nulls: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """Records as columns over one buffer.
-
-    Bounds interleave each row's start and end (s0, e0, s1, e1, ...) and never fall, so that they serve as the offsets of
-    an Arrow binary array of which every second element is a row's. A null has equal start and end, and is marked.
-    """
-
-    data: bytes
-    offsets: NDArray[np.int64]
-    timestamps_ms: NDArray[np.int64]
-    log_append_time: NDArray[np.bool_]
-    key_bounds: NDArray[np.int32]
-    key_nulls: NDArray[np.bool_]
-    value_bounds: NDArray[np.int32]
-    value_nulls: NDArray[np.bool_]
-    headers: HeaderColumns | None = None
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    def rows(self, first: int, last: int) -> Columns:
-        """Return rows `first` to `last`, the latter excluded, over the same buffer."""
-        if first == 0 and last == len(self):
-            return self
-        headers = self.headers
-        if headers is not None:
-            ends = headers.counts.cumsum()
-            begin, end = (int(ends[row - 1]) if row else 0 for row in (first, last))
-            headers = HeaderColumns(
-                headers.counts[first:last],
-                headers.key_bounds[2 * begin : 2 * end],
-                headers.value_bounds[2 * begin : 2 * end],
-                headers.value_nulls[begin:end],
-            )
-        return Columns(
-            self.data,
-            self.offsets[first:last],
-            self.timestamps_ms[first:last],
-            self.log_append_time[first:last],
-            self.key_bounds[2 * first : 2 * last],
-            self.key_nulls[first:last],
-            self.value_bounds[2 * first : 2 * last],
-            self.value_nulls[first:last],
-            headers,
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Decoded:
     """What an answer held: its records in offset order, and the offset to fetch next.
 
@@ -114,43 +56,6 @@ class Decoded:
 
     columns: list[Columns]
     next_offset: Offset
-
-
-class Span(NamedTuple):
-    """One batch's records in a block's data, and what its header says of them."""
-
-    begin: int
-    end: int
-    records: int
-    base_offset: int
-    base_timestamp: int
-    max_timestamp: int
-    log_append_time: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One buffer and the batches whose records lie in it."""
-
-    data: bytes
-    spans: list[Span]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Parts:
-    """What a design finds of a block: bounds as in `Columns`, deltas per record, and where headers begin.
-
-    Bounds and nulls are new arrays; the others may be working memory of the design, good until it finds again.
-    """
-
-    offset_deltas: NDArray[np.int64] | NDArray[np.int32]
-    timestamp_deltas: NDArray[np.int64]
-    key_bounds: NDArray[np.int32]
-    key_nulls: NDArray[np.bool_]
-    value_bounds: NDArray[np.int32]
-    value_nulls: NDArray[np.bool_]
-    header_counts: NDArray[np.int32]
-    headers_at: NDArray[np.int64] | NDArray[np.int32]
 
 
 class Finder(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ottla.wire.columnar import Block, Parts
 from ottla.wire.columnar_walk import Bounds, walk_batch
+from ottla.wire.columns import Block, Parts
 
 __all__ = ["WalkFinder"]
 

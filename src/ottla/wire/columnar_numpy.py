@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ottla.wire.columnar import Block, Columns, HeaderColumns, Parts
+from ottla.wire.columns import Block, Columns, HeaderColumns, Parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NumpyFinder", "assemble"]
 
-LAST_SHIFT = 63
-"""The tenth byte of a varint holds one bit."""
-INT64_MAX = 0x7FFFFFFFFFFFFFFF
-ZIGZAG = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(256)], np.int64)
-"""The values of one-byte varints."""
-LEAP_MIN = 512
-"""Records that a first leap tries, since comparing so many costs no more than stepping over twenty; each that succeeds makes
-the next four times as long."""
 LAST_SHIFT = 63
 """The tenth byte of a varint holds one bit."""
 INT64_MAX = 0x7FFFFFFFFFFFFFFF

@@ -26,12 +26,12 @@ from ottla.connect.testing.cluster import TIME
 from ottla.spark.source.columns import SCHEMA
 from ottla.spark.source.options import read_options
 from ottla.spark.source.positions import OffsetRange, offsets_of_json
-from ottla.spark.source.reader import OttlaStreamReader
+from ottla.spark.source.reader import OttlaStreamReader, records
 from ottla.spark.streams import delivery as deliveries
 from ottla.spark.streams.commits import commits_topic
 from ottla.spark.streams.launch import SparkLauncher
 from ottla.spark.streams.lowering import direct as directs
-from ottla.spark.streams.lowering.pushed import records, shared_out
+from ottla.spark.streams.lowering.pushed import shared_out
 from ottla.spark.streams.lowering.python import ENTRY_SCHEMA, OUT_SCHEMA
 from ottla.spark.streams.lowering.topics import ClusterTopics, TopicRead
 from ottla.spark.streams.planned import readings

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.streams import Function, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
 from ottla.streams import operations as ops
-from ottla.streams.plan.topology import Node
+from ottla.streams.plan.nodes import Node
 
 __all__ = ["LONG", "TEXT", "count_by_word", "joined", "mapped"]
 

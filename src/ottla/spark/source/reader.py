@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, Fetched, FetchPosition
-from ottla.spark.source.columns import ColumnBuilder
+from ottla.spark.source.columns import SCHEMA, ColumnBuilder
 from ottla.spark.source.links import linked
 from ottla.spark.source.options import ReadOptions
 from ottla.spark.source.positions import (
@@ -30,7 +30,7 @@ from ottla.spark.source.positions import (
     split_ranges,
     starting_offsets,
 )
-from ottla.spark.streams.lowering.pushed import records, shared_out, unpacked_steps
+from ottla.spark.streams.lowering.pushed import NAMES, shared_out, unpacked_steps
 from ottla.streams import Origin, ProcessingFailed
 from ottla.wire import ColumnDecoder, next_offset
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from ottla.wire import Columns
 
-__all__ = ["OttlaReader", "OttlaStreamReader", "RangePartition", "read_range"]
+__all__ = ["OttlaReader", "OttlaStreamReader", "RangePartition", "read_range", "records"]
 
 log = logging.getLogger(__name__)
 FETCH_WAIT_MS = 500
@@ -224,6 +224,27 @@ def read_range(
             for columns in decoded.columns:
                 for valid in _valid_times(columns, wanted.partition, options.invalid_time, skipped):
                     yield from builder.batches(valid)
+
+
+def records(
+    stretches: Iterable[OffsetRange], options: ReadOptions, skipped: Callable[[int], None] = lambda count: None
+) -> Iterator[pa.RecordBatch]:
+    """Yield stretches' records as steps take them; `skipped` hears how many are left out for their time."""
+    import numpy
+    import pyarrow
+
+    for stretch in stretches:
+        for batch in read_range(stretch, _steps_schema(), options, skipped):
+            columns = list(batch.columns)
+            micros = columns[5].view(pyarrow.int64()).to_numpy()
+            columns[5] = pyarrow.array(numpy.floor_divide(micros, 1000))
+            yield pyarrow.RecordBatch.from_arrays(columns, NAMES)
+
+
+def _steps_schema() -> Any:
+    from pyspark.sql.types import StructType
+
+    return StructType([field for field in SCHEMA.fields if field.name != "timestampType"])
 
 
 def _valid_times(

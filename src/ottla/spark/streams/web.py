@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.http import HttpError, HttpServer, Reply, Request, Route, json_reply, text_reply
@@ -13,8 +13,9 @@ from ottla.spark.streams.plain_values import key_of_text, plain
 from ottla.spark.streams.state.store_tables import LAST
 
 if TYPE_CHECKING:
-    from ottla.spark.streams.run import StreamsApplication
     from ottla.spark.streams.state.stores import StoreView
+    from ottla.spark.streams.states import State
+    from ottla.streams import Topology
 
 __all__ = ["ApplicationServer", "lookup", "metrics_text"]
 
@@ -36,6 +37,28 @@ _METRICS = (
     ),
     ("restarts", "counter", "ottla_streams_restarts_total", "Restarts of the query."),
 )
+
+
+class ShownApplication(Protocol):
+    """What is shown of an application."""
+
+    @property
+    def topology(self) -> Topology:
+        """The plan."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """The state now."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """Return how its queries stand."""
+        ...
+
+    def store(self, name: str) -> StoreView:
+        """Return a store to look into."""
+        ...
 
 
 def metrics_text(status: dict[str, Any]) -> str:
@@ -111,7 +134,7 @@ def _number(asked: dict[str, str], name: str, default: int) -> int:
 class ApplicationServer:
     """Serves an application on an event loop of its own, in a thread; `close` ends it."""
 
-    def __init__(self, application: StreamsApplication, host: str, port: int) -> None:
+    def __init__(self, application: ShownApplication, host: str, port: int) -> None:
         """Listen; raises OSError where the address is taken."""
         self._application = application
         self._loop = asyncio.new_event_loop()

@@ -15,8 +15,8 @@ from ottla.streams.errors import TopologyError
 from ottla.streams.functions import positional, return_annotation
 from ottla.streams.plan import operations as op
 from ottla.streams.plan.graph import Plan, Step
+from ottla.streams.plan.nodes import StoreSpec
 from ottla.streams.plan.operations import Aggregator
-from ottla.streams.plan.topology import StoreSpec
 from ottla.streams.plan.topology_builder import TopologyBuilder
 from ottla.streams.serdes.basic import Serde
 from ottla.streams.serdes.choice import serde_of_annotation

@@ -14,7 +14,7 @@ from ottla.streams.dsl.tables import SourceTable, Table, materialization
 from ottla.streams.functions import Function
 from ottla.streams.plan import operations as op
 from ottla.streams.plan.graph import Step
-from ottla.streams.plan.topology import RepartitionTopic, StoreSpec
+from ottla.streams.plan.nodes import RepartitionTopic, StoreSpec
 from ottla.streams.plan.topology_builder import TopologyBuilder
 from ottla.streams.serdes.choice import SerdeLike
 from ottla.streams.serdes.internal import CombinedKeySerde, ResponseSerde, SubscriptionSerde

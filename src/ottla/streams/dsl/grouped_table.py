@@ -13,8 +13,8 @@ from ottla.streams.dsl.steps import REPARTITION, Place
 from ottla.streams.dsl.tables import AggregateTable, materialization
 from ottla.streams.plan import operations as op
 from ottla.streams.plan.graph import Repartition, Step
+from ottla.streams.plan.nodes import RepartitionTopic
 from ottla.streams.plan.operations import Aggregator
-from ottla.streams.plan.topology import RepartitionTopic
 from ottla.streams.plan.topology_builder import TopologyBuilder
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ottla.streams.functions import Function
 from ottla.streams.plan import operations as op
 from ottla.streams.plan.graph import Step
 from ottla.streams.plan.names import validated
-from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.plan.nodes import StoreSpec
 from ottla.streams.plan.topology_builder import TopologyBuilder, processor
 from ottla.streams.serdes.basic import Serde
 from ottla.streams.serdes.choice import SerdeLike

@@ -9,8 +9,8 @@ from typing import Any, Protocol, get_args, get_origin, runtime_checkable
 from ottla.streams.errors import TopologyError
 from ottla.streams.functions import Function, positional
 from ottla.streams.plan.graph import Plan, Repartition, Step
+from ottla.streams.plan.nodes import RepartitionTopic
 from ottla.streams.plan.operations import NotNullKey
-from ottla.streams.plan.topology import RepartitionTopic
 from ottla.streams.plan.topology_builder import TopologyBuilder
 from ottla.streams.serdes.basic import Serde
 from ottla.streams.serdes.choice import SerdeLike, serde_of, serde_of_annotation

@@ -14,8 +14,8 @@ from ottla.streams.dsl.parameters import Materialized
 from ottla.streams.durations import milliseconds
 from ottla.streams.errors import TopologyError
 from ottla.streams.plan.graph import Plan
+from ottla.streams.plan.nodes import StoreSpec
 from ottla.streams.plan.operations import Operation
-from ottla.streams.plan.topology import StoreSpec
 from ottla.streams.plan.topology_builder import TopologyBuilder
 from ottla.streams.serdes.basic import Serde
 from ottla.streams.serdes.choice import serde_of

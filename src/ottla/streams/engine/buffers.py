@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ottla.streams.engine.blocks import Blocks
 from ottla.streams.engine.interface import Change, EngineSettings, Headers, Record, StateBackend, StoreChange
 from ottla.streams.engine.time_index import TimeIndex
-from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.plan.nodes import StoreSpec
 
 __all__ = ["Held", "SuppressBuffer"]
 

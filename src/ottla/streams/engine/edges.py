@@ -10,7 +10,7 @@ from ottla.streams.engine.interface import Change, Headers, Output
 from ottla.streams.engine.task import Process, Task
 from ottla.streams.extractors import WallclockTimestampExtractor
 from ottla.streams.plan import operations
-from ottla.streams.plan.topology import ProcessorNode, SinkNode, SourceNode
+from ottla.streams.plan.nodes import ProcessorNode, SinkNode, SourceNode
 
 __all__ = ["extractor_of", "sink", "source_decoder"]
 

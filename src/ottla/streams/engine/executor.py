@@ -34,7 +34,8 @@ from ottla.streams.engine.stores import AnyStore, KeyValueStore
 from ottla.streams.engine.task import BUILDERS, Node, Process, Task
 from ottla.streams.engine.versioned import VersionedStore
 from ottla.streams.engine.window_stores import SessionStore, WindowStore
-from ottla.streams.plan.topology import ProcessorNode, SinkNode, SourceNode, Topology
+from ottla.streams.plan.nodes import ProcessorNode, SinkNode, SourceNode
+from ottla.streams.plan.topology import Topology
 
 __all__ = ["Executor", "ProcessingError"]
 

@@ -12,7 +12,7 @@ from ottla.streams.engine.store_faces import face_of
 from ottla.streams.engine.tables import derived_table
 from ottla.streams.engine.task import Node, Process, builds
 from ottla.streams.plan import operations
-from ottla.streams.plan.topology import ProcessorNode
+from ottla.streams.plan.nodes import ProcessorNode
 from ottla.streams.processor_api import ProcessRecord, PunctuationType, RecordMetadata
 
 __all__ = ["Context"]

@@ -15,7 +15,7 @@ from typing import Any
 from ottla.streams.engine.blocks import NEVER, Blocks
 from ottla.streams.engine.interface import EngineSettings, Headers, StateBackend, StoreChange
 from ottla.streams.engine.values import Raw, is_fixed
-from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.plan.nodes import StoreSpec
 
 __all__ = ["Entry", "Place", "Rows"]
 

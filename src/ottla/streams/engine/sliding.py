@@ -6,13 +6,11 @@ behind it and exists once it holds something. Bounds are inclusive. A window's t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.streams.engine.interface import Headers
 from ottla.streams.engine.task import Node, Process
-
-if TYPE_CHECKING:
-    from ottla.streams.engine.windowed import WindowUpdater
+from ottla.streams.engine.window_updater import WindowUpdater
 
 __all__ = ["sliding_aggregate"]
 

@@ -23,7 +23,7 @@ from ottla.streams.engine.joins.stores import JoinStore
 from ottla.streams.engine.values import Raw, is_fixed
 from ottla.streams.engine.versioned import VersionedStore
 from ottla.streams.engine.window_stores import SessionStore, WindowStore
-from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.plan.nodes import StoreSpec
 
 __all__ = ["AnyStore", "Entry", "KeyValueStore"]
 

@@ -29,7 +29,7 @@ from ottla.streams.engine.functions import callable_of
 from ottla.streams.engine.interface import EngineSettings, Headers, Output, Record
 from ottla.streams.engine.punctuation import PunctuationQueue
 from ottla.streams.plan import operations
-from ottla.streams.plan.topology import ProcessorNode
+from ottla.streams.plan.nodes import ProcessorNode
 
 if TYPE_CHECKING:
     from ottla.streams.engine.stores import AnyStore

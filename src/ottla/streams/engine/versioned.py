@@ -10,8 +10,9 @@ from typing import Any
 
 from ottla.streams.engine.blocks import Blocks
 from ottla.streams.engine.interface import EngineSettings, StateBackend, StoreChange
+from ottla.streams.plan.nodes import ProcessorNode, StoreSpec
 from ottla.streams.plan.operations import TableFilter, TableMapValues
-from ottla.streams.plan.topology import ProcessorNode, StoreSpec, Topology
+from ottla.streams.plan.topology import Topology
 
 __all__ = ["NOT_PUT", "VersionedStore", "is_versioned"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from ottla.streams.engine.interface import EngineSettings, Headers, StateBackend, StoreChange
 from ottla.streams.engine.rows import Entry, Rows
 from ottla.streams.engine.time_index import TimeIndex
-from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.plan.nodes import StoreSpec
 from ottla.streams.windows import Windowed
 
 __all__ = ["MAX_TIME", "SessionStore", "WindowStore"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.streams.plan.java_order import TreeSet, hash_order
-from ottla.streams.plan.topology import Node, ProcessorNode, SinkNode, SourceNode, Topology
+from ottla.streams.plan.nodes import Node, ProcessorNode, SinkNode, SourceNode
 
 __all__ = ["describe"]
 
@@ -32,14 +33,14 @@ def _compare(one: _Described, other: _Described) -> int:
     return -1 if one.node.name < other.node.name else 1
 
 
-def describe(topology: Topology) -> str:
-    """Return the text that Java prints for the same topology."""
+def describe(nodes: Mapping[str, Node], subtopologies: Iterable[tuple[str, ...]]) -> str:
+    """Return the text that Java prints for the topology of these nodes and parts."""
     parts, global_parts = {}, {}
-    for number, names in enumerate(topology.subtopologies()):
-        if any(isinstance(node := topology.nodes[name], SourceNode) and node.is_global for name in names):
-            global_parts[number] = _global_store(topology, names, number)
+    for number, names in enumerate(subtopologies):
+        if any(isinstance(node := nodes[name], SourceNode) and node.is_global for name in names):
+            global_parts[number] = _global_store(nodes, names, number)
         else:
-            parts[number] = f"Sub-topology: {number}\n{_nodes(topology, names)}\n"
+            parts[number] = f"Sub-topology: {number}\n{_nodes(nodes, names)}\n"
     text = "Topologies:\n "
     expected = 0
     while parts and global_parts:
@@ -49,8 +50,8 @@ def describe(topology: Topology) -> str:
     return text + "".join("  " + each for each in (*parts.values(), *global_parts.values()))
 
 
-def _global_store(topology: Topology, names: tuple[str, ...], number: int) -> str:
-    source, processor = (topology.nodes[name] for name in names)
+def _global_store(nodes: Mapping[str, Node], names: tuple[str, ...], number: int) -> str:
+    source, processor = (nodes[name] for name in names)
     assert isinstance(source, SourceNode) and isinstance(processor, ProcessorNode)
     return (
         f"Sub-topology: {number} for global store (will not generate tasks)\n"
@@ -59,8 +60,8 @@ def _global_store(topology: Topology, names: tuple[str, ...], number: int) -> st
     )
 
 
-def _nodes(topology: Topology, names: tuple[str, ...]) -> str:
-    described = {name: _Described(topology.nodes[name]) for name in hash_order(hash_order(names))}
+def _nodes(nodes: Mapping[str, Node], names: tuple[str, ...]) -> str:
+    described = {name: _Described(nodes[name]) for name in hash_order(hash_order(names))}
     for each in described.values():
         if isinstance(each.node, SourceNode):
             continue

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ottla.streams.plan import operations as ops
+from ottla.streams.plan.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from ottla.streams.plan.stage_nodes import functions_of, is_stateless, needs_columns
 from ottla.streams.plan.stages import Stage, Stages, cut
-from ottla.streams.plan.topology import Node, ProcessorNode, SinkNode, SourceNode, Topology
+from ottla.streams.plan.topology import Topology
 
 __all__ = ["Explained", "explain", "explain_text"]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.streams.errors import TopologyError
-from ottla.streams.plan.topology import SinkNode, SourceNode, Topology
+from ottla.streams.plan.nodes import SinkNode, SourceNode
+from ottla.streams.plan.topology import Topology
 
 __all__ = ["PartitionPlan", "partition_plan", "source_topics", "subtopologies"]
 

@@ -8,7 +8,8 @@ from itertools import chain
 
 from ottla.streams.functions import Function
 from ottla.streams.plan import operations as ops
-from ottla.streams.plan.topology import Node, ProcessorNode, SinkNode, SourceNode, Topology
+from ottla.streams.plan.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from ottla.streams.plan.topology import Topology
 from ottla.streams.serdes.basic import Serde
 from ottla.streams.windows import TimeWindows
 

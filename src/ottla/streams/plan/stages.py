@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from ottla.streams.plan import operations as ops
+from ottla.streams.plan.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode
 from ottla.streams.plan.stage_nodes import (
     agreed,
     fused,
@@ -30,7 +31,7 @@ from ottla.streams.plan.stage_nodes import (
     why_window,
     with_arguments_apart,
 )
-from ottla.streams.plan.topology import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, Topology
+from ottla.streams.plan.topology import Topology
 from ottla.streams.serdes.basic import Serde
 
 __all__ = ["Entry", "Stage", "Stages", "Tail", "UnsupportedPlan", "cut", "serdes_at"]

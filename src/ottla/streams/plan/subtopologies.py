@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from ottla.streams.plan.topology import ProcessorNode, SourceNode, Topology
+from collections.abc import Mapping
+
+from ottla.streams.plan.nodes import Node, ProcessorNode, SourceNode, StoreSpec
 
 __all__ = ["subtopologies"]
 
 
-def subtopologies(topology: Topology) -> tuple[tuple[str, ...], ...]:
+def subtopologies(nodes: Mapping[str, Node], stores: Mapping[str, StoreSpec]) -> tuple[tuple[str, ...], ...]:
     """Return the groups in the order of their first nodes, as Kafka numbers them; a global store's two nodes are a group."""
-    parent = {name: name for name in topology.nodes}
+    parent = {name: name for name in nodes}
 
     def root(name: str) -> str:
         while parent[name] != name:
@@ -18,15 +20,15 @@ def subtopologies(topology: Topology) -> tuple[tuple[str, ...], ...]:
         return name
 
     owners: dict[str, str] = {}
-    for node in topology.nodes.values():
+    for node in nodes.values():
         if not isinstance(node, SourceNode):
             for other in node.parents:
                 parent[root(node.name)] = root(other)
         if isinstance(node, ProcessorNode):
             for store in node.stores:
-                if store in topology.stores and not topology.stores[store].is_global:
+                if store in stores and not stores[store].is_global:
                     parent[root(node.name)] = root(owners.setdefault(store, node.name))
     groups: dict[str, list[str]] = {}
-    for name in topology.nodes:
+    for name in nodes:
         groups.setdefault(root(name), []).append(name)
     return tuple(tuple(each) for each in groups.values())

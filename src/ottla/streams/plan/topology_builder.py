@@ -9,8 +9,9 @@ from typing import Any
 
 from ottla.streams.errors import TopologyError
 from ottla.streams.plan.names import validated
+from ottla.streams.plan.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec
 from ottla.streams.plan.operations import Operation, Process
-from ottla.streams.plan.topology import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec, Topology
+from ottla.streams.plan.topology import Topology
 from ottla.streams.serdes.basic import Serde
 from ottla.streams.serdes.choice import SerdeLike, serde_of
 from ottla.streams.stores import StoreBuilder

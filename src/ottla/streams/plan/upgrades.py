@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.streams.plan.nodes import ProcessorNode, StoreSpec
 from ottla.streams.plan.operations import SessionAggregate, StreamAggregate, TableAggregate, WindowAggregate
-from ottla.streams.plan.topology import ProcessorNode, StoreSpec, Topology
+from ottla.streams.plan.topology import Topology
 
 __all__ = ["FORMAT", "StageFacts", "UpgradeError", "check_upgrade", "differences", "fingerprint"]
 

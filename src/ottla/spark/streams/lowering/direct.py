@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING
 
 from ottla.spark.source.options import ReadOptions
 from ottla.spark.source.positions import OffsetRange
+from ottla.spark.source.reader import records
 from ottla.spark.streams.batch_errors import BatchErrors
 from ottla.spark.streams.delivery import Attempt, Delivered, Delivery, Work, deliver, write_task
-from ottla.spark.streams.lowering.pushed import records, shared_out
+from ottla.spark.streams.lowering.pushed import shared_out
 from ottla.spark.streams.planned import Reading, planned_stretches
 
 if TYPE_CHECKING:

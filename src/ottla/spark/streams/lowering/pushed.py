@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.spark.source.positions import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ottla.spark.source.options import ReadOptions
 
-__all__ = ["Steps", "packed_steps", "records", "shared_out", "unpacked_steps"]
+__all__ = ["NAMES", "Steps", "packed_steps", "shared_out", "unpacked_steps"]
 
 TASK_ROWS_MIN = 10_000
 """Offsets of a batch for which a task more is worth its own cost, some ten milliseconds."""
@@ -56,28 +55,3 @@ def shared_out(stretches: Sequence[OffsetRange]) -> list[list[OffsetRange]]:
         tasks[least].append(each)
         loads[least] += each.end - each.start
     return tasks
-
-
-def records(
-    stretches: Iterable[OffsetRange], options: ReadOptions, skipped: Callable[[int], None] = lambda count: None
-) -> Iterator[pa.RecordBatch]:
-    """Yield stretches' records as steps take them; `skipped` hears how many are left out for their time."""
-    import numpy
-    import pyarrow
-
-    from ottla.spark.source.reader import read_range
-
-    for stretch in stretches:
-        for batch in read_range(stretch, _schema(), options, skipped):
-            columns = list(batch.columns)
-            micros = columns[5].view(pyarrow.int64()).to_numpy()
-            columns[5] = pyarrow.array(numpy.floor_divide(micros, 1000))
-            yield pyarrow.RecordBatch.from_arrays(columns, NAMES)
-
-
-def _schema() -> Any:
-    from pyspark.sql.types import StructType
-
-    from ottla.spark.source.columns import SCHEMA
-
-    return StructType([field for field in SCHEMA.fields if field.name != "timestampType"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.streams.engine.interface import EngineSettings, Headers, Record, StateBackend, StoreChange
 from ottla.streams.engine.joins.time_ordered import TimeOrdered
-from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.plan.nodes import StoreSpec
 
 __all__ = ["JoinBuffer"]
 

@@ -13,7 +13,7 @@ from ottla.streams.engine.joins.calls import joiner_of
 from ottla.streams.engine.joins.murmur3 import hash128
 from ottla.streams.engine.task import Node, Process, builds
 from ottla.streams.plan import operations
-from ottla.streams.plan.topology import SinkNode
+from ottla.streams.plan.nodes import SinkNode
 from ottla.streams.serdes.internal import (
     DELETE_KEY_AND_PROPAGATE,
     DELETE_KEY_NO_PROPAGATE,

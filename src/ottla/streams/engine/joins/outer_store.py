@@ -11,7 +11,7 @@ from struct import Struct
 
 from ottla.streams.engine.interface import EngineSettings, StateBackend, StoreChange
 from ottla.streams.engine.joins.time_ordered import TimeOrdered
-from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.plan.nodes import StoreSpec
 
 __all__ = ["LEFT", "RIGHT", "OuterJoinStore"]
 

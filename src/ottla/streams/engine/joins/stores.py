@@ -8,7 +8,7 @@ from ottla.streams.engine.interface import EngineSettings, StateBackend
 from ottla.streams.engine.joins.buffer import JoinBuffer
 from ottla.streams.engine.joins.outer_store import OuterJoinStore
 from ottla.streams.engine.joins.subscriptions import SubscriptionStore
-from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.plan.nodes import StoreSpec
 
 __all__ = ["JOIN_STORES", "JoinStore"]
 

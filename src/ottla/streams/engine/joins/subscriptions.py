@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.streams.engine.blocks import Blocks
 from ottla.streams.engine.interface import EngineSettings, StateBackend, StoreChange
-from ottla.streams.plan.topology import StoreSpec
+from ottla.streams.plan.nodes import StoreSpec
 from ottla.streams.serdes.internal import CombinedKeySerde
 
 __all__ = ["SubscriptionStore"]
