@@ -372,7 +372,6 @@ class Node:
         self._services = services = Services(
             node_id=self.config.node_id,
             cluster_id=self._storage.cluster_id,
-            incarnation_id=self._incarnation_id,
             configuration=self._configuration,
             quorum=self._quorum,
             controller=self._controller,

@@ -21,24 +21,32 @@ if TYPE_CHECKING:
     from ottla.broker.coordinators.group_coordinator import GroupCoordinator
     from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
     from ottla.broker.metadata_answers import MetadataAnswers
+    from ottla.broker.metrics import Metrics, Traffic
     from ottla.broker.quorum.driver import Quorum
     from ottla.broker.quotas import Quotas
+    from ottla.broker.replicas.confirmation import Confirmation
+    from ottla.broker.replicas.isr import IsrKeeper
+    from ottla.broker.replicas.leader_lease import LeaderLease
     from ottla.broker.replicas.log_dir_moves import LogDirMoves
     from ottla.broker.replicas.partitions import Partitions
     from ottla.broker.replicas.purgatory import Purgatory
     from ottla.broker.replicas.storage import Storage
+    from ottla.broker.replicas.throttles import ReplicationThrottles
     from ottla.broker.requests.answer_memory import AnswerMemory
     from ottla.broker.requests.handler import Handler
     from ottla.broker.services import Services
     from ottla.metadata import Image
+    from ottla.replica import FetchSessionCache
 
 __all__ = [
     "AnswerParts",
     "ControllerParts",
+    "FetchParts",
     "GroupParts",
     "ImageParts",
     "LogParts",
     "MetadataParts",
+    "ProduceParts",
     "QuorumParts",
     "ServedParts",
     "TransactionParts",
@@ -89,6 +97,43 @@ class TransactionParts(ImageParts, Protocol):
     loop: AbstractEventLoop
 
 
+class QuorumParts(AccessParts, Protocol):
+    """For what the nodes of the metadata quorum say to each other."""
+
+    cluster_id: str
+    configuration: Configuration
+    quorum: Quorum
+    duties: ControllerDuties | None
+
+
+class ProduceParts(TransactionParts, Protocol):
+    """For appending what clients send."""
+
+    quorum: Quorum
+    purgatory: Purgatory
+    offload: Offload
+    quotas: Quotas | None
+    metrics: Metrics
+    traffic: Traffic
+
+
+class FetchParts(ImageParts, AnswerParts, QuorumParts, Protocol):
+    """For reading logs, the metadata's among them, and following what followers say of theirs."""
+
+    node_id: NodeId
+    partitions: Partitions
+    isr: IsrKeeper
+    lease: LeaderLease
+    confirmation: Confirmation
+    sessions: FetchSessionCache
+    throttles: ReplicationThrottles
+    purgatory: Purgatory
+    quotas: Quotas | None
+    metrics: Metrics
+    traffic: Traffic
+    loop: AbstractEventLoop
+
+
 class LogParts(ImageParts, Protocol):
     """For the logs of this broker: where they begin and end, and which directory holds them."""
 
@@ -99,15 +144,6 @@ class LogParts(ImageParts, Protocol):
     purgatory: Purgatory
     offload: Offload
     loop: AbstractEventLoop
-
-
-class QuorumParts(AccessParts, Protocol):
-    """For what the nodes of the metadata quorum say to each other."""
-
-    cluster_id: str
-    configuration: Configuration
-    quorum: Quorum
-    duties: ControllerDuties | None
 
 
 class ControllerParts(ImageParts, QuorumParts, Protocol):
@@ -130,6 +166,6 @@ if TYPE_CHECKING:
 
     def has_each(
         services: Services,
-    ) -> tuple[MetadataParts, GroupParts, TransactionParts, LogParts, ControllerParts, ServedParts]:
+    ) -> tuple[MetadataParts, GroupParts, ProduceParts, FetchParts, LogParts, ControllerParts, ServedParts]:
         """Let the type checker see that a broker has the parts of every family."""
-        return services, services, services, services, services, services
+        return (services,) * 7

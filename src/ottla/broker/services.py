@@ -6,7 +6,7 @@ from asyncio import AbstractEventLoop
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import Clock, NodeId, Offload, Rng, Uuid
+from ottla.base import Clock, NodeId, Offload, Rng
 from ottla.broker.metadata_answers import MetadataAnswers
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ class Services:
 
     node_id: NodeId
     cluster_id: str
-    incarnation_id: Uuid
     configuration: Configuration
     quorum: Quorum
     controller: ControllerChannel

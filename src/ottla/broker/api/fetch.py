@@ -15,13 +15,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, NodeId
+from ottla.broker.parts import FetchParts
 from ottla.broker.quorum.metadata_fetch import fetch_metadata
 from ottla.broker.replicas.fetch_answer import fetch_answer
 from ottla.broker.replicas.fetching import FetchLimits, FetchPlan, note_follower, read_all
 from ottla.broker.requests.answer_memory import PART_BYTES, AnswerMemory, Turn
 from ottla.broker.requests.answers import Answer, Deferred, Encoded
 from ottla.broker.requests.handler import Handler, RequestContext
-from ottla.broker.services import Services
 from ottla.replica import FetchedPartition, FetchSession, SessionKey, Wait
 from ottla.security import Needs, Operation, Resource
 from ottla.wire import Fetch, read_fetch_request, write_fetch_response
@@ -43,7 +43,7 @@ class _Fetch:
 
     __slots__ = ("context", "is_incremental", "limits", "may_park", "session", "session_epoch", "wanted")
 
-    def __init__(self, context: RequestContext[Services], request: Fetch) -> None:
+    def __init__(self, context: RequestContext[FetchParts], request: Fetch) -> None:
         replica_id = request.replica_id
         if replica_id >= 0 and not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -171,7 +171,7 @@ class _Fetch:
         return Encoded(parts, throttle_time_ms=throttle_ms)
 
 
-def _bytes_max(context: RequestContext[Services], request: Fetch) -> int:
+def _bytes_max(context: RequestContext[FetchParts], request: Fetch) -> int:
     """Return how large a client's answer may be: as it asks, as the broker allows, and as its quota can ever grant."""
     services = context.services
     max_bytes = min(request.max_bytes, services.configuration.broker.settings.fetch_max_bytes)
@@ -179,13 +179,13 @@ def _bytes_max(context: RequestContext[Services], request: Fetch) -> int:
     return max_bytes if granted is None else min(max_bytes, granted)
 
 
-def _rack(context: RequestContext[Services], request: Fetch) -> str:
+def _rack(context: RequestContext[FetchParts], request: Fetch) -> str:
     """Return a consumer's rack where this broker sends consumers to replicas in theirs."""
     selects = context.services.configuration.broker.settings.replica_selector_class == RACK_AWARE
     return request.rack_id if selects and context.api_version >= FOLLOWERS_FROM else ""
 
 
-def fetch(context: RequestContext[Services], request: Fetch) -> Answer:
+def fetch(context: RequestContext[FetchParts], request: Fetch) -> Answer:
     """Answer at once where there is enough or something is wrong, else wait for more."""
     if context.connected.is_controller:
         return fetch_metadata(context, request)

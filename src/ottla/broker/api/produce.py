@@ -20,12 +20,12 @@ from typing import Any
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
 from ottla.broker.coordinators.transaction_admission import Admission, Admitted, Writer, admit
 from ottla.broker.endpoints import leader_endpoints
+from ottla.broker.parts import ProduceParts
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.recompression import recompressed
 from ottla.broker.replicas.verification import Verification
 from ottla.broker.requests.answers import Answer, Deferred, Encoded, Reply, reply_of
 from ottla.broker.requests.handler import Handler, RequestContext
-from ottla.broker.services import Services
 from ottla.replica import Wait
 from ottla.security import Needs, Operation, Resource
 from ottla.wire import (
@@ -71,20 +71,22 @@ _Known = Mapping[TopicPartition, Admission]
 _NOTHING_KNOWN: _Known = {}
 
 
-def produce(context: RequestContext[Services], request: Produce) -> Answer:
+def produce(context: RequestContext[ProduceParts], request: Produce) -> Answer:
     """Append every partition's batch; answer at once, or when the high watermark has passed what was appended."""
     if request.transactional_id is not None:
         return _produce_in_transaction(context, request)
     return _produce_any(context, request, _NOTHING_KNOWN)
 
 
-def _produce_any(context: RequestContext[Services], request: Produce, known: _Known) -> Answer:
+def _produce_any(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Answer:
     if context.services.partitions.any_recompresses and _to_recompress(context, request):
         return _produce_recompressed(context, request, known)
     return _produce(context, request, known)
 
 
-def _produce(context: RequestContext[Services], request: Produce, known: _Known) -> Encoded | Deferred[Encoded] | None:
+def _produce(
+    context: RequestContext[ProduceParts], request: Produce, known: _Known
+) -> Encoded | Deferred[Encoded] | None:
     acks = request.acks
     appended: list[_Appended] = []
     responses = [_append_topic(context, request, topic, appended, known) for topic in request.topic_data]
@@ -98,7 +100,7 @@ def _produce(context: RequestContext[Services], request: Produce, known: _Known)
 
 
 def _acknowledged(
-    context: RequestContext[Services], request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
+    context: RequestContext[ProduceParts], request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
 ) -> Encoded | Deferred[Encoded]:
     """Answer now, or with acks=all when every in-sync replica has the records."""
     if request.acks == -1:
@@ -117,7 +119,11 @@ def _forget_records(request: Produce) -> None:
 
 
 def _append_topic(
-    context: RequestContext[Services], request: Produce, topic: ProduceTopic, appended: list[_Appended], known: _Known
+    context: RequestContext[ProduceParts],
+    request: Produce,
+    topic: ProduceTopic,
+    appended: list[_Appended],
+    known: _Known,
 ) -> ProducedTopic:
     """Append to every partition of a topic, each by itself, and note which were."""
     services = context.services
@@ -163,7 +169,7 @@ def _admission(known: _Known, partition: LocalPartition) -> Verification | None:
 # -- transactions
 
 
-def _produce_in_transaction(context: RequestContext[Services], request: Produce) -> Answer:
+def _produce_in_transaction(context: RequestContext[ProduceParts], request: Produce) -> Answer:
     """Ask the transaction's coordinator about every partition to which the transaction has not written yet."""
     identities: set[tuple[int, int]] = set()
     wanted: list[tuple[LocalPartition, int]] = []
@@ -202,7 +208,7 @@ def _produce_in_transaction(context: RequestContext[Services], request: Produce)
 
 
 async def _produce_when_admitted(
-    context: RequestContext[Services], request: Produce, admitted: Awaitable[Admitted]
+    context: RequestContext[ProduceParts], request: Produce, admitted: Awaitable[Admitted]
 ) -> Reply:
     return await reply_of(_produce_any(context, request, await admitted))
 
@@ -222,7 +228,7 @@ def _transactional_header(data: ProducePartition) -> BatchHeader | None:
 
 
 def _to_recompress(
-    context: RequestContext[Services], request: Produce
+    context: RequestContext[ProduceParts], request: Produce
 ) -> list[tuple[LocalPartition, ProducePartition]]:
     """Return the partitions whose batch has another codec than their topic."""
     partitions = context.services.partitions
@@ -245,7 +251,7 @@ def _has_other_codec(partition: LocalPartition, records: memoryview) -> bool:
     )
 
 
-async def _produce_recompressed(context: RequestContext[Services], request: Produce, known: _Known) -> Reply:
+async def _produce_recompressed(context: RequestContext[ProduceParts], request: Produce, known: _Known) -> Reply:
     """Have the worker process recompress what has another codec than its topic, then append what is sound."""
     services = context.services
     known = dict(known)
@@ -269,7 +275,9 @@ async def _produce_recompressed(context: RequestContext[Services], request: Prod
 # -- refusing
 
 
-def _resolve(context: RequestContext[Services], request: Produce, topic: ProduceTopic) -> tuple[str, KafkaError | None]:
+def _resolve(
+    context: RequestContext[ProduceParts], request: Produce, topic: ProduceTopic
+) -> tuple[str, KafkaError | None]:
     """Return a topic's name, and the error that refuses all of its partitions if there is one."""
     name = topic.name
     if context.api_version >= TOPIC_IDS_FROM:
@@ -286,7 +294,7 @@ def _resolve(context: RequestContext[Services], request: Produce, topic: Produce
     return name, None
 
 
-def _refused(context: RequestContext[Services], name: str, index: int, error: Exception) -> ProducedPartition:
+def _refused(context: RequestContext[ProduceParts], name: str, index: int, error: Exception) -> ProducedPartition:
     """Render what kept a batch from being appended; a mistake of ours is logged here, once."""
     if not isinstance(error, KafkaError):
         log.error("Appending to %s-%s failed", name, index, exc_info=error)
@@ -300,7 +308,7 @@ def _refused(context: RequestContext[Services], name: str, index: int, error: Ex
 
 
 def _tell_leader(
-    context: RequestContext[Services], answer: ProducedPartition, partition: TopicPartition, code: ErrorCode
+    context: RequestContext[ProduceParts], answer: ProducedPartition, partition: TopicPartition, code: ErrorCode
 ) -> None:
     """Say who leads where this broker does not (any more), so that the client need not ask for metadata (KIP-951)."""
     if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.api_version >= LEADER_FROM:
@@ -312,7 +320,7 @@ def _tell_leader(
 # -- answering
 
 
-def _unacknowledged(context: RequestContext[Services], responses: list[ProducedTopic]) -> Encoded | None:
+def _unacknowledged(context: RequestContext[ProduceParts], responses: list[ProducedTopic]) -> Encoded | None:
     """Answer acks=0: not at all, or by closing the connection, which is all that such a client can notice."""
     for topic in responses:
         for answer in topic.partition_responses:
@@ -326,7 +334,7 @@ def _unacknowledged(context: RequestContext[Services], responses: list[ProducedT
 
 
 def _acknowledged_when_durable(
-    context: RequestContext[Services], request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
+    context: RequestContext[ProduceParts], request: Produce, responses: list[ProducedTopic], appended: list[_Appended]
 ) -> Deferred[Encoded]:
     """Answer once the device has what `flush.messages` asks for."""
     deferred: Deferred[Encoded] = Deferred()
@@ -347,7 +355,7 @@ def _acknowledged_when_durable(
 
 
 def _acknowledged_later(
-    context: RequestContext[Services],
+    context: RequestContext[ProduceParts],
     request: Produce,
     responses: list[ProducedTopic],
     appended: list[_Appended],
@@ -365,7 +373,7 @@ def _acknowledged_later(
                 _tell_leader(context, answer, partition.key, code)
         deferred.resolve(_response(context, responses))
 
-    services: Services = context.services
+    services = context.services
     deadline_s = services.loop.time() + max(request.timeout_ms, 0) / 1000
     wait = Wait(deadline_s, finish, required=dict(waiting))
     services.purgatory.add_produce(wait, tuple(waiting))
@@ -386,7 +394,7 @@ def _replication_error(partition: LocalPartition, end: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _response(context: RequestContext[Services], responses: list[ProducedTopic]) -> Encoded:
+def _response(context: RequestContext[ProduceParts], responses: list[ProducedTopic]) -> Encoded:
     """Render the answer; where another broker leads, with its address, and where a quota is exceeded, with a pause."""
     services = context.services
     endpoints: Sequence[NodeEndpoint] = ()
@@ -402,7 +410,7 @@ def _response(context: RequestContext[Services], responses: list[ProducedTopic])
     return Encoded((encoded,), throttle_time_ms=throttle_ms)
 
 
-def _leaders(context: RequestContext[Services], responses: list[ProducedTopic]) -> list[NodeEndpoint]:
+def _leaders(context: RequestContext[ProduceParts], responses: list[ProducedTopic]) -> list[NodeEndpoint]:
     leaders = {each.leader_id for topic in responses for each in topic.partition_responses if each.leader_id >= 0}
     return [NodeEndpoint(*each) for each in leader_endpoints(context, leaders)]
 

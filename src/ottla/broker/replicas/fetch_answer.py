@@ -12,11 +12,11 @@ from typing import Any
 
 from ottla.base import ZERO_UUID, StorageError
 from ottla.broker.endpoints import leader_endpoints
+from ottla.broker.parts import FetchParts
 from ottla.broker.replicas.fetching import FetchPlan
 from ottla.broker.requests.answers import Encoded
 from ottla.broker.requests.file_part import FilePart
 from ottla.broker.requests.handler import RequestContext
-from ottla.broker.services import Services
 from ottla.log import LogSlice
 from ottla.wire import FetchedPartition, FetchedTopic, NodeEndpoint, write_fetch_response
 
@@ -27,7 +27,7 @@ FILE_BYTES_MIN = 64 * 1024
 
 
 def fetch_answer(
-    context: RequestContext[Services], plans: Sequence[FetchPlan], *, session_id: int, is_follower: bool = False
+    context: RequestContext[FetchParts], plans: Sequence[FetchPlan], *, session_id: int, is_follower: bool = False
 ) -> Encoded | Coroutine[Any, Any, Encoded]:
     """Return the whole answer, or a coroutine for it where some of the records have to come from the device first."""
     traffic = context.services.traffic
@@ -67,7 +67,7 @@ def fetch_answer(
     return _encode(context, topics, session_id=session_id, has_files=has_files)
 
 
-def _copy(context: RequestContext[Services], answer: FetchedPartition, plan: FetchPlan, found: LogSlice) -> bool:
+def _copy(context: RequestContext[FetchParts], answer: FetchedPartition, plan: FetchPlan, found: LogSlice) -> bool:
     """Copy a slice into the answer; False where it has to come from the device first."""
     try:
         records = found.file.pread_nowait(found.position, found.size)
@@ -80,7 +80,7 @@ def _copy(context: RequestContext[Services], answer: FetchedPartition, plan: Fet
     return records is not None
 
 
-def _refer(context: RequestContext[Services], answer: FetchedPartition, plan: FetchPlan, found: LogSlice) -> bool:
+def _refer(context: RequestContext[FetchParts], answer: FetchedPartition, plan: FetchPlan, found: LogSlice) -> bool:
     """Put a slice into the answer as a part of its file; False where that cannot be opened."""
     failures = context.services.partitions.failures
     try:
@@ -92,7 +92,7 @@ def _refer(context: RequestContext[Services], answer: FetchedPartition, plan: Fe
     return True
 
 
-def _count_error(context: RequestContext[Services], code: int, *, is_follower: bool) -> None:
+def _count_error(context: RequestContext[FetchParts], code: int, *, is_follower: bool) -> None:
     errors = context.services.metrics.request("FetchFollower" if is_follower else "FetchConsumer").errors
     errors[code] = errors.get(code, 0) + 1
 
@@ -117,7 +117,7 @@ def _partition(plan: FetchPlan) -> FetchedPartition:
 
 
 def _encode(
-    context: RequestContext[Services], topics: list[FetchedTopic], *, session_id: int, has_files: bool
+    context: RequestContext[FetchParts], topics: list[FetchedTopic], *, session_id: int, has_files: bool
 ) -> Encoded:
     leaders = {each.leader_id for topic in topics for each in topic.partitions if each.leader_epoch >= 0}
     endpoints = [NodeEndpoint(*each) for each in leader_endpoints(context, leaders)] if leaders else ()
@@ -128,7 +128,7 @@ def _encode(
 
 
 async def _read_cold(
-    context: RequestContext[Services],
+    context: RequestContext[FetchParts],
     topics: list[FetchedTopic],
     cold: list[tuple[FetchedPartition, FetchPlan]],
     *,

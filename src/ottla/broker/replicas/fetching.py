@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, StorageError
+from ottla.broker.parts import FetchParts
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.requests.handler import RequestContext
-from ottla.broker.services import Services
 from ottla.log import LogSlice
 from ottla.replica import NEVER, FetchedPartition, SessionKey, nearest_follower
 from ottla.security import Operation, Resource
@@ -106,7 +106,7 @@ class FetchPlan:
         return self.error is not ErrorCode.NONE or self.diverging_epoch >= 0 or self.preferred_replica >= 0
 
 
-def note_follower(context: RequestContext[Services], limits: FetchLimits, replica_epoch: int) -> None:
+def note_follower(context: RequestContext[FetchParts], limits: FetchLimits, replica_epoch: int) -> None:
     """Note in a follower's limits what the metadata says of it."""
     broker = context.services.quorum.image.brokers.get(limits.replica_id)
     limits.replica_epoch = replica_epoch
@@ -117,7 +117,7 @@ def note_follower(context: RequestContext[Services], limits: FetchLimits, replic
 
 
 def read_all(
-    context: RequestContext[Services], wanted: Iterable[tuple[SessionKey, FetchedPartition]], limits: FetchLimits
+    context: RequestContext[FetchParts], wanted: Iterable[tuple[SessionKey, FetchedPartition]], limits: FetchLimits
 ) -> list[FetchPlan]:
     """Return a plan per partition, in order; the first that has records gives at least one batch."""
     left = limits.max_bytes
@@ -134,7 +134,7 @@ def read_all(
 
 
 def _read(
-    context: RequestContext[Services],
+    context: RequestContext[FetchParts],
     key: SessionKey,
     wanted: FetchedPartition,
     limits: FetchLimits,
@@ -175,7 +175,7 @@ def _read(
 
 
 def _fill_for_follower(
-    context: RequestContext[Services],
+    context: RequestContext[FetchParts],
     plan: FetchPlan,
     partition: LocalPartition,
     limits: FetchLimits,
@@ -223,7 +223,7 @@ def _fill_for_follower(
 
 
 def _fill_for_consumer(
-    context: RequestContext[Services],
+    context: RequestContext[FetchParts],
     plan: FetchPlan,
     partition: LocalPartition,
     limits: FetchLimits,
@@ -250,7 +250,7 @@ def _fill_for_consumer(
 
 
 def _is_nearer_elsewhere(
-    context: RequestContext[Services], plan: FetchPlan, partition: LocalPartition, rack: str
+    context: RequestContext[FetchParts], plan: FetchPlan, partition: LocalPartition, rack: str
 ) -> bool:
     """Note a follower in the consumer's rack that it should read from instead, where there is one."""
     listener, replica = context.connected.listener, partition.replica
