@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from ottla.base import LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
 from ottla.metadata import EMPTY_IMAGE, Delta, Image
 from ottla.replica import Replica
+from tests.log.records import batch
 from tests.sim.cluster.inspection import AHEAD_S, STEP_S, Inspection
 from tests.sim.ledger import Violation
 
@@ -21,6 +23,8 @@ LEADER, FOLLOWER = 1, 2
 @dataclass
 class _Log:
     log_end_offset: int
+    folder: str = "/data2/looked-at-0"
+    log_start_offset: int = 0
 
 
 @dataclass(eq=False)
@@ -61,6 +65,20 @@ class _Host:
     is_alive: bool = True
     incarnation: int = 1
     name: str = field(init=False)
+    is_running: bool = True
+    data_dirs: tuple[str, ...] = ("/data", "/data2")
+    folders: dict[str, bytearray] = field(default_factory=dict)
+    """By path, the one segment in it."""
+
+    @property
+    def storage(self) -> _Host:
+        return self
+
+    def exists(self, path: str) -> bool:
+        return path in self.folders
+
+    def directory(self, path: str) -> Any:
+        return SimpleNamespace(entries={"0.log": SimpleNamespace(data=self.folders[path])})
 
     def __post_init__(self) -> None:
         self.name = f"n{self.node_id}"
@@ -154,3 +172,25 @@ def test_a_follower_with_a_watermark_that_no_leader_reached_is_found(leader_is: 
     pair.follow(8)
     with pytest.raises(Violation, match="n2 follows looked-at-0 to 8; leaders had committed 7"):
         pair.look_on()
+
+
+def test_a_log_of_a_former_life_in_another_directory_is_not_compared() -> None:
+    pair = _Pair()
+    pair.commit(7)
+    pair.follow(7)
+    pair.look_on()
+    for host in pair.hosts.values():
+        host.folders["/data2/looked-at-0"] = batch([b"new"] * 3)
+    pair.hosts[FOLLOWER].folders["/data/looked-at-0"] = batch([b"old"] * 2)
+    assert pair.inspection.compare_logs() == 2
+
+
+def test_logs_that_differ_below_the_watermark_are_found() -> None:
+    pair = _Pair()
+    pair.commit(7)
+    pair.follow(7)
+    pair.look_on()
+    for host, value in zip(pair.hosts.values(), (b"one", b"two"), strict=True):
+        host.folders["/data2/looked-at-0"] = batch([value] * 3)
+    with pytest.raises(Violation, match="elsewhere there was"):
+        pair.inspection.compare_logs()

@@ -305,7 +305,7 @@ class Inspection:
         below = min(held.replica.high_watermark, known.committed)
         start, expected = held.log.log_start_offset, None
         count = 0
-        for span in spans_of(host, name):
+        for span in spans_of(host, held.log.folder):
             if span[1] >= below:
                 break
             count += 1
@@ -321,9 +321,9 @@ class Inspection:
         return count
 
 
-def spans_of(host: Host, name: str) -> Iterator[Span]:
-    """Yield the batches of a partition's log as the files have them."""
-    for data in _logs_of(host, name):
+def spans_of(host: Host, folder: str) -> Iterator[Span]:
+    """Yield the batches of a log as the files in its folder have them."""
+    for data in _logs_in(host, folder):
         at = 0
         while at + BATCH_BYTES_MIN <= len(data):
             base, length, epoch, _, crc = HEADER.unpack_from(data, at)
@@ -337,8 +337,11 @@ def spans_of(host: Host, name: str) -> Iterator[Span]:
 def _logs_of(host: Host, name: str) -> Iterator[bytearray]:
     """Yield the content of a partition's segments, in order."""
     path = next((f"{each}/{name}" for each in host.data_dirs if host.storage.exists(f"{each}/{name}")), None)
-    if path is None:
-        return
+    return iter(()) if path is None else _logs_in(host, path)
+
+
+def _logs_in(host: Host, path: str) -> Iterator[bytearray]:
+    """Yield the content of the segments in a folder, in order."""
     folder = host.storage.directory(path)
     for file in sorted(each for each in folder.entries if each.endswith(".log")):
         inode = folder.entries[file]
