@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from ottla.connect import ConnectError, OffsetFile
 
 WRITERS, STORES = 8, 30
+WAITS_SECONDS = 0.1
 
 
 def key(writer: int) -> bytes:
@@ -54,3 +56,24 @@ def test_offsets_that_could_not_be_written_are_not_told(tmp_path: Path) -> None:
     (tmp_path / "connect.offsets.next").rmdir()
     offsets.write([(key(1), b'{"n":3}')])
     assert OffsetFile(path).state.offset("connector-1", {"file": "a"}) == {"n": 3}
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_store_that_begins_in_the_midst_of_another_takes_nothing_from_it(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets, fsync = OffsetFile(tmp_path / "connect.offsets"), os.fsync
+    steps = iter(range(1, 100))
+    other = threading.Thread(target=lambda: offsets.write([(key(2), b'{"n":2}')]))
+
+    def flushed(descriptor: int) -> None:
+        fsync(descriptor)
+        if next(steps) == step:
+            other.start()
+            other.join(WAITS_SECONDS)  # it is through by then, or waits for the first
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    offsets.write([(key(1), b'{"n":1}')])
+    other.join()
+    found = OffsetFile(tmp_path / "connect.offsets").state
+    assert [found.offset(f"connector-{each}", {"file": "a"}) for each in (1, 2)] == [{"n": 1}, {"n": 2}]

@@ -85,12 +85,12 @@ class Plugins:
     def __init__(self, installed: Iterable[InstalledPlugin], broken: Iterable[tuple[str, str]] = ()) -> None:
         self.installed = tuple(dict.fromkeys(installed))
         self.broken = tuple(broken)
+        by_name = sorted(self.installed, key=lambda each: each.name)
+        self._of_kind = {kind: [each for each in by_name if each.kind is kind] for kind in PluginKind}
 
     def of_kind(self, *kinds: PluginKind) -> list[InstalledPlugin]:
         """Return the plugins of some kinds, by kind and name."""
-        order = list(PluginKind)
-        found = [each for each in self.installed if each.kind in kinds]
-        return sorted(found, key=lambda each: (order.index(each.kind), each.name))
+        return [each for kind, found in self._of_kind.items() if kind in kinds for each in found]
 
     def connector(self, name: str) -> InstalledPlugin:
         """Return the connector of a class name or alias; raises ConnectError in Kafka's words."""

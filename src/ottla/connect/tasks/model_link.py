@@ -51,13 +51,27 @@ class _Clock(selectors.BaseSelector):
         return {}
 
 
-class ModelLoop(asyncio.SelectorEventLoop):
-    """The loop of one life of a task, in virtual time."""
+class ModelLoop(asyncio.BaseEventLoop):
+    """The loop of one life of a task, in virtual time; it has no sockets, and knows its own tasks."""
 
     def __init__(self, world: testing.World) -> None:
-        self._clock = _Clock(world)
-        super().__init__(self._clock)
+        super().__init__()
+        self._clock = self._selector = _Clock(world)
         self._rests = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.set_task_factory(self._make_task)
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, call: Any, **named: Any) -> asyncio.Task[Any]:
+        made: asyncio.Task[Any] = asyncio.Task(call, loop=loop, **named)
+        self._tasks.add(made)
+        made.add_done_callback(self._tasks.discard)
+        return made
+
+    def _process_events(self, event_list: object) -> None:
+        """See `BaseEventLoop`: nothing is read from the outside."""
+
+    def _write_to_self(self) -> None:
+        """See `BaseEventLoop`: nothing runs beside this thread that would have to wake it."""
 
     def time(self) -> float:
         """Return the model's seconds."""
@@ -98,7 +112,7 @@ class ModelLoop(asyncio.SelectorEventLoop):
 
     def end(self) -> None:
         """Cancel what is left, and close."""
-        for task in asyncio.all_tasks(self):
+        for task in list(self._tasks):
             task.cancel()
         self.breathe()
         self.close()

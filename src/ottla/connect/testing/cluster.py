@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,7 +131,9 @@ class ModelCluster:
 
     def committed(self, topic: str) -> list[bytes | None]:
         """Return the values that a reader with `read_committed` sees, by partition and offset."""
-        found: list[bytes | None] = []
+        return [None if each.value is None else bytes(each.value) for each in self._committed_records(topic)]
+
+    def _committed_records(self, topic: str) -> Iterator[Record]:
         with self.lock:
             for place, log in self.logs.items():
                 if place.topic != topic:
@@ -144,8 +146,19 @@ class ModelCluster:
                         for producer, first, last in log.aborted
                     )
                     if not is_aborted:
-                        found += [None if each.value is None else bytes(each.value) for each in iter_records(data)]
-        return found
+                        yield from iter_records(data)
+
+    def state(self) -> str:
+        """Return in words what a task's start can depend on: neither times nor the ids of producers."""
+        with self.lock:
+            topics = {
+                topic: [(each.key and bytes(each.key), each.value and bytes(each.value)) for each in records]
+                for topic in sorted(self.topics)
+                for records in [self._committed_records(topic)]
+            }
+            left_open = {name: sorted(found.places) for name, found in self._transactions.items() if found.places}
+            groups = sorted(self.groups.items())
+            return f"{topics} {sorted(left_open.items())} {groups} {self._neighbour}"
 
     def fence(self) -> None:
         """Take every transactional id over, as another worker's task would."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ottla.connect.errors import DataError, RetriableError
 from ottla.connect.storage import TargetState
 from ottla.connect.testing.cluster import ModelCluster
-from ottla.connect.testing.contract import LETTERS, TOPIC, Contract, Scenario, Trouble, _Case, text_of_bytes
+from ottla.connect.testing.contract import LETTERS, SECOND, TOPIC, Contract, Scenario, Trouble, _Case, text_of_bytes
+from ottla.connect.testing.states import Seen
 from ottla.connect.testing.words import Fault
 from ottla.connect.testing.world import SINK_FAULTS, Life
 
@@ -22,7 +23,7 @@ IDLE_FETCHES = 300
 
 @dataclass(eq=False)
 class SinkContract(Contract):
-    """A sink connector under test; it reads the topic `rows`."""
+    """A sink connector under test; it reads the topic `rows`, and `more` where two are routed into one."""
 
     read: Callable[[Path], Iterable[str]] = field(kw_only=True)
     """Returns what the rows are called that the destination in the folder holds."""
@@ -33,6 +34,9 @@ class SinkContract(Contract):
     row_bytes: Callable[[str], bytes] = str.encode
     """The bytes of a row in the topic."""
 
+    refuses_by_itself: bool = False
+    """Whether the destination refuses the special row of `reported`, so that the sink has something to report."""
+
     troubles: ClassVar[tuple[Trouble, ...]] = tuple(Trouble)
 
     def __post_init__(self) -> None:
@@ -41,14 +45,16 @@ class SinkContract(Contract):
         super().__post_init__()
 
     def _settings(self, scenario: Scenario) -> dict[str, str]:
-        return {**super()._settings(scenario), "topics": TOPIC}
+        topics = f"{TOPIC},{SECOND}" if scenario.trouble is Trouble.MERGED else TOPIC
+        return {**super()._settings(scenario), "topics": topics}
 
     def _lay_out(self, case: _Case) -> None:
         cluster, half = case.cluster, len(self.values) // 2
-        for each in (TOPIC, LETTERS):
+        second = SECOND if self._trouble is Trouble.MERGED else TOPIC
+        for each in (TOPIC, second, LETTERS):
             cluster.add_topic(each)
-        for part in (self.values[:half], self.values[half:]):
-            cluster.write(TOPIC, [self.row_bytes(each) for each in part])
+        for topic, part in ((TOPIC, self.values[:half]), (second, self.values[half:])):
+            cluster.write(topic, [self.row_bytes(each) for each in part])
         idle: dict[Life, int] = {}
 
         def watch() -> None:
@@ -77,7 +83,7 @@ class SinkContract(Contract):
 
             def _kept(self, records: Any) -> Iterator[Any]:
                 for each in records:
-                    if contract._is_special(Trouble.REPORTED, each.value):
+                    if contract._is_special(Trouble.REPORTED, each.value) and not contract.refuses_by_itself:
                         self._life.check()
                         self.context.errant_records.report(each, DataError("the destination will not have it"))
                     else:
@@ -104,7 +110,7 @@ class SinkContract(Contract):
         if hasattr(task_class, "put_columns"):
 
             def put_columns(task: Any, columns: Any) -> None:
-                if contract._trouble is Trouble.REPORTED:
+                if contract._trouble is Trouble.REPORTED and not contract.refuses_by_itself:
                     task.put(columns.records())
                 else:
                     task._put(lambda: task_class.put_columns(task, columns), "put columns")
@@ -129,14 +135,21 @@ class SinkContract(Contract):
 
     def _look(self, case: _Case, scenario: Scenario) -> list[str]:
         found = super()._look(case, scenario)
-        arrived = list(self.read(case.folder))
+        arrived = case.seen.arrived
         if self.once and len(set(arrived)) < len(arrived):
             found.append(f"more than once: {arrived}")
-        if not _is_through(case.cluster):
-            found.append(f"offsets are not committed to the end: {case.cluster.groups}")
+        if case.seen.uncommitted:
+            found.append(f"offsets are not committed to the end: {case.seen.uncommitted}")
         return found
+
+    def _see(self, case: _Case) -> Seen:
+        """See `Contract`."""
+        uncommitted = "" if _is_through(case.cluster) else str(case.cluster.groups)
+        return replace(super()._see(case), uncommitted=uncommitted)
 
 
 def _is_through(cluster: ModelCluster) -> bool:
     """Whether a group has committed everything."""
-    return all(cluster.groups.get(each, 0) >= log.end for each, log in cluster.logs.items() if each.topic == TOPIC)
+    return all(
+        cluster.groups.get(each, 0) >= log.end for each, log in cluster.logs.items() if each.topic in (TOPIC, SECOND)
+    )
