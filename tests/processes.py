@@ -1,11 +1,12 @@
-"""Ending processes that tests and benchmarks have started."""
+"""Processes that tests and benchmarks have started: ending them, and finding what they have started themselves."""
 
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
-__all__ = ["end"]
+__all__ = ["below", "command_of", "end", "parents"]
 
 
 def end(process: subprocess.Popen[Any], seconds: float) -> None:
@@ -16,3 +17,31 @@ def end(process: subprocess.Popen[Any], seconds: float) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def parents() -> dict[int, int]:
+    """Return every process's parent."""
+    found: dict[int, int] = {}
+    for each in Path("/proc").iterdir():
+        if each.name.isdecimal():
+            try:
+                found[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError):
+                continue
+    return found
+
+
+def below(pid: int) -> set[int]:
+    """Return a process with all that it has started, directly or not."""
+    known, found = parents(), {pid}
+    while more := {each for each, parent in known.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def command_of(pid: int) -> str:
+    """Return a process's command line, nothing where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

@@ -12,6 +12,7 @@ import pytest
 
 from ottla.spark import SparkJobs
 from tests.connect.whole import WholeWorker, running_connect, until
+from tests.processes import below, command_of, parents
 from tests.server import running_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -56,30 +57,11 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeWorker]:
             yield running
 
 
-def children(pid: int) -> list[int]:
-    found = []
-    for each in Path("/proc").iterdir():
-        if each.name.isdecimal():
-            try:
-                stat = (each / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(stat[1]) == pid and stat[0] != "Z":
-                found.append(int(each.name))
-    return found
-
-
 def task_processes() -> list[int]:
     """Return the processes that Spark's Python daemon has forked under this process."""
-    found, todo = [], [os.getpid()]
-    while todo:
-        pid = todo.pop()
-        below = children(pid)
-        todo += below
-        command = Path(f"/proc/{pid}/cmdline")
-        if command.exists() and b"ottla.spark.connect.daemon" in command.read_bytes():
-            found += below
-    return found
+    known = parents()
+    daemons = {pid for pid in below(os.getpid()) if "ottla.spark.connect.daemon" in command_of(pid)}
+    return [pid for pid in daemons if known.get(pid) in daemons]
 
 
 def test_a_task_whose_process_is_killed_starts_again_and_goes_on(worker: WholeWorker, tmp_path: Path) -> None:
@@ -96,6 +78,22 @@ def test_a_task_whose_process_is_killed_starts_again_and_goes_on(worker: WholeWo
     for name in ("in", "out"):
         worker.until(name, "RUNNING", "RUNNING")
         assert worker.ask("GET", f"/connectors/{name}/status")[1]["tasks"][0]["restarts"] >= 1
+        assert worker.ask("DELETE", f"/connectors/{name}")[0] == 204
+
+
+def test_tasks_go_on_in_another_session_when_sparks_jvm_is_killed(worker: WholeWorker, tmp_path: Path) -> None:
+    given, taken = tmp_path / "in.txt", tmp_path / "out.txt"
+    given.write_text("one\n")
+    worker.create("in2", {**SOURCE, "file": str(given), "topic": "machine"})
+    worker.create("out2", {"connector.class": "FileStreamSink", "file": str(taken), "topics": "machine"})
+    until(lambda: taken.exists() and taken.read_text() == "one\n")
+    [machine] = [pid for pid in below(os.getpid()) if "SparkSubmit" in command_of(pid)]
+    os.kill(machine, signal.SIGKILL)
+    with given.open("a") as file:
+        file.write("two\n")
+    until(lambda: taken.read_text().endswith("two\n"))
+    for name in ("in2", "out2"):
+        worker.until(name, "RUNNING", "RUNNING")
         assert worker.ask("DELETE", f"/connectors/{name}")[0] == 204
 
 

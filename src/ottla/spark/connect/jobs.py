@@ -14,7 +14,7 @@ from ottla.connect import Plugins
 from ottla.connect.tasks import Dial, TaskSpec
 from ottla.spark.connect.cluster import address_settings, executor_slots, first_executor, ship_ottla, ship_plugins
 from ottla.spark.connect.executor import OnExecutor, plugins_of, run_here
-from ottla.spark.connect.launching import Launch
+from ottla.spark.connect.launching import Launch, forget_gateway
 from ottla.spark.connect.query_sinks import is_query_sink, run_query_sink
 from ottla.spark.connect.slots import HEADROOM, SLOTS_DEFAULT, SLOTS_SETTING
 from ottla.spark.sessions import session
@@ -102,6 +102,7 @@ class SparkJobs:
         self._is_elastic = self._settings.get("spark.dynamicAllocation.enabled", "").lower() == "true"
         self.spark: SparkSession | None = None
         self._is_warm, self._warming = False, threading.Lock()
+        self._is_over, self._reviving = False, threading.Lock()
         self._launch = Launch()
         self._plugin_path = [Path(each.strip()) for each in worker.get("plugin.path", "").split(",") if each.strip()]
         self._archives: tuple[str, ...] = ()
@@ -146,19 +147,34 @@ class SparkJobs:
 
     def run(self, spec: TaskSpec, dial: Dial, levels: Mapping[str, int]) -> str | None:
         """See `Jobs`; a query sink runs here, and gives Spark jobs itself."""
-        assert self.spark is not None
+        try:
+            spark = self._revived()
+        except Exception as error:  # what `start` raises, and Py4J's errors
+            return _words(error)
         plugins = self._plugins or plugins_of(spec.plugin_path)
         if is_query_sink(spec, plugins):
-            return self._run_query(self.spark, spec, dial, plugins)
-        context = self.spark.sparkContext
+            return self._run_query(spark, spec, dial, plugins)
+        context = spark.sparkContext
         function = OnExecutor(spec, dial, levels, self._archives, self._stdio)
         try:
-            self._warm_up(self.spark)
+            self._warm_up(spark)
             context.setJobGroup(dial.attempt, f"[{spec.task.connector}|task-{spec.task.task}]", interruptOnCancel=True)
             context.parallelize([0], 1).mapPartitions(function).collect()
         except Exception as error:  # Py4J's errors, and whatever the executor's end raised
             return _words(error)
         return None
+
+    def _revived(self) -> SparkSession:
+        """Return the session: another where the JVM of the last has been killed, as by a kernel without memory."""
+        with self._reviving:
+            if self._launch.has_ended and not self._is_over:
+                log.error("Spark's JVM has ended; another is started for the tasks")
+                self.spark = None
+                forget_gateway()
+                self.start()
+            if self.spark is None:
+                raise RuntimeError("the Spark session has ended")
+            return self.spark
 
     def _run_query(self, spark: SparkSession, spec: TaskSpec, dial: Dial, plugins: Plugins) -> str | None:
         """Run a task that is a streaming query of this session, in this thread."""
@@ -172,11 +188,19 @@ class SparkJobs:
 
     def cancel(self, dial: Dial) -> None:
         """See `Jobs`; a query stops by itself when its channel is closed."""
-        if self.spark is not None:
-            self.spark.sparkContext.cancelJobGroup(dial.attempt)
+        spark = self.spark
+        if spark is None:
+            return
+        try:
+            spark.sparkContext.cancelJobGroup(dial.attempt)
+        except Exception as error:  # Py4J's, where the JVM has ended, and every job with it
+            log.debug("A job was not cancelled: %s", error)
 
     def stop(self) -> None:
         """See `Jobs`."""
+        self._is_over = True
+        if self._reviving.locked():
+            self._launch.give_up()
         spark, self.spark = self.spark, None
         if spark is not None and not self._launch.given_up:
             try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-__all__ = ["Launch"]
+__all__ = ["Launch", "forget_gateway"]
 
 ORDERLY_SECONDS_MAX = 1.0
 """How long a JVM whose input has ended may take to end by itself and remove its folders."""
@@ -28,6 +28,12 @@ class Launch:
     def given_up(self) -> bool:
         """Whether the session is not wanted any more."""
         return self._given_up
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the JVM that was launched is gone."""
+        with self._lock:
+            return self._process is not None and self._process.poll() is not None
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -72,7 +78,7 @@ class Launch:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        _forget_gateway()
+        forget_gateway()
 
 
 def _silence_py4j() -> None:
@@ -81,8 +87,11 @@ def _silence_py4j() -> None:
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
 
 
-def _forget_gateway() -> None:
-    """Let this process start another JVM."""
+def forget_gateway() -> None:
+    """Let this process start another JVM, and forget the session and the context of one that is gone."""
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
