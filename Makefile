@@ -17,7 +17,7 @@ MODEL ?=
 NAME ?=
 WHAT ?=
 
-.PHONY: help install demo demo-etl test check nightly wheels format generate new-api new-command bench bench-streams bench-connect compat sim faults fuzz mutations soak chaos chaos-streams peer constraints clean
+.PHONY: help install demo demo-etl test check nightly wheels format generate new-api new-command bench bench-streams bench-connect compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -100,6 +100,9 @@ chaos: .venv/.installed  ## break a cluster of real processes under load, every 
 
 chaos-streams: .venv/.installed  ## kill an application on Spark, its workers and its broker (ROUNDS=n, SEED=n, STATE=native), or MODEL=1: each failure in a model
 	@$(if $(MODEL),$(PY) -m tests.streams.machine,$(PY) -m tests.streams.kills --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)") $(if $(STATE),--state "$(STATE)"))
+
+chaos-connect: .venv/.installed  ## kill Connect's workers and tasks, its broker, database and store (ROUNDS=n, SEED=n), or MODEL=1: each failure in a model
+	@$(if $(MODEL),$(PY) -m pytest tests/connect/contract -m "slow or not slow",$(PY) -m tests.connect.chaos --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)"))
 
 peer: .venv/.installed  ## fetch Apache Kafka's jars with Maven, for the tests and the benchmark that compare with it
 	@$(PY) -m tests.peer fetch

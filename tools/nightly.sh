@@ -30,6 +30,10 @@ step sim "a test run has worlds enough for a change; this looks for an hour for 
 step mutations "they ask whether the tests would find a fault, which changes only as tests do; the longest step by far" make --no-print-directory mutations
 step chaos "real processes under load take a minute for each fault" make --no-print-directory chaos ROUNDS=30
 step chaos-streams "each round starts a Spark session" make --no-print-directory chaos-streams
+step chaos-connect "two workers on Spark, a database and a store have to start, and to start again" \
+  make --no-print-directory chaos-connect ROUNDS=50
+step connect-cases "every failure at every step of the plainest connectors, and a real database: the sample has seldom missed one" \
+  make --no-print-directory chaos-connect MODEL=1
 step soak "one broker under everything at once shows leaks only in time" make --no-print-directory soak SECONDS=1800
 
 if [ -n "$only" ] && ! printf '%s\n' "${known[@]}" | grep -qx "$only"; then

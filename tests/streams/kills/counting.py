@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-__all__ = ["CHANGELOG", "Feeder", "differences", "read_topic"]
+__all__ = ["CHANGELOG", "Feeder", "differences", "read_messages", "read_topic"]
 
 CHANGELOG = "app-counts-changelog"
 CHUNK = 20
@@ -58,20 +58,25 @@ class Feeder(threading.Thread):
         self.join()
 
 
-def read_topic(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> list[tuple[str, bytes]]:
+def read_topic(bootstrap: str, topic: str) -> list[tuple[str, bytes]]:
     """Return a topic's committed records as (key, value); each key's in their order."""
+    return [((each.key() or b"").decode(), each.value() or b"") for each in read_messages(bootstrap, topic)]
+
+
+def read_messages(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> list[Message]:
+    """Return a topic's committed records, each partition's in their order."""
     settings = {"bootstrap.servers": bootstrap, "group.id": str(uuid.uuid4()), "isolation.level": "read_committed"}
     consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True, **QUIET})
     try:
         partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
         consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
-        found: list[tuple[str, bytes]] = []
+        found: list[Message] = []
         ended: set[int] = set()
         while len(ended) < len(partitions):
             message = consumer.poll(timeout_s)
             assert message is not None, f"{topic} brings nothing for {timeout_s} s"
             if message.error() is None:
-                found.append(((message.key() or b"").decode(), message.value() or b""))
+                found.append(message)
             elif message.error().code() == -191:  # _PARTITION_EOF
                 ended.add(message.partition() or 0)
             else:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ottla.spark.failpoints import FOLDER
+from tests.processes import below, command_of, parents
 
 __all__ = ["Driver", "Placed"]
 
@@ -81,19 +82,16 @@ class Driver:
 
     def workers(self) -> list[int]:
         """Return the Python workers of its tasks."""
-        parents = _parents()
-        daemons = {pid for pid in self._below() if WORKER in _command(pid)}
-        return sorted(pid for pid in daemons if parents.get(pid) in daemons)
+        known = parents()
+        daemons = {pid for pid in self._below() if WORKER in command_of(pid)}
+        return sorted(pid for pid in daemons if known.get(pid) in daemons)
 
     def executors(self) -> list[int]:
         """Return its executors; none where the driver is one itself."""
-        return sorted(pid for pid in self._below() if EXECUTOR in _command(pid))
+        return sorted(pid for pid in self._below() if EXECUTOR in command_of(pid))
 
     def _below(self) -> set[int]:
-        parents = _parents()
-        found = {self.process.pid}
-        while more := {pid for pid, parent in parents.items() if parent in found} - found:
-            found |= more
+        found = below(self.process.pid)
         self._known |= found
         return found
 
@@ -118,25 +116,6 @@ class Driver:
         """End the driver and everything that it ever started and that is known to be its own."""
         self.kill()
         for pid in self._known:
-            if str(ROOT) in _command(pid) or WORKER in _command(pid) or EXECUTOR in _command(pid):
+            if str(ROOT) in command_of(pid) or WORKER in command_of(pid) or EXECUTOR in command_of(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-
-
-def _parents() -> dict[int, int]:
-    """Return every process's parent."""
-    found: dict[int, int] = {}
-    for each in Path("/proc").iterdir():
-        if each.name.isdecimal():
-            try:
-                found[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, IndexError):
-                continue
-    return found
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
