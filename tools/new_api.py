@@ -16,18 +16,19 @@ HANDLER = '''"""{name}: say in one line what it is for, and name its KIP."""
 
 from __future__ import annotations
 
-from ottla.broker.requests.handler import NOTHING, Handler, RequestContext
+from ottla.broker.requests.handler import AccessParts, Handler, RequestContext
+from ottla.security import NEEDS_NOTHING
 from ottla.wire.messages.{snake} import {name}Request, {name}Response
 
 __all__ = ["HANDLER"]
 
 
-def {snake}(context: RequestContext, request: {name}Request) -> {name}Response:
+def {snake}(context: RequestContext[AccessParts], request: {name}Request) -> {name}Response:
     """Say what is answered; a KafkaError that is raised here becomes the answer's error."""
     return {name}Response()
 
 
-HANDLER = Handler({name}Request, versions=({lowest}, {highest}), needs=NOTHING, handle={snake})
+HANDLER = Handler({name}Request, versions=({lowest}, {highest}), needs=NEEDS_NOTHING, handle={snake})
 '''
 
 TEST = '''"""{name} through the wire."""
