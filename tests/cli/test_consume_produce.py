@@ -133,3 +133,45 @@ def test_a_partition_that_may_come_is_waited_for_and_named(run: Run, numbers: st
     found = run("consume numbers -p 99 --timeout-ms 0")
     assert (found.code, found.out) == (0, "")
     assert "there is no partition 99 in numbers yet; waiting for it" in found.err
+
+
+def test_small_records_fit_into_a_topic_that_takes_small_batches(run: Run) -> None:
+    assert run("topics --create --topic narrow --partitions 1 --config max.message.bytes=1000").code == 0
+    text = "".join(f"{n}\n" for n in range(2000))
+    found = run("produce narrow", text)
+    assert (found.code, found.err) == (0, "")
+    assert run("consume narrow -e").out == text
+
+
+@pytest.mark.parametrize(
+    ("command", "size", "told"),
+    [
+        (
+            "produce tight",
+            2000,
+            "a record for topic tight has 2070 bytes, and topic tight takes 1000: raise max.message.bytes of the topic",
+        ),
+        ("console-producer --bootstrap-server {at} --topic tight", 2000, "takes 1000: raise max.message.bytes of the"),
+        (
+            "produce wide -X max.request.size=3000000",
+            2_000_000,
+            "a record for topic wide has 2000074 bytes, and topic wide takes 1048588, as message.max.bytes of the brokers "
+            "says: set max.message.bytes of the topic, or raise message.max.bytes",
+        ),
+        (
+            "produce wide",
+            2_000_000,
+            "a record for topic wide has 2000074 bytes, and this client sends 1048576: raise max.request.size (-X "
+            "max.request.size=N) of the client, and max.message.bytes of topic wide where that takes fewer too",
+        ),
+        ("console-producer --bootstrap-server {at} --topic wide", 2_000_000, "(--command-property max.request.size=N)"),
+    ],
+)
+def test_a_record_that_is_too_large_is_told_with_its_size_the_limit_and_the_setting(
+    run: Run, bootstrap: str, command: str, size: int, told: str
+) -> None:
+    for topic in ("tight --config max.message.bytes=1000", "wide"):
+        assert run(f"topics --create --if-not-exists --partitions 1 --topic {topic}").code == 0
+    found = run(command.format(at=bootstrap), "x" * size + "\n")
+    assert found.code == 1
+    assert told in found.err and found.err.count("\n") == 1

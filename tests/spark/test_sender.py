@@ -74,8 +74,9 @@ def test_batches_too_large_for_a_topic_are_split_and_keep_their_order(
 def test_a_record_too_large_by_itself_is_the_error_that_names_it(link: Link, options: WriteOptions, topic: str) -> None:
     sender = Sender(link, options)
     sender.send(table([b"a" * 100, b"b" * 100, b"c" * (2 * LIMIT), b"d"]))
-    with pytest.raises(RecordTooLargeError, match=rf"key b'k2' for {topic}-0 has 10\d\d\d bytes"):
+    with pytest.raises(RecordTooLargeError, match=rf"key b'k2' for {topic}-0 has 10\d\d\d bytes") as caught:
         sender.finish()
+    assert str(caught.value).endswith(f"topic {topic} takes {LIMIT}: raise max.message.bytes of the topic")
 
 
 def test_rows_of_more_bytes_than_arrow_counts_are_encoded_in_parts() -> None:

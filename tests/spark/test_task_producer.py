@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
@@ -98,6 +99,11 @@ def test_a_batch_that_is_too_large_for_its_topic_is_sent_in_pieces(
     producer.send(chunk(topic, values))
     found = outcomes(producer)
     assert found[topic, 40][1] is ErrorCode.MESSAGE_TOO_LARGE
+    [told] = [str(each.error) for each in producer.outcomes if each.error is not None]
+    assert re.fullmatch(
+        rf"a record for {topic}-0 has 60\d\d bytes, and topic {topic} takes 5000: raise max.message.bytes of the topic",
+        told,
+    )
     assert [n for n in range(100) if found[topic, n][1] is not None] == [40]
     producer.send_columns(topic, pa.array([b"z" * 1000] * 50), None, timestamp=1)
     assert producer.flush(30)

@@ -14,6 +14,7 @@ from ottla.client.cluster import Cluster, Node, Partition, Topic
 from ottla.client.connection import Answering, Connection
 from ottla.client.coordinators import Coordinated, CoordinatorKind
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
+from ottla.client.record_size import SizeLimit, larger_than_client_sends, larger_than_topic_takes, size_limit
 from ottla.client.transactions import GroupMember, TransactionalProducer
 
 __all__ = [
@@ -38,7 +39,11 @@ __all__ = [
     "Node",
     "Partition",
     "Pending",
+    "SizeLimit",
     "Topic",
     "TransactionalProducer",
+    "larger_than_client_sends",
+    "larger_than_topic_takes",
     "parse_bootstrap",
+    "size_limit",
 ]

@@ -11,9 +11,12 @@ from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.cli.options import Options, UsageError, key_values, properties_file, warn, whole_number
 from ottla.cli.records.librdkafka import await_topic, make_producer, producer_settings
 from ottla.cli.records.line_reader import Line, LineReader, LineRules
+from ottla.cli.records.too_large import fitted, not_sent, not_taken
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+    from confluent_kafka import Message
 
 __all__ = ["ACKS", "CODECS", "Sender", "main", "options"]
 
@@ -139,7 +142,10 @@ class Sender:
         self.delivered = 0
         """How many records the cluster has acknowledged."""
         self._error: str | None = None
-        self._producer = make_producer(producer_settings(properties), noun)
+        self._properties = properties
+        self._refused: Message | None = None
+        """The first record that the cluster found too large."""
+        self._producer = make_producer(producer_settings(fitted(properties, topic)), noun)
 
     def run(self, records: Iterator[Line]) -> int:
         """Send everything, wait for the answers, and return the exit code."""
@@ -147,7 +153,7 @@ class Sender:
         try:
             for record in records:
                 self._send(record)
-                if self._error:
+                if self._failed:
                     break
             self._producer.flush()
         except KafkaError as error:
@@ -157,9 +163,15 @@ class Sender:
         except (KeyboardInterrupt, SystemExit):
             self._producer.flush(FLUSH_SECONDS_MAX_ON_SIGNAL)
             raise
+        if self._refused is not None:
+            self._error = not_taken(self._properties, self._refused)
         if self._error:
             warn(f"ottla {self._noun}: {self._error}")
         return 1 if self._error else 0
+
+    @property
+    def _failed(self) -> bool:
+        return self._error is not None or self._refused is not None
 
     def _send(self, record: Line) -> None:
         from confluent_kafka import KafkaException
@@ -183,6 +195,10 @@ class Sender:
             except BufferError:  # the queue is full: let answers come in
                 self._producer.poll(QUEUE_FULL_POLL_SECONDS)
             except KafkaException as error:
+                if error.args[0].code() == ErrorCode.MESSAGE_TOO_LARGE:
+                    option = "-X" if self._noun == "produce" else "--command-property"
+                    text = not_sent(self._properties, option, topic, record.key, record.value, headers)
+                    raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text) from error
                 raise KafkaError(ErrorCode.INVALID_RECORD, error.args[0].str()) from error
         if self._each_alone:
             self._producer.flush()
@@ -192,7 +208,11 @@ class Sender:
     def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
             self.delivered += 1
-        elif self._error is None:
+        elif self._failed:
+            return
+        elif error.code() == ErrorCode.MESSAGE_TOO_LARGE:
+            self._refused = message
+        else:
             self._error = f"a record for topic {message.topic()} was not written: {error.str()}"
 
 

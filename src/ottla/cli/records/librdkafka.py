@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
 
 __all__ = [
+    "REQUEST_BYTES_MAX",
     "await_topic",
     "check_names",
     "check_reachable",
@@ -71,6 +72,8 @@ REFUSED_TOPICS = {
 TOPIC_RETRY_SECONDS = 0.1
 TOLD_AFTER_SECONDS = 1.0
 PROBE_SECONDS = 0.5
+REQUEST_BYTES_MAX = 1 << 20
+"""`max.request.size` of Java's producer; the C library alone would refuse what is just below it."""
 Client = TypeVar("Client")
 JAAS_FIELD = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 SILENT = 0
@@ -81,6 +84,7 @@ def producer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return a producer's settings, with the Java producer's partitioning and idempotence."""
     settled = properties.get("acks", "all") in ("all", "-1") and properties.get("retries") != "0"
     found: dict[str, Any] = {"partitioner": "murmur2_random", "enable.idempotence": settled, "log_level": SILENT}
+    found["message.max.bytes"] = REQUEST_BYTES_MAX
     for key, value in properties.items():
         if key == "buffer.memory":
             found["queue.buffering.max.kbytes"] = max(1, _number(key, value) // 1024)

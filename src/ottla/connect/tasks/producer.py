@@ -17,7 +17,14 @@ from typing import Any
 import pyarrow as pa
 
 from ottla.base import ErrorCode, KafkaError, TopicPartition
-from ottla.client import LATEST, Appended, TransactionalProducer
+from ottla.client import (
+    LATEST,
+    Appended,
+    TransactionalProducer,
+    larger_than_client_sends,
+    larger_than_topic_takes,
+    size_limit,
+)
 from ottla.client.arrow.batches import EncodedBatch, Placed, Rows, TopicRows, encode_halves, encode_placed, place_rows
 from ottla.connect import ConnectError
 from ottla.connect.tasks.link import Link
@@ -448,9 +455,12 @@ class Producer:
         """Give a batch its sequence and bytes; a single record that is larger than may be sent fails here."""
         encoded, transaction = batch.encoded, self.transaction
         if encoded.count == 1 and len(encoded.records) > self.settings.request_bytes_max:
-            text = (
-                f"The message is {len(encoded.records)} bytes when serialized which is larger than "
-                f"{self.settings.request_bytes_max}, which is the value of the max.request.size configuration."
+            text = larger_than_client_sends(
+                f"a record for {batch.place}",
+                len(encoded.records),
+                batch.place.topic,
+                limit_bytes=self.settings.request_bytes_max,
+                setting="max.request.size (producer.override.max.request.size of the connector)",
             )
             self._settle(batch, -1, KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text))
             return False
@@ -543,8 +553,10 @@ class Producer:
             except KafkaError as error:
                 if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                     return -1
-                if error.code is ErrorCode.MESSAGE_TOO_LARGE and batch.encoded.count > 1:
-                    raise self._split(batch) from error
+                if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+                    if batch.encoded.count > 1:
+                        raise self._split(batch) from error
+                    raise await self._refused(batch) from error
                 lost = error.code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
                 if lost and self.transaction is None and not renewed:
                     renewed = True  # the partition has forgotten the producer
@@ -557,6 +569,13 @@ class Producer:
             except OSError as error:
                 if self._link.now() > until:
                     raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
+
+    async def _refused(self, batch: _Batch) -> KafkaError:
+        """Return what to say of a single record that is larger than its topic takes."""
+        topic, size_bytes = batch.place.topic, len(_packed(batch))
+        limit = await size_limit(self._client, topic)
+        text = larger_than_topic_takes(f"a record for {batch.place}", size_bytes, topic, limit)
+        return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
     def _split(self, batch: _Batch) -> _Split:
         """Return a batch that is too large for its topic as two, under the same sequences."""

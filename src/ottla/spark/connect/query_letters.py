@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.base import ErrorCode, KafkaError, Millis, TopicPartition
+from ottla.client import larger_than_topic_takes, size_limit
 from ottla.connect import handling
 from ottla.spark.source.links import Link, linked
 from ottla.spark.source.options import write_options
@@ -81,10 +82,20 @@ def _append(link: Link, partition: TopicPartition, letters: list[Record]) -> Non
         try:
             link.client.produce({partition: bytes(build_batch(some))})
         except KafkaError as error:
-            if error.code is not ErrorCode.MESSAGE_TOO_LARGE or len(some) == 1:
+            if error.code is not ErrorCode.MESSAGE_TOO_LARGE:
                 raise
+            if len(some) == 1:
+                raise _refused(link, partition, some[0]) from error
             half = len(some) // 2
             waiting += [some[half:], some[:half]]
+
+
+def _refused(link: Link, partition: TopicPartition, letter: Record) -> KafkaError:
+    """Return what to say of a letter that is larger than its topic takes."""
+    limit = link.client.run(size_limit(link.client.client, partition.topic))
+    what, size_bytes = f"a dead letter for {partition}", len(build_batch([letter]))
+    text = larger_than_topic_takes(what, size_bytes, partition.topic, limit)
+    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
 def _is_true(text: str | None) -> bool:

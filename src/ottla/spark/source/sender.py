@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ErrorCode, KafkaError, TopicPartition
-from ottla.client import Appended, Pending, TransactionalProducer
+from ottla.client import Appended, Pending, TransactionalProducer, larger_than_topic_takes, size_limit
 from ottla.client.arrow.batches import (
     EncodedBatch,
     Rows,
@@ -234,7 +234,7 @@ class Sender:
         Raises RecordTooLargeError for a record alone.
         """
         if batch.encoded is None or batch.count == 1:
-            raise _too_large(batch) from error
+            raise self._too_large(batch) from error
         halves, sequence = [], batch.sequence
         for encoded in encode_halves(batch.encoded):
             made = _Batch(batch.partition, encoded.count, sequence, encoded, batch.now_ms)
@@ -244,19 +244,18 @@ class Sender:
                 sequence = (sequence + encoded.count) % SEQUENCES
         return halves
 
+    def _too_large(self, batch: _Batch) -> RecordTooLargeError:
+        key = None
+        if batch.encoded is not None and batch.encoded.rows.key is not None:
+            key = batch.encoded.rows.key[0].as_py()
+        topic = batch.partition.topic
+        limit = self._client.run(size_limit(self._client.client, topic))
+        what = f"the record with key {key if key is None else key[:KEY_BYTES_SHOWN]!r} for {batch.partition}"
+        text = larger_than_topic_takes(what, len(batch.data), topic, limit)
+        return RecordTooLargeError(ErrorCode.MESSAGE_TOO_LARGE, text)
+
     def give_up(self) -> None:
         """Leave what is under way to itself."""
         self._gathered.clear()
         while self._in_flight:
             self._in_flight.popleft()[1].cancel()
-
-
-def _too_large(batch: _Batch) -> RecordTooLargeError:
-    key = (
-        batch.encoded.rows.key[0].as_py() if batch.encoded is not None and batch.encoded.rows.key is not None else None
-    )
-    return RecordTooLargeError(
-        ErrorCode.MESSAGE_TOO_LARGE,
-        f"the record with key {key if key is None else key[:KEY_BYTES_SHOWN]!r} for {batch.partition} has {len(batch.data)} "
-        "bytes, which is more than max.message.bytes of the topic allows",
-    )
