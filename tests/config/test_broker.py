@@ -6,6 +6,8 @@ import pytest
 
 from ottla.base import ConfigError
 from ottla.config import BrokerConfig, ConfigSource, Listener, SecurityProtocol, validate_broker_configs
+from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.gone import gone
 
 COMBINED = """
 process.roles=broker,controller
@@ -84,6 +86,26 @@ def test_an_unknown_key_is_named_with_the_closest_known_one() -> None:
         "unknown configuration num.partitons is ignored; did you mean num.partitions?",
         "unknown configuration KAFKA_LOG_SEGMENT_BITES is ignored; did you mean log.segment.bytes?",
     )
+
+
+def test_a_key_of_kafka_before_4_is_named_with_what_does_its_work_now() -> None:
+    config = BrokerConfig.load(
+        "zookeeper.connect=zk:2181\nzookeeper.connection.timeout.ms=18000\ninter.broker.protocol.version=3.5",
+        environment={"KAFKA_ADVERTISED_HOST_NAME": "b", "KAFKA_PORT": "tcp://10.0.0.1:9092"},
+    )
+    assert config.warnings == (
+        "gone from Kafka and ignored: zookeeper.connect, zookeeper.connection.timeout.ms (there is no ZooKeeper; brokers "
+        "keep the cluster's metadata themselves (KRaft), those that controller.quorum.voters names; without it this "
+        "broker is a cluster of its own)",
+        "gone from Kafka and ignored: inter.broker.protocol.version (the cluster's metadata.version takes its place "
+        "(`ottla features`))",
+        "gone from Kafka and ignored: KAFKA_ADVERTISED_HOST_NAME (listeners says where the broker listens, and "
+        "advertised.listeners where clients find it)",
+    )
+
+
+def test_no_key_is_told_to_be_gone_that_there_is() -> None:
+    assert [name for name in BROKER_KEYS if gone(name) is not None] == []
 
 
 def test_listener_prefixed_keys_are_known() -> None:

@@ -11,6 +11,7 @@ from ottla.base import ConfigError, NodeId
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.broker_settings import BrokerSettings
 from ottla.config.entries import ConfigEntry, ConfigSource, Layer, synonym_chain
+from ottla.config.gone import gone, gone_lines
 from ottla.config.ineffective import ineffective
 from ottla.config.listeners import (
     HttpListener,
@@ -83,10 +84,9 @@ class BrokerConfig:
         known = {name: value for name, value in variables.items() if _key_of(name)}
         static = _with_both_ids(parse_properties(text) | known | override_properties(overrides))
         static |= _under_home(static, (environment or {}).get("HOME", ""))
-        warnings = [_unknown(name) for name in given if not _key_of(name) and not name.startswith(_PLUGIN_PREFIXES)]
-        warnings += [
-            _unknown(name, in_environment=True) for name in variables if name not in known and _closest(name, 0.85)
-        ]
+        strange = [(name, name) for name in given if not _key_of(name) and not name.startswith(_PLUGIN_PREFIXES)]
+        strange += [(name, _variable(name)) for name in variables if name not in known]
+        warnings = gone_lines(strange) + [_unknown(*each) for each in strange if _is_told(*each)]
         config = cls(static=static, warnings=tuple(warnings))
         config.validate()
         return replace(config, warnings=(*warnings, *ineffective(static)))
@@ -373,8 +373,18 @@ def _closest(name: str, cutoff: float) -> str | None:
     return next(iter(get_close_matches(name, BROKER_KEYS, n=1, cutoff=cutoff)), None)
 
 
-def _unknown(name: str, *, in_environment: bool = False) -> str:
-    shown = f"KAFKA_{name.replace('_', '__').replace('-', '___').replace('.', '_').upper()}" if in_environment else name
+def _variable(name: str) -> str:
+    return f"KAFKA_{name.replace('_', '__').replace('-', '___').replace('.', '_').upper()}"
+
+
+def _is_told(name: str, shown: str) -> bool:
+    """Return whether a key that is none looks like one that was meant; in the environment much begins with KAFKA_."""
+    if gone(name):
+        return False
+    return name == shown or _closest(name, 0.85) is not None
+
+
+def _unknown(name: str, shown: str) -> str:
     closest = _closest(name, 0.6)
     return f"unknown configuration {shown} is ignored" + (f"; did you mean {closest}?" if closest else "")
 
