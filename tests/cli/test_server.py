@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli.local.data_folders import data_lines
 from tests.cli.conftest import Run
 from tests.server import running_server, start_server
 
@@ -40,6 +41,25 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> No
 def test_ready_names_the_listener_that_serves(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         assert f"ready PLAINTEXT://127.0.0.1:{server.port}\n" in server.lines
+
+
+def test_a_start_names_its_data_and_the_other_place_where_some_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / ".local/share/ottla/data"
+    home.mkdir(parents=True)
+    (home / "meta.properties").touch()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with running_server(tmp_path, overrides=["log.dirs=ottla-data"]) as server:
+        assert f"data {tmp_path / 'ottla-data'}\n" in server.lines
+        told = f"there is data in {home} too, where $KAFKA_HOME/config/server.properties keeps it; this server does not"
+        assert f"{told} open it\n" in server.lines
+    monkeypatch.chdir(tmp_path)
+    there = "where `ottla server start` keeps it without a configuration"
+    assert data_lines([str(home)])[1] == [
+        f"there is data in {tmp_path / 'ottla-data'} too, {there}; this server does not open it"
+    ]
+    assert data_lines(["ottla-data", str(home)])[1] == []
 
 
 def test_a_bad_value_stops_the_start_in_one_line(tmp_path: Path) -> None:

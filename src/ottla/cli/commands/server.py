@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base import ConfigError, OttlaError
 from ottla.cli.build_kind import why_pure
+from ottla.cli.local.data_folders import data_lines
 from ottla.cli.local.log_format import FORMATS, LEVELS, log_to_stderr
 from ottla.cli.options import Options, UsageError, properties_text, warn, whole_number
 
@@ -212,6 +213,10 @@ async def run_node(config: BrokerConfig) -> int:
             return 0
         if reason := why_pure():
             warn(f"warning: {reason}")
+        data, others = data_lines(config.log_dirs)
+        print(data, flush=True)
+        for line in others:
+            warn(line)
         for address in node.http_listeners:
             print(f"metrics {address}/metrics, health {address}/healthz", flush=True)
         for listener in node.listeners:
