@@ -15,6 +15,16 @@ from ottla.cli.records.line_reader import Line
 from ottla.cli.records.record_format import FormatReader, compile_format, format_renderer
 from ottla.cli.records.record_reader import ConsumedRecord
 
+NO_NUMBERS = [
+    "%v{big12}",
+    "%t{big64}",
+    "%v{unpack[z]}",
+    "%v{unpack[]}",
+    "%v{unpack[sq]}",
+    "%o{unpack[q]}",
+    "%v{unpack}",
+]
+
 
 def record(key: bytes | None = b"k", value: bytes | None = b"v", **other: object) -> ConsumedRecord:
     fields: dict[str, object] = {
@@ -44,11 +54,41 @@ def test_verbs_print_their_fields(text: str, printed: bytes) -> None:
     assert format_renderer(text)(record()) == printed
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "printed"),
+    [
+        ("%v{big64}", (-5).to_bytes(8, "big", signed=True), b"-5"),
+        ("%v{little16}|%k{big8}", b"\x01\x02", b"513|107"),
+        ("%v{unpack[>iI bB]}", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"-14294967295 -1255"),
+        ("%v{unpack[<h>h$]}", b"\x01\x00\x00\x01", b"11"),
+        ("%v{unpack[cs]}", b"abc", b"abc"),
+        ("%v{unpack[q]}", b"\0" * 7 + b"\7rest", b"7"),
+        ("[%v{big64}]", None, b"[]"),
+    ],
+)
+def test_numbers_that_are_bytes_print_as_numbers(text: str, value: bytes | None, printed: bytes) -> None:
+    assert format_renderer(text)(record(value=value)) == printed
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("%v{big64}", "t-3 at offset 7: %v{big64}: the value has 3 bytes, not 8"),
+        ("%v{unpack[q]}", "t-3 at offset 7: %v{unpack[q]}: 3 bytes are too few for q"),
+        ("%v{unpack[h$]}", "t-3 at offset 7: %v{unpack[h$]}: 1 of 3 bytes are left behind h$"),
+    ],
+)
+def test_bytes_that_are_no_such_number_are_named_with_their_record(text: str, said: str) -> None:
+    with pytest.raises(KafkaError) as error:
+        format_renderer(text)(record(value=b"abc"))
+    assert str(error.value) == said
+
+
 def test_nothing_prints_as_nothing_and_json_null() -> None:
     assert format_renderer("[%k][%v{json}]")(record(key=None, value=None)) == b"[][null]"
 
 
-@pytest.mark.parametrize("text", ["%z", "%v{rot13}", "%p{hex}", "%o{big12}", "%", "a\\", "\\q", "%h{hex}"])
+@pytest.mark.parametrize("text", ["%z", "%v{rot13}", "%p{hex}", "%o{big12}", "%", "a\\", "\\q", "%h{hex}", *NO_NUMBERS])
 def test_what_is_no_format_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(KafkaError):
         compile_format(text)
@@ -64,6 +104,11 @@ def test_fields_end_at_the_text_that_follows() -> None:
     assert found == Line(b"k", b"v", [("x", b"1"), ("y", b"2")], "topic", 4, 12)
 
 
+def test_numbers_become_the_bytes_that_they_are_printed_from() -> None:
+    (found,) = lines(r"%k{little32}=%v{big64}\n", b"-2=300\n")
+    assert (found.key, found.value) == (b"\xfe\xff\xff\xff", b"\0\0\0\0\0\0\1\x2c")
+
+
 def test_a_format_without_an_end_takes_the_whole_input() -> None:
     assert lines("%v", b"one\ntwo\n") == [Line(None, b"one\ntwo\n", [])]
 
@@ -77,6 +122,8 @@ def test_a_format_without_an_end_takes_the_whole_input() -> None:
         (r"%v{hex}\n", b"zz\n", "record 1: %v{hex}"),
         (r"%v{base64}\n", b"?\n", "record 1: %v{base64}"),
         (r"<%v>\n", b"(a)\n", "is expected at"),
+        (r"%v{big16}\n", b"70000\n", "record 1: %v{big16}: 70000 does not fit into 2 bytes"),
+        (r"%v{big16}\n", b"many\n", "record 1: %v{big16}"),
     ],
 )
 def test_input_that_does_not_fit_is_named(text: str, data: bytes, said: str) -> None:
@@ -85,7 +132,7 @@ def test_input_that_does_not_fit_is_named(text: str, data: bytes, said: str) -> 
     assert said in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["%t", "%k%v", "%p%v"])
+@pytest.mark.parametrize("text", ["%t", "%k%v", "%p%v", "%v{unpack[q]}", "%k{big64}%v"])
 def test_a_format_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(KafkaError):
         FormatReader(text)

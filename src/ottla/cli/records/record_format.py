@@ -4,7 +4,9 @@
 verb   means                          modifiers in braces
 =====  =============================  =======================================
 %t     the topic                      hex, base64, json
-%k %v  key and value (%s is %v too)   hex, base64, json
+%k %v  key and value (%s is %v too)   hex, base64, json; for numbers that
+                                      are bytes big8 … big64, little8 …
+                                      little64 (signed), unpack[…]
 %h     headers, as `name=value,…`     json: a list of pairs
 %p %o  partition and offset           big8 … big64, little8 … little64
 %d %e  time in ms, and leader epoch   the same
@@ -15,7 +17,7 @@ verb   means                          modifiers in braces
 =====  =============================  =======================================
 
 `\\n`, `\\t`, `\\0`, `\\\\` and `\\x1f` stand for their characters. What a format writes it reads
-again, where every field ends at the text that follows it or has its size before it.
+again, where every field ends at the text that follows it or has its size before it; `unpack` is for writing only.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.cli.records.binary_numbers import UNPACK, packed, unpack_letters, unpacked
 from ottla.cli.records.line_reader import Line
 
 if TYPE_CHECKING:
@@ -40,12 +43,14 @@ __all__ = ["FormatReader", "compile_format", "format_renderer"]
 
 ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 TOKEN = re.compile(
-    r"%(?P<verb>.)(?:\{(?P<modifier>[a-z0-9]+)\})?|\\x(?P<hex>[0-9a-fA-F]{2})|\\(?P<escape>.)", re.DOTALL
+    r"%(?P<verb>.)(?:\{(?P<modifier>[a-z0-9]+(?:\[[^\]]*\])?)\})?|\\x(?P<hex>[0-9a-fA-F]{2})|\\(?P<escape>.)", re.DOTALL
 )
 ALIASES = {"s": "v", "S": "V"}
 TEXTS, NUMBERS, SIZES = "tkv", "podei", {"T": "t", "K": "k", "V": "v"}
 TEXT_MODIFIERS = ("hex", "base64", "json")
 INTEGER = re.compile(r"(big|little)(8|16|32|64)")
+INTEGERS = "big8, big16, big32, big64, little8, little16, little32, little64"
+WORDS = {"k": "key", "v": "value"}
 READ_BYTES = 1 << 16
 FIELD_BYTES_MAX = 1 << 30
 
@@ -69,8 +74,13 @@ class Field:
         return f"%{self.verb}" + (f"{{{self.modifier}}}" if self.modifier else "")
 
     @property
+    def has_fixed_size(self) -> bool:
+        """True where what is read or written is a number's bytes."""
+        return self.verb not in TEXTS and self.integer is not None
+
+    @property
     def integer(self) -> tuple[str, int] | None:
-        """Byte order and size in bytes where the field is a binary number."""
+        """Byte order and size in bytes where the field is a binary number; of a key or value what its bytes are."""
         match = INTEGER.fullmatch(self.modifier or "")
         return (match[1], int(match[2]) // 8) if match else None
 
@@ -113,13 +123,21 @@ def _field(verb: str, modifier: str | None) -> Field:
     field = Field(verb, modifier)
     allowed = {"h": ("json",)} | dict.fromkeys(TEXTS, TEXT_MODIFIERS)
     if verb in allowed:
-        if modifier is not None and modifier not in allowed[verb]:
-            raise _refused(f"{field}: %{verb} takes {', '.join(allowed[verb])}")
+        if modifier is not None and modifier not in allowed[verb] and not _is_number_in_bytes(field):
+            numbers = f", {INTEGERS}, unpack[LETTERS]" if verb in "kv" else ""
+            raise _refused(f"{field}: %{verb} takes {', '.join(allowed[verb])}{numbers}")
     elif verb not in NUMBERS and verb not in SIZES:
         raise _refused(f"%{verb} is no verb of a format; %t %p %o %k %v %h %d %e %i %T %K %V and %% are")
     elif modifier is not None and field.integer is None:
-        raise _refused(f"{field}: %{verb} takes big8, big16, big32, big64, little8, little16, little32, little64")
+        raise _refused(f"{field}: %{verb} takes {INTEGERS}")
     return field
+
+
+def _is_number_in_bytes(field: Field) -> bool:
+    try:
+        return field.verb in "kv" and (field.integer is not None or unpack_letters(field.modifier) is not None)
+    except ValueError as error:
+        raise _refused(f"{field}: {error}") from None
 
 
 # -- records → bytes
@@ -141,7 +159,11 @@ def format_renderer(text: str) -> Formatter:
 def _rendered(field: Field, record: ConsumedRecord, count: int) -> bytes:
     texts = {"t": record.topic.encode(), "k": record.key, "v": record.value}
     if field.verb in texts:
-        return _modified(texts[field.verb], field.modifier)
+        try:
+            return _modified(texts[field.verb], field)
+        except ValueError as error:
+            place = f"{record.topic}-{record.partition} at offset {record.offset}"
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"{place}: {field}: {error}") from None
     if field.verb == "h":
         return _headers(record.headers, field.modifier)
     if field.verb in SIZES:
@@ -156,15 +178,25 @@ def _rendered(field: Field, record: ConsumedRecord, count: int) -> bytes:
     return _number(numbers[field.verb], field)
 
 
-def _modified(data: bytes | None, modifier: str | None) -> bytes:
-    match modifier:
+def _modified(data: bytes | None, field: Field) -> bytes:
+    """Return a text as its modifier has it; raises ValueError where the bytes are no such number."""
+    match field.modifier:
         case "json":
             return json.dumps(None if data is None else data.decode(errors="replace"), ensure_ascii=False).encode()
         case "hex":
             return (data or b"").hex().encode()
         case "base64":
             return b64encode(data or b"")
-    return data or b""
+    if field.modifier is None or data is None:
+        return data or b""
+    letters = unpack_letters(field.modifier)
+    if letters is not None:
+        return unpacked(data, letters).encode()
+    assert field.integer is not None
+    order, size = field.integer
+    if len(data) != size:
+        raise ValueError(f"the {WORDS[field.verb]} has {len(data)} bytes, not {size}")
+    return str(int.from_bytes(data, "big" if order == "big" else "little", signed=True)).encode()
 
 
 def _headers(headers: Sequence[tuple[str, bytes | None]], modifier: str | None) -> bytes:
@@ -200,8 +232,11 @@ class FormatReader:
     def _check(self) -> None:
         if not any(isinstance(part, Field) and part.verb in "kv" for part in self._parts):
             raise _refused("a format that is read needs %k or %v")
+        for part in self._parts:
+            if isinstance(part, Field) and UNPACK.match(part.modifier or ""):
+                raise _refused(f"{part} is for writing; big8 … little64 are read, too")
         for index, part in enumerate(self._parts[:-1]):
-            if isinstance(part, bytes) or part.integer is not None or self._has_size(part, index):
+            if isinstance(part, bytes) or part.has_fixed_size or self._has_size(part, index):
                 continue
             if not isinstance(self._parts[index + 1], bytes):
                 raise _refused(f"nothing says where {part} ends: put text behind it, or its size before it")
@@ -247,7 +282,7 @@ class FormatReader:
             raise self._wrong(f"{_quoted(text)} is expected at {_quoted(self._buffer[:20])}")
 
     def _taken(self, source: BinaryIO, field: Field, following: Part | None) -> bytes:
-        if field.integer is not None:
+        if field.has_fixed_size and field.integer is not None:
             return self._exactly(source, field, field.integer[1])
         if field.verb in self._sizes:
             return self._exactly(source, field, self._sizes[field.verb])
@@ -296,6 +331,8 @@ class FormatReader:
         if field.verb != "h" and field.modifier == "json":
             return self._json_text(field, data)
         try:
+            if field.verb in "kv" and field.integer is not None:
+                return packed(data, *field.integer)
             return decoders[field.modifier](data) if field.modifier in decoders else data
         except ValueError as error:
             raise self._wrong(f"{field}: {error}") from None
