@@ -70,6 +70,45 @@ def test_an_application_runs_is_looked_at_and_stops_at_a_signal(tmp_path: Path) 
         assert committed_offsets(client, "words") == {TopicPartition("text", 0): 2, TopicPartition("text", 1): 1}
 
 
+FAILING = """
+from ottla.streams import StreamsBuilder
+
+builder = StreamsBuilder()
+text = builder.stream("text", key_serde="string", value_serde="string")
+
+
+def length(word):
+    return {"a": 1}[word]
+
+
+text.map_values(length, value_serde="long").to("counts-out", key_serde="string", value_serde="long")
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(2 * WAIT_SECONDS_MAX)
+def test_a_function_that_raises_is_named_with_its_file_line_and_record(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    with running_server(tmp_path) as server, BlockingClient(server.bootstrap) as client:
+        create_topic(client, "text", 1)
+        create_topic(client, "counts-out", 1)
+        for word in (b"a", b"b"):
+            client.produce({TopicPartition("text", 0): bytes(build_batch([Record(0, 1, None, word, ())]))})
+        command = [sys.executable, "-u", "-m", "ottla.cli.main", "streams", "run", str(tmp_path / "failing.py")]
+        done = subprocess.run(
+            [*command, "--bootstrap-server", server.bootstrap, "--master", "local[2]"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+            timeout=WAIT_SECONDS_MAX,
+            check=False,
+        )
+    line = FAILING.splitlines().index('    return {"a": 1}[word]') + 1
+    assert done.returncode == 1
+    assert f"failed with record text-0@1, in length at {tmp_path / 'failing.py'}:{line}: KeyError: 'b'" in done.stderr
+
+
 def read_until(process: subprocess.Popen[str], words: str) -> list[str]:
     """Return the lines up to the one with these words."""
     assert process.stdout is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
+from ottla.streams.user_code import raised_in
+
 __all__ = ["Origin", "ProcessingFailed", "dead_letter_headers"]
 
 PREFIX = "__streams.errors."
@@ -27,14 +29,19 @@ class Origin:
 class ProcessingFailed(RuntimeError):
     """A step failed with a record and the application's handler says that this stops it."""
 
-    def __init__(self, step: str, origin: Origin, error: BaseException | str) -> None:
+    def __init__(self, step: str, origin: Origin, error: BaseException | str, place: str | None = None) -> None:
         what = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        super().__init__(f"step {step} failed with record {origin}: {what}")
+        if isinstance(error, BaseException):
+            place = raised_in(error)
+        super().__init__(f"step {step} failed with record {origin}{', ' + place if place else ''}: {what}")
         self.step = step
         self.origin = origin
+        self.place = place
+        """Where in the user's own code it was, as `raised_in` says it."""
+        self._what = what
 
     def __reduce__(self) -> tuple[type[RuntimeError], tuple[object, ...]]:
-        return ProcessingFailed, (self.step, self.origin, str(self).partition(": ")[2])
+        return ProcessingFailed, (self.step, self.origin, self._what, self.place)
 
 
 def dead_letter_headers(error: BaseException, origin: Origin) -> list[tuple[str, bytes | None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,19 +77,27 @@ def test_a_record_that_fails_is_told_once_though_two_ends_need_it() -> None:
     assert (rows[3]["key"], rows[3]["partition"]) == (b"MapValues", 1)
 
 
+def divided_by_zero(value: int) -> float:
+    return value / 0
+
+
 @pytest.mark.parametrize("what", ["serde", "function", "pair", "sink"])
 def test_a_failure_names_the_step_and_the_record(what: str) -> None:
     operation: Any = {
         "serde": operations.Filter(python(lambda value: value > 0)),
-        "function": operations.Filter(python(lambda value: value / 0)),
+        "function": operations.Filter(python(divided_by_zero)),
         "pair": operations.Map(python(lambda key, value: value), key=TEXT, value=LONG),
         "sink": operations.MapValues(python(str), LONG),
     }[what]
     chain = Chain(TEXT, LONG, (step(operation),), (ChainEnd("sink", 0, TEXT, LONG, topic="out"),), source="source")
     value = b"short" if what == "serde" else bytes(8)
     name = {"serde": "source", "sink": "sink"}.get(what, type(operation).__name__)
-    with pytest.raises(ProcessingFailed, match=rf"step {name} failed with record in-3@50: "):
+    with pytest.raises(ProcessingFailed, match=rf"step {name} failed with record in-3@50[:,] ") as caught:
         left(chain, (b"k", value))
+    if what == "function":
+        line = divided_by_zero.__code__.co_firstlineno + 1
+        assert f"@50, in divided_by_zero at {__file__}:{line}: ZeroDivisionError" in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 def test_a_handler_of_one_s_own_decides_for_each_record() -> None:

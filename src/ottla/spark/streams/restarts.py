@@ -11,6 +11,7 @@ FATAL = (
     "AnalysisException",
     "ConfigError",
     "DeserializationError",
+    "ProcessingError",
     "ProcessingFailed",
     "RecordTooLargeError",
     "SerializationError",

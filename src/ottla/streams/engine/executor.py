@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from heapq import merge
 from typing import Any
 
@@ -36,6 +37,7 @@ from ottla.streams.engine.versioned import VersionedStore
 from ottla.streams.engine.window_stores import SessionStore, WindowStore
 from ottla.streams.plan.nodes import ProcessorNode, SinkNode, SourceNode
 from ottla.streams.plan.topology import Topology
+from ottla.streams.user_code import raised_in
 
 __all__ = ["Executor", "ProcessingError"]
 
@@ -230,7 +232,9 @@ class Executor:
                 try:
                     time = extract(known, memory.get(where, -1))
                 except Exception as error:  # no handler is asked, as in Kafka Streams
-                    raise ProcessingError(f"{source.name}: no time for {_where(record)}: {error}") from error
+                    raise ProcessingError(
+                        f"{source.name}: no time for {_where(record)}{_in(error)}: {error}"
+                    ) from error
                 if time < 0:
                     self._poison += 1
                     continue
@@ -243,7 +247,7 @@ class Executor:
         try:
             run(now_ms)
         except Exception as error:  # a user's function may raise anything
-            raise ProcessingError(f"a schedule at {now_ms} ms failed: {error!r}") from error
+            raise ProcessingError(f"a schedule at {now_ms} ms failed{_in(error)}: {error!r}") from error
 
     def _undecodable(self, record: Record, source: str, error: Exception) -> None:
         if not self._settings.skip_undecodable:
@@ -252,7 +256,7 @@ class Executor:
 
     def _failed(self, record: Record, source: str, error: Exception) -> None:
         if not self._settings.skip_failing or isinstance(error, ProcessingError):
-            raise ProcessingError(f"{source}: cannot process {_where(record)}: {error!r}") from error
+            raise ProcessingError(f"{source}: cannot process {_where(record)}{_in(error)}: {error!r}") from error
         self._skip(record, error)
 
     def _skip(self, record: Record, error: Exception) -> None:
@@ -279,7 +283,7 @@ class Executor:
         self._task.wall_clock_ms = now_ms
         self._punctuate(self._task.clock_schedules.run, now_ms)
         for _, call in self._task.clocks:
-            call(now_ms)
+            self._forward_held(partial(call, now_ms))
 
     @property
     def wall_clock_due_ms(self) -> int | None:
@@ -289,10 +293,8 @@ class Executor:
     def finish_batch(self) -> tuple[list[Output], list[StoreChange], Progress]:
         """Forward what was coalesced, write state to the backend, and return all that leaves."""
         task = self._task
-        for _, call in task.flushes:
-            call()
-        for _, call in task.finishes:
-            call()
+        for _, call in (*task.flushes, *task.finishes):
+            self._forward_held(call)
         changes: list[StoreChange] = []
         for store in task.stores.values():
             store.finish(changes)
@@ -303,6 +305,18 @@ class Executor:
         )
         self._processed = self._poison = task.dropped_late = task.dropped_null_key = 0
         return outputs, changes, progress
+
+    def _forward_held(self, call: Callable[[], None]) -> None:
+        """Let a processor forward what it held back, which nobody knows of which record it came."""
+        try:
+            call()
+        except ProcessingError:
+            raise
+        except Exception as error:  # a user's function may raise anything
+            place = raised_in(error)
+            if place is None:
+                raise
+            raise ProcessingError(f"what a batch held back cannot be processed, {place}: {error!r}") from error
 
     # -- state
 
@@ -332,6 +346,11 @@ def _children(topology: Topology, names: frozenset[str]) -> dict[str, list[str]]
 
 def _where(record: Record) -> str:
     return f"the record at {record.topic}-{record.partition}, offset {record.offset}"
+
+
+def _in(error: Exception) -> str:
+    place = raised_in(error)
+    return "" if place is None else f", {place}"
 
 
 def _queues(entries: Mapping[str, Sequence[Record]]) -> list[list[tuple[int, str, Record]]]:
