@@ -15,7 +15,8 @@ from tests.server import running_server
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_server(tmp_path_factory.mktemp("ottla")) as server:
+    folder = tmp_path_factory.mktemp("ottla")
+    with running_server(folder, overrides=["group.initial.rebalance.delay.ms=0"]) as server:
         yield server.bootstrap
 
 
@@ -133,6 +134,19 @@ def test_a_partition_that_may_come_is_waited_for_and_named(run: Run, numbers: st
     found = run("consume numbers -p 99 --timeout-ms 0")
     assert (found.code, found.out) == (0, "")
     assert "there is no partition 99 in numbers yet; waiting for it" in found.err
+
+
+def test_a_group_that_has_read_all_says_what_it_waits_for(
+    run: Run, numbers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.cli.records.group_printing.TOLD_AFTER_SECONDS", 1.0)
+    assert run(f"consume {numbers} --group waiting --number 10").out.split() == [str(n) for n in range(10)]
+    found = run(f"consume {numbers} --group waiting --timeout-ms 3000")
+    assert (found.code, found.out) == (0, "")
+    told = (
+        f"group waiting has read {numbers} up to the end, as far as its 1 partitions here go; waiting for new records"
+    )
+    assert told in found.err
 
 
 def test_small_records_fit_into_a_topic_that_takes_small_batches(run: Run) -> None:

@@ -17,7 +17,8 @@ from tests.server import running_server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CODE_PAGES = ["docs/clients.md"]
-PAGES = ["README.md", "docs/five-minutes.md", "docs/command-line.md"]
+PAGES = ["docs/command-line.md"]
+"""Pages each on a server of its own; the first steps are in `test_first_steps`."""
 SECONDS_MAX = 60
 
 

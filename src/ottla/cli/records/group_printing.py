@@ -23,6 +23,8 @@ LOG_APPEND_TIME = 2
 PATIENCE_MS = "60000"
 POLL_RECORDS = 500
 TOPICS_RENEWED_SECONDS = 5.0
+TOLD_AFTER_SECONDS = 5.0
+"""How long nothing may come before it is said what is waited for: longer than a new group waits for more members."""
 Place = tuple[str, int]
 """A partition: its topic and number."""
 
@@ -42,6 +44,7 @@ class GroupPrinting:
         )
         self._topics: list[str] = []
         self._subscribed_s = 0.0
+        self._told: set[str] = set()
 
     def run(self) -> int:
         """Print until a limit, a signal or an error ends it; the count is printed in each case."""
@@ -80,8 +83,26 @@ class GroupPrinting:
     def _read(self, consumer: Consumer) -> None:
         while not self._output.is_over:
             self._print(consumer, taken(consumer, POLL_RECORDS, self._output.wait_ms / 1000))
+            if self._reading.tells_waiting and self._output.idle_s >= TOLD_AFTER_SECONDS:
+                self._tell(self._waited_for(consumer))
             if not self._reading.topics and time.monotonic() >= self._subscribed_s + TOPICS_RENEWED_SECONDS:
                 self._subscribe(consumer)
+
+    def _tell(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            warn(f"ottla {self._reading.noun}: {what}")
+
+    def _waited_for(self, consumer: Consumer) -> str:
+        """Return what a person who sees no record is to know: what the group waits for, and how to end it."""
+        group, topics = self._properties["group.id"], ", ".join(self._topics) or self._reading.pattern
+        mine = len(consumer.assignment())
+        if not mine:
+            return f"group {group} has no partition of {topics} for this member yet: others have them, or it rebalances"
+        return (
+            f"group {group} has read {topics} up to the end, as far as its {mine} partitions here go; waiting for new "
+            "records (Ctrl-C ends it, --timeout-ms MS too; without --group all is read again)"
+        )
 
     def _print(self, consumer: Consumer, messages: list[Message]) -> None:
         printed: dict[Place, int] = {}

@@ -48,6 +48,11 @@ class Reading:
         return self.noun == "console-consumer"
 
     @property
+    def tells_waiting(self) -> bool:
+        """True where a person hears what is waited for; Kafka's tool waits without a word."""
+        return self.noun != "console-consumer"
+
+    @property
     def tells_count(self) -> bool:
         """True where the count is said at the end: always by Kafka's tool, and by the others to a person only."""
         return self.noun == "console-consumer" or sys.stderr.isatty()
@@ -68,6 +73,11 @@ class Counted:
     def is_over(self) -> bool:
         """True when enough records came, or none for too long."""
         return self.count == self._max_messages or self.wait_ms == 0
+
+    @property
+    def idle_s(self) -> float:
+        """How long no record has come."""
+        return time.monotonic() - self._last_record_s
 
     @property
     def wait_ms(self) -> int:
