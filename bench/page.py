@@ -1,4 +1,8 @@
-"""`python -m bench.page FILE.json > docs/benchmark.md`: the benchmark's rows as a page, with how they came about."""
+"""`python -m bench.page FILE.json > docs/benchmark.md`: the benchmark's rows as a page, with how they came about.
+
+The page is made whole of the file, of the notes in `FILE.md` beside it, and of the cases that the benchmark has: those
+without a row are named. The file of the page as it stands is `bench/results/broker.json`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bench.__main__ import make
+from bench.broker import broker_cases
+from bench.compaction import compaction_cases
+from bench.crowd import crowd_cases
 from bench.rows import number
 
 __all__ = ["page"]
@@ -16,14 +24,14 @@ __all__ = ["page"]
 INTRODUCTION = """# Ottla beside Apache Kafka
 
 Both brokers on one machine, in turn, in one run, under the same load: `make bench OUT=bench.json` (needs `make peer`
-once), then `python -m bench.page bench.json > docs/benchmark.md`. A ratio is the median over the rounds of Ottla's
+once), then `python -m bench.page bench.json > docs/benchmark.md`; the rows of this page are those of
+`bench/results/broker.json`, and what they lack is named below them. A ratio is the median over the rounds of Ottla's
 value by Kafka's in the same round; `compiled` has the hot modules as machine code (`make install` with a C compiler),
 `pure` runs their source.
 
 - Kafka 4.3.0 has the heap of its own scripts, 1 GiB; Ottla has no configuration. Neither flushes per request.
 - Most rows come from a generator that sends pre-encoded requests over plain sockets and checks the answers' error
   codes, in a process of its own, so that the broker is what is measured; it says when it may be the limit itself.
-  `producer-perf` and `consumer-perf` are Kafka's own tools with their defaults.
 - Processor time is the broker's process with its children. On few processors the load shares them with the broker:
   compare the columns, not the figures with other machines.
 - Every batch is checked (lengths, CRC-32C, counts, sequences, header); compiled builds check every record too, pure
@@ -31,12 +39,14 @@ value by Kafka's in the same round; `compiled` has the hot modules as machine co
 """
 
 
-def page(rows: list[dict[str, Any]]) -> str:
-    """Return the page of these rows."""
-    lines = [INTRODUCTION]
-    lines.append(
-        f"Measured with {os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}.\n"
-    )
+PERF = "`producer-perf` and `consumer-perf` are Kafka's own tools with their defaults."
+
+
+def page(rows: list[dict[str, Any]], notes: str | None = None) -> str:
+    """Return the page of these rows; without notes it is this machine that they were measured on."""
+    if notes is None:
+        notes = f"Measured with {os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}."
+    lines = [INTRODUCTION, notes.strip() + "\n"]
     lines.append("| metric | mode | Ottla | Kafka | ratio | target | met | rounds |")
     lines.append("|---|---|---:|---:|---:|---:|---|---:|")
     for row in rows:
@@ -44,12 +54,25 @@ def page(rows: list[dict[str, Any]]) -> str:
         cells = [row["metric"], row["mode"], number(row["ottla"], row["unit"]), number(row["kafka"], row["unit"])]
         cells += [number(row["ratio"]), row["target"] or "", met, str(row["rounds"])]
         lines.append("| " + " | ".join(cells) + " |")
+    names = [row["metric"] for row in rows]
+    if any("-perf" in name for name in names):
+        lines.append(f"\n{PERF}")
+    if absent := [name for name in known_metrics() if name not in names]:
+        lines.append("\nNo run of these is kept, which `make bench` measures too: " + "; ".join(absent) + ".")
     return "\n".join(lines) + "\n"
+
+
+def known_metrics() -> list[str]:
+    """Return the names of the rows that the benchmark makes of its own cases."""
+    cases = [case for family in (broker_cases, compaction_cases, crowd_cases) for case in family(make, scale=1.0)]
+    return [metric.name for case in cases for metric in case.metrics]
 
 
 def main(argv: list[str]) -> int:
     """Print the page of a result file."""
-    print(page(json.loads(Path(argv[0]).read_text())), end="")
+    path = Path(argv[0])
+    notes = path.with_suffix(".md")
+    print(page(json.loads(path.read_text()), notes.read_text() if notes.exists() else None), end="")
     return 0
 
 

@@ -5,6 +5,7 @@ In a block, `$ ` begins a command, and what follows is what it prints on standar
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.page import page as benchmark_page
 from tests.server import running_server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -73,6 +75,23 @@ def test_the_commands_of_a_page_print_what_it_shows(page: str, tmp_path: Path) -
             assert pattern(printed).fullmatch(done.stdout), (
                 f"{command}\nprinted\n{done.stdout}\nthe page shows\n{printed}"
             )
+
+
+def test_the_page_of_the_benchmark_is_made_whole_of_the_kept_result() -> None:
+    kept = ROOT / "bench" / "results" / "broker.json"
+    assert (
+        benchmark_page(json.loads(kept.read_text()), kept.with_suffix(".md").read_text())
+        == (ROOT / "docs" / "benchmark.md").read_text()
+    )
+
+
+def test_a_result_without_a_case_says_so() -> None:
+    rows = json.loads((ROOT / "bench" / "results" / "broker.json").read_text())
+    assert "producer-perf, 100 B records;" in benchmark_page(rows, "").rpartition("No run of these is kept")[2]
+    assert (
+        "fetch 64 KiB"
+        in benchmark_page([each for each in rows if each["metric"] != "fetch 64 KiB"], "").splitlines()[-1]
+    )
 
 
 @pytest.mark.parametrize("page", CODE_PAGES)
