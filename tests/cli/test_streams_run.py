@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -56,7 +57,9 @@ def test_an_application_runs_is_looked_at_and_stops_at_a_signal(tmp_path: Path) 
         )
         try:
             seen = read_until(process, "REBALANCING → RUNNING")
+            assert "starting Spark, which takes some seconds" in seen[0] and "Spark is there after" in "".join(seen)
             port = next(line for line in seen if "serving http" in line).rpartition(":")[2].partition("/")[0]
+            read_until(process, "the first batch is done after")
             read_until(process, " 3 rows, ")
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=30) as answer:
                 assert json.load(answer)["lag"] == 0
@@ -107,6 +110,30 @@ def test_a_function_that_raises_is_named_with_its_file_line_and_record(tmp_path:
     line = FAILING.splitlines().index('    return {"a": 1}[word]') + 1
     assert done.returncode == 1
     assert f"failed with record text-0@1, in length at {tmp_path / 'failing.py'}:{line}: KeyError: 'b'" in done.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(2 * WAIT_SECONDS_MAX)
+def test_a_start_that_the_cluster_stands_against_ends_with_its_reason_and_its_session(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    with running_server(tmp_path) as server:
+        command = [sys.executable, "-u", "-m", "ottla.cli.main", "streams", "run", str(tmp_path / "failing.py")]
+        process = subprocess.Popen(
+            [*command, "--bootstrap-server", server.bootstrap, "--master", "local[2]"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+            start_new_session=True,
+        )
+        said = process.communicate(timeout=WAIT_SECONDS_MAX)[1]
+    assert process.returncode == 1 and "Missing source topics: text" in said
+    until = time.monotonic() + WAIT_SECONDS_MAX
+    with pytest.raises(ProcessLookupError):  # the JVM ends when its parent has, in a moment
+        while time.monotonic() < until:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> list[str]:

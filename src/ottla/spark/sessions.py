@@ -29,6 +29,9 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.pyspark.binaryAsBytes": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.reuse": "true",
+    # Sources say nothing of it and functions do, and Spark keeps Python workers apart by what their environment says: with
+    # Spark's own `true` a query with both starts two daemons, and imports everything twice.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # Over TCP each small answer of a Python worker waited for a delayed acknowledgement, 40 ms a task (measured: a task that
     # does nothing took 85 ms, and 48 ms so).
     "spark.python.unix.domain.socket.enabled": "true",

@@ -159,6 +159,7 @@ def free_port() -> int:
 
 def start_broker(console: Console, folder: Path) -> Broker:
     """Start `ottla server start` on a free port with its data in `folder`; returns when it says that it is ready."""
+    console.print("Starting a broker, then Spark; the first counts are there in some seconds")
     port = free_port()
     if port != FIRST_PORT:
         console.print(f"Port {FIRST_PORT} is taken, so the broker uses {port}")
@@ -279,7 +280,7 @@ def count_on_spark(console: Console, broker: Broker, folder: Path, records: int)
     counting = StreamsApplication(
         topology(INPUT_TOPIC, OUTPUT_TOPIC), {**settings, "max.records.per.batch": ROWS_PER_BATCH}
     )
-    console.print("Starting Spark")
+    console.print("Starting Spark, which takes some seconds, and so does its first batch")
     try:
         with console.status("Starting Spark"), standard_error_to(folder / "spark.log"):
             counting.start()

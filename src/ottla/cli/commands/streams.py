@@ -27,6 +27,8 @@ STATUS_SECONDS_PLAIN = 10.0
 """How often a line tells the status where there is no terminal."""
 STATUS_SECONDS_TTY = 0.5
 HTTP_HOST = "127.0.0.1"
+STARTING = "joining the application's group, and starting Spark, which takes some seconds"
+FIRST_BATCH = "its first batch takes some seconds too, later ones do not"
 
 
 def main(argv: list[str]) -> int:
@@ -98,6 +100,8 @@ def run(args: Namespace) -> int:
     from ottla.spark import check_spark
 
     check_spark()
+    began_s = time.monotonic()
+    print(f"{time.strftime('%H:%M:%S')} {Path(args.app).stem}: {STARTING}", flush=True)
     loaded = load(args.app)
     settings = settings_of(args, loaded.settings, **{"spark.master": args.master, "http.listener": args.http})
     from ottla.spark import StreamsApplication, ship_module
@@ -109,13 +113,14 @@ def run(args: Namespace) -> int:
     if args.clean_up:
         application.clean_up()
     stopping = Stopping()
-    status = StatusDisplay(application, live=sys.stdout.isatty() and not args.plain)
+    status = StatusDisplay(application, live=sys.stdout.isatty() and not args.plain, began_s=began_s)
     log = spark_log(settings.application_id)
     try:
         with status:
             with quiet_start(log):
                 application.start()
             stopping.listen()
+            status.say(f"Spark is there after {time.monotonic() - began_s:.1f} s; {FIRST_BATCH}")
             if application.http_port is not None:
                 status.say(
                     f"serving http://{(args.http or '').rpartition(':')[0] or HTTP_HOST}:{application.http_port}/status"
@@ -173,8 +178,10 @@ class Stopping:
 class StatusDisplay:
     """What a person sees of a running application: a live table on a terminal, else a line now and then."""
 
-    def __init__(self, application: StreamsApplication, *, live: bool) -> None:
+    def __init__(self, application: StreamsApplication, *, live: bool, began_s: float) -> None:
         self._application = application
+        self._began_s: float | None = began_s
+        """When the command began; None once it is told how long the first batch took."""
         self._live: Any = None
         self._wants_live = live
         self._told_at_s = 0.0
@@ -205,6 +212,9 @@ class StatusDisplay:
 
     def show(self) -> None:
         """Bring the display up to date; without one a line every ten seconds, if it has changed."""
+        if self._began_s is not None and self._application.status()["rows"]:
+            self.say(f"the first batch is done after {time.monotonic() - self._began_s:.1f} s")
+            self._began_s = None
         if self._live is not None:
             self._live.update(self._table())
             return

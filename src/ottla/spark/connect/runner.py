@@ -82,6 +82,7 @@ class SparkTaskRunner:
 
     async def _start_jobs(self) -> None:
         began = time.monotonic()
+        log.info("Starting Spark, for which the first tasks wait some seconds")
         await asyncio.to_thread(self.jobs.start)
         await self.count_slots()
         log.info("Spark is ready after %.1f s, with %d slots for tasks", time.monotonic() - began, self.slots.total)

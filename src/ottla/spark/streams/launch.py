@@ -15,6 +15,7 @@ from ottla.spark.streams.preparation import Prepared, topics_of
 from ottla.spark.streams.progress import BatchProgress, read_progress
 from ottla.spark.streams.restarts import failure_of
 from ottla.spark.streams.starts import QueryStarts
+from ottla.spark.streams.warming import warm_up
 from ottla.streams import Stage, StreamsSettings
 
 if TYPE_CHECKING:
@@ -71,24 +72,29 @@ def _state_settings(settings: StreamsSettings) -> Mapping[str, str]:
 
 
 class SparkLauncher:
-    """Starts stages as queries of one session; its own session it stops in the end."""
+    """Starts stages as queries of one session; a session of the application's own it stops in the end."""
 
     def __init__(
         self,
         prepared: Prepared,
         settings: StreamsSettings,
-        spark: SparkSession | None,
+        spark: SparkSession,
         member: Callable[[], GroupMember] | None = None,
+        *,
+        owns: bool,
     ) -> None:
+        """`owns` says that the session is this application's own, which gets what its workers need, and is stopped."""
         self._prepared = prepared
         self._member = member
         self._settings = settings
         self._starts = QueryStarts()
-        self._own = spark is None
-        self._spark = spark if spark is not None else application_session(settings)
+        self._own = owns
+        self._spark = spark
         is_local = settings["spark.master"].startswith(LOCAL)
         if self._own:
             ship_files(self._spark, with_ottla=not is_local)
+        if self._own and is_local:
+            warm_up(self._spark)
 
     def start(self, stage: Stage) -> SparkQuery:
         """Start a stage's query; it goes on from its checkpoint where it has one."""

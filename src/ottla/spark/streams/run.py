@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -76,6 +77,8 @@ class StreamsApplication:
         self._client: BlockingClient | None = None
         self._membership: Membership | None = None
         self._made: SparkSession | None = None
+        self._starting: Future[SparkSession] | None = None
+        """A session of this application's own that another thread starts."""
         self._purged_at_s = 0.0
         self._began_at_s = 0.0
         self._stores: StoreReader | None = None
@@ -121,10 +124,11 @@ class StreamsApplication:
         try:
             self._serve()
             self._client = self._open_client()
+            self._begin_session(self._client)
             self._join()
             self.prepared = prepare(self._client, self.topology, self.stages, self.settings, self._files())
             self._launcher = launcher = self._launcher or self._spark_launcher(self.prepared)
-            self._made = None  # the session is the launcher's now
+            self._made = self._starting = None  # the session is the launcher's now
             self._supervisor = Supervisor(
                 self.stages.stages,
                 launcher,
@@ -254,19 +258,39 @@ class StreamsApplication:
         name = self.settings["client.id"] or f"{self.settings.application_id}-driver"
         return BlockingClient(self.settings.bootstrap_servers, client_id=name)
 
+    def _begin_session(self, client: BlockingClient) -> None:
+        """Begin to start a session, which takes seconds, as joining a group does; first the cluster has to answer."""
+        if self._spark is not None or self._launcher is not None:
+            return
+        client.metadata(())
+        from ottla.spark.streams.launch import application_session
+
+        threads = ThreadPoolExecutor(1, thread_name_prefix="streams-session")
+        self._starting = threads.submit(application_session, self.settings)
+        threads.shutdown(wait=False)
+
+    def _own_session(self) -> SparkSession:
+        """Return a session of this application's own, when it has started."""
+        if self._starting is not None:
+            return self._starting.result()
+        from ottla.spark.streams.launch import application_session
+
+        return application_session(self.settings)
+
     def _files(self) -> Files | None:
         """Return the file system of a `state.dir` that is a URI; None for folders, and where it cannot be seen."""
         if not is_uri(self.settings.state_dir):
             return None
         spark = self._spark
         if spark is None:
-            from ottla.spark.streams.launch import application_session
-
-            spark = self._made = application_session(self.settings)
+            spark = self._made = self._own_session()
         return HadoopFiles(spark) if hasattr(spark, "_jsparkSession") else None
 
     def _stop_made(self) -> None:
-        """Stop a session that was made to look at files."""
+        """Stop a session that no launcher has taken over: one for a look at files, or of a start that failed."""
+        if self._starting is not None and self._starting.exception() is None:
+            self._made = self._starting.result()
+        self._starting = None
         if self._made is not None:
             self._made.stop()
             self._made = None
@@ -289,7 +313,8 @@ class StreamsApplication:
 
         assert self._membership is not None, "it joined first"
         membership = self._membership
-        return SparkLauncher(prepared, self.settings, self._spark, lambda: membership.member)
+        spark, owns = (self._own_session(), True) if self._spark is None else (self._spark, False)
+        return SparkLauncher(prepared, self.settings, spark, lambda: membership.member, owns=owns)
 
     def _watch(self) -> None:
         """The thread: step, wait a moment, and in the end stop everything."""

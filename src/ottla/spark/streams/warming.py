@@ -1,0 +1,44 @@
+"""Python workers that have begun before a first batch wants them: their imports overlap with the planning of the queries.
+
+A worker imports for a second, of a first batch's few; Spark keeps it and gives it to the batch's tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from threading import Thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["warm_up"]
+
+log = logging.getLogger(__name__)
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Begin to warm up a local session's workers, as many as it runs tasks at once; returns at once."""
+    Thread(target=_run, args=(spark,), name="streams-warm-up", daemon=True).start()
+
+
+def _run(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    slots = context.defaultParallelism
+    try:
+        context.parallelize(range(slots), slots).mapPartitions(_imported).collect()
+    except Exception as error:  # Py4J's, of a session that was stopped meanwhile; a batch says what is really wrong
+        log.debug("the workers were not warmed up: %s", error)
+
+
+def _imported(rows: Iterable[int]) -> Iterable[int]:
+    """Import in a worker what tasks need; that is long enough for the next task to get another worker."""
+    import ottla.spark.source.reader
+    import ottla.spark.streams.delivery
+    import ottla.spark.streams.lowering.direct
+    import ottla.spark.streams.state.task
+
+    assert ottla.spark.source.reader and ottla.spark.streams.delivery
+    assert ottla.spark.streams.lowering.direct and ottla.spark.streams.state.task
+    return rows
