@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.spark.class_archive import class_archive_options
 from ottla.spark.java import find_java
 from ottla.spark.requirements import check_spark
 from ottla.spark.streams.state.local_files import quick_local_files
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["register", "session"]
 
 MASTER_DEFAULT = "local[*]"
+JVM_OPTIONS = "spark.driver.extraJavaOptions"
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -94,6 +97,9 @@ def session(
         "spark.sql.shuffle.partitions": str(_slots(master)),
         **(settings or {}),
     }
+    options = [chosen.get(JVM_OPTIONS, ""), *class_archive_options(java, _jars(), with_sql=registered)]
+    if any(options):
+        chosen[JVM_OPTIONS] = " ".join(each for each in options if each)
     # The wheel logs to the console before the level below can be set; log4j takes this one from the start.
     chosen.setdefault("spark.log.level", log_level)
     builder = SparkSession.builder.appName(name).master(master)
@@ -126,6 +132,14 @@ def _listen_for_batches(spark: SparkSession) -> None:
     from pyspark.java_gateway import ensure_callback_server_started
 
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+
+
+def _jars() -> Path:
+    """Return the folder of Spark's jars: of the Spark that the environment names, or of PySpark's own."""
+    import pyspark
+
+    home = os.environ.get("SPARK_HOME")
+    return (Path(home) if home else Path(pyspark.__file__).parent) / "jars"
 
 
 def _slots(master: str) -> int:

@@ -1,0 +1,95 @@
+"""Which archive of classes a session's JVM uses, and when it writes one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla.spark import class_archive
+from ottla.spark.class_archive import FOLDER_VARIABLE, QUIET, class_archive_options
+from ottla.spark.java import Java
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> Java:
+    binary = tmp_path / "java" / "bin" / "java"
+    binary.parent.mkdir(parents=True)
+    binary.touch()
+    return Java(tmp_path / "java", 17)
+
+
+@pytest.fixture
+def jars(tmp_path: Path) -> Path:
+    (tmp_path / "jars").mkdir()
+    return tmp_path / "jars"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setattr(class_archive, "BYTES_MIN", 100)
+    monkeypatch.setattr(class_archive, "FREE_BYTES_MIN", 0)
+    return {FOLDER_VARIABLE: str(tmp_path / "archives")}
+
+
+def written_by(options: list[str]) -> Path:
+    """Return the file that a JVM with these options writes at its end."""
+    [path] = [Path(each.partition("=")[2]) for each in options if each.startswith("-XX:ArchiveClassesAtExit=")]
+    return path
+
+
+def test_a_first_run_writes_what_the_next_ones_use(java: Java, jars: Path, here: dict[str, str]) -> None:
+    path = written_by(class_archive_options(java, jars, here))
+    path.write_bytes(class_archive.WHOLE + bytes(100))
+    [first, quiet] = class_archive_options(java, jars, here)
+    archive = Path(first.removeprefix("-XX:SharedArchiveFile="))
+    assert archive.exists() and not path.exists() and quiet == QUIET
+    path.write_bytes(class_archive.WHOLE + bytes(100))  # of another that ended later
+    assert class_archive_options(java, jars, here) == [first, quiet] and not path.exists()
+
+
+@pytest.mark.parametrize("data", [b"", bytes(200), class_archive.WHOLE + bytes(10)], ids=["empty", "torn", "short run"])
+def test_what_is_not_whole_or_small_is_never_used(java: Java, jars: Path, here: dict[str, str], data: bytes) -> None:
+    path = written_by(class_archive_options(java, jars, here))
+    path.write_bytes(data)
+    assert written_by(class_archive_options(java, jars, here)) == path
+    os.utime(path, (0, 0))
+    assert written_by(class_archive_options(java, jars, here)) == path and path.read_bytes() == b""
+
+
+def test_other_jars_have_an_archive_of_their_own(java: Java, jars: Path, here: dict[str, str]) -> None:
+    before = written_by(class_archive_options(java, jars, here))
+    os.utime(jars, (1, 1))
+    assert written_by(class_archive_options(java, jars, here)).name != before.name
+
+
+def test_an_archive_that_nobody_uses_goes_when_a_new_one_comes(java: Java, jars: Path, here: dict[str, str]) -> None:
+    path = written_by(class_archive_options(java, jars, here))
+    old, used = path.with_name("java-17-old.jsa"), path.with_name("java-17-used.jsa")
+    for each in (old, used):
+        each.touch()
+    os.utime(old, (0, 0))
+    path.write_bytes(class_archive.WHOLE + bytes(100))
+    class_archive_options(java, jars, here)
+    assert used.exists() and not old.exists()
+
+
+def test_few_runs_write_at_once_and_none_where_the_disk_is_full(
+    java: Java, jars: Path, here: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written_by(class_archive_options(java, jars, here))
+    for number in range(class_archive.WRITERS_MAX):
+        path.with_name(f"{path.name.partition('.')[0]}.{number}.new").touch()
+    assert class_archive_options(java, jars, here) == []
+    monkeypatch.setattr(class_archive, "FREE_BYTES_MIN", 1 << 62)
+    assert class_archive_options(java, jars, {FOLDER_VARIABLE: here[FOLDER_VARIABLE] + "/other"}) == []
+
+
+@pytest.mark.parametrize(
+    "environment", [{FOLDER_VARIABLE: "off", "HOME": "/tmp"}, {}, {FOLDER_VARIABLE: "/dev/null/x"}]
+)
+def test_without_a_folder_a_session_starts_as_it_would_without_us(
+    java: Java, jars: Path, environment: dict[str, str]
+) -> None:
+    assert class_archive_options(java, jars, environment) == []
