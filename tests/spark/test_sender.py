@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client import BlockingClient, TransactionalProducer
 from ottla.client.arrow.batches import Rows, TopicRows, encode_rows
-from ottla.spark.source.links import Link, linked
+from ottla.spark.source.client_pool import PooledClient, pooled_client
 from ottla.spark.source.options import WriteOptions, write_options
 from ottla.spark.source.sender import RecordTooLargeError, Sender
 from ottla.wire import Record, iter_records, pack_batch
@@ -36,8 +36,8 @@ def options(broker: str, topic: str) -> WriteOptions:
 
 
 @pytest.fixture
-def link(options: WriteOptions) -> Iterator[Link]:
-    with linked(options.connecting) as opened:
+def link(options: WriteOptions) -> Iterator[PooledClient]:
+    with pooled_client(options.connecting) as opened:
         yield opened
 
 
@@ -54,7 +54,7 @@ def table(values: list[bytes]) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("guarantee", ["transactional", "idempotent"])
 def test_batches_too_large_for_a_topic_are_split_and_keep_their_order(
-    guarantee: str, link: Link, options: WriteOptions, topic: str, broker: str
+    guarantee: str, link: PooledClient, options: WriteOptions, topic: str, broker: str
 ) -> None:
     by = None
     if guarantee == "transactional":
@@ -71,7 +71,9 @@ def test_batches_too_large_for_a_topic_are_split_and_keep_their_order(
     assert found[:600] == values and len(found) == 600 + (by is not None)  # and the commit marker
 
 
-def test_a_record_too_large_by_itself_is_the_error_that_names_it(link: Link, options: WriteOptions, topic: str) -> None:
+def test_a_record_too_large_by_itself_is_the_error_that_names_it(
+    link: PooledClient, options: WriteOptions, topic: str
+) -> None:
     sender = Sender(link, options)
     sender.send(table([b"a" * 100, b"b" * 100, b"c" * (2 * LIMIT), b"d"]))
     with pytest.raises(RecordTooLargeError, match=rf"key b'k2' for {topic}-0 has 10\d\d\d bytes") as caught:

@@ -25,7 +25,7 @@ from unittest.mock import patch
 from ottla.base import OttlaError
 from ottla.connect.storage import TargetState
 from ottla.connect.testing import Fault, Injected, Killed, Life, World
-from ottla.spark.source import links, positions
+from ottla.spark.source import client_pool, positions
 from ottla.spark.source import reader as source
 from ottla.spark.streams import delivery
 from ottla.spark.streams.lowering import direct, pushed
@@ -142,14 +142,14 @@ def plan(kind: Kind) -> Topology:
 def own_process() -> Iterator[None]:
     """Give a life what a process of its own would have: nothing of what others remember."""
     kept: list[tuple[Any, dict[Any, Any]]] = []
-    for each in (links._idle, delivery._histories, direct._known_steps, state_task._warm, state_task._plans):
+    for each in (client_pool._idle, delivery._histories, direct._known_steps, state_task._warm, state_task._plans):
         known: Any = each
         kept.append((known, dict(known)))
         known.clear()
     try:
         yield
     finally:
-        for link in links._idle.values():
+        for link in client_pool._idle.values():
             link.client.close()
         for known, before in kept:
             known.clear()
@@ -440,7 +440,7 @@ def in_the_model() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     try:
         with (
-            patch.object(links, "BlockingClient", connected),
+            patch.object(client_pool, "BlockingClient", connected),
             patch.object(positions, "BlockingClient", connected),
             patch.object(sparks, "BlockingClient", connected),
             patch.object(source, "SHRUNK_SECONDS", 0.0),

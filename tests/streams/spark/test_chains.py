@@ -12,7 +12,7 @@ import pytest
 
 from ottla.spark.streams.lowering.cells import FAILED, apply
 from ottla.spark.streams.lowering.chain import INPUT, Chain, ChainEnd, ChainStep
-from ottla.spark.streams.lowering.python import HEADERS, Entering, Leaving
+from ottla.spark.streams.lowering.python import HEADERS, ShuffleRows, SinkRows
 from ottla.spark.streams.state.chunks import finished_apart, runs_of
 from ottla.spark.streams.state.groups import group_of
 from ottla.streams import ExceptionPolicy, Function, ProcessingFailed, Serdes, operations, vectorised
@@ -41,7 +41,7 @@ def step(operation: operations.Operation, parent: int = INPUT, branch: int | Non
 
 
 def left(chain: Chain, *records: tuple[bytes | None, bytes | None]) -> list[dict[str, Any]]:
-    return [row for made in Leaving(chain)([batch(*records)]) for row in made.to_pylist()]
+    return [row for made in SinkRows(chain)([batch(*records)]) for row in made.to_pylist()]
 
 
 def python(call: Any) -> Function:
@@ -119,7 +119,7 @@ def test_entries_go_to_kafka_s_partition_of_their_key_and_number_what_a_record_b
     twice = step(operations.FlatMap(python(lambda key, value: [("Alice", value), ("Bob", value)]), TEXT, TEXT))
     chain = Chain(TEXT, TEXT, (twice,), (ChainEnd("entry", 0, TEXT, TEXT),))
     chunks: dict[int, list[bytes]] = {}
-    for made in Entering(chain, 2, 7, by_key=True)([batch((b"k", b"v"))]):
+    for made in ShuffleRows(chain, 2, 7, by_key=True)([batch((b"k", b"v"))]):
         for row in made.to_pylist():
             chunks.setdefault(row["group"], []).append(row["chunk"])
     found = [
@@ -135,7 +135,7 @@ def test_dead_letters_of_a_prefix_pass_by_the_state() -> None:
     chain = Chain(TEXT, TEXT, (number,), (ChainEnd("entry", 0, TEXT, LONG),), processing=SKIP)
     rows = [
         row["chunk"]
-        for made in Entering(chain, 0, 4, by_key=False)([batch((b"k", b"x"), (b"k", b"7"))])
+        for made in ShuffleRows(chain, 0, 4, by_key=False)([batch((b"k", b"x"), (b"k", b"7"))])
         for row in made.to_pylist()
     ]
     records, finished = finished_apart(rows)

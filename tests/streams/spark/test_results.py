@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ottla.spark.streams.lowering.chain import Chain, ChainEnd, ChainStep
-from ottla.spark.streams.lowering.python import Leaving, key_hashes
+from ottla.spark.streams.lowering.python import SinkRows, key_hashes
 from ottla.spark.streams.lowering.results import Results
 from ottla.streams import TimeWindowedSerde, operations, serde_of
 
@@ -33,14 +33,14 @@ def made(results: Results, batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for each in results([batch]) for row in each.to_pylist()]
 
 
-def doubled(key: Any) -> Leaving:
+def doubled(key: Any) -> SinkRows:
     chain = Chain(
         key,
         serde_of("long"),
         (ChainStep("to-stream", operations.TableToStream()),),
         (ChainEnd("sink", 0, key, serde_of("long"), None, "out", None, 3),),
     )
-    return Leaving(chain)
+    return SinkRows(chain)
 
 
 def test_results_by_key_go_to_the_changelog_and_to_the_steps_behind() -> None:

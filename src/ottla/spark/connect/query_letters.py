@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ottla.base import ErrorCode, KafkaError, Millis, TopicPartition
 from ottla.client import larger_than_topic_takes, size_limit
 from ottla.connect import handling
-from ottla.spark.source.links import Link, linked
+from ottla.spark.source.client_pool import PooledClient, pooled_client
 from ottla.spark.source.options import write_options
 from ottla.wire import Record, build_batch
 
@@ -68,13 +68,13 @@ class DeadLetters:
         """Send what waits; raises KafkaError."""
         if not self._waiting:
             return
-        with linked(self._options.connecting) as link:
+        with pooled_client(self._options.connecting) as link:
             partition = self._waiting[0].timestamp % link.partition_count(self._topic)
             _append(link, TopicPartition(self._topic, partition), self._waiting)
         self._waiting = []
 
 
-def _append(link: Link, partition: TopicPartition, letters: list[Record]) -> None:
+def _append(link: PooledClient, partition: TopicPartition, letters: list[Record]) -> None:
     """Append letters in their order, as halves where the topic takes no batch so large; raises KafkaError."""
     waiting = [letters]
     while waiting:

@@ -115,7 +115,7 @@ class LocalTopicsSource(DataSource):
         return LocalReader(Path(self.options["folder"]), tuple(self.options["topics"].split(",")))
 
 
-class Stretch(InputPartition):
+class FilesPartition(InputPartition):
     """One task's work: files of a topic."""
 
     def __init__(self, files: tuple[str, ...]) -> None:
@@ -144,12 +144,12 @@ class LocalReader(DataSourceStreamReader):
         for topic in self._topics:
             begin, stop = start.get(topic, 0), end.get(topic, 0)
             if files := tuple(path for first, last, path in self._files(topic) if first >= begin and last <= stop):
-                found.append(Stretch(files))
-        return found or [Stretch(())]
+                found.append(FilesPartition(files))
+        return found or [FilesPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read files, in a task."""
-        assert isinstance(partition, Stretch)
+        assert isinstance(partition, FilesPartition)
         for path in partition.files:
             with pa.OSFile(path, "rb") as file:
                 yield from pa.ipc.open_file(file).read_all().to_batches()

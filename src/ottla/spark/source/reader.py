@@ -14,8 +14,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, Fetched, FetchPosition
+from ottla.spark.source.client_pool import pooled_client
 from ottla.spark.source.columns import SCHEMA, ColumnBuilder
-from ottla.spark.source.links import linked
 from ottla.spark.source.options import ReadOptions
 from ottla.spark.source.positions import (
     Multiples,
@@ -218,7 +218,7 @@ def read_range(
     """
     decoder = ColumnDecoder(with_headers="headers" in schema.fieldNames())
     builder = ColumnBuilder(schema, *wanted.partition)
-    with linked(options.connecting, reading=True) as link:
+    with pooled_client(options.connecting, reading=True) as link:
         for fetched in _answers(link.client, wanted, options):
             decoded = decoder.decode(fetched.records, start=fetched.offset, end=wanted.end, aborted=fetched.aborted)
             for columns in decoded.columns:

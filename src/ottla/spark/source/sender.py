@@ -20,7 +20,7 @@ from ottla.client.arrow.batches import (
     groups_by_topic,
     milliseconds,
 )
-from ottla.spark.source.links import Link
+from ottla.spark.source.client_pool import PooledClient
 from ottla.spark.source.options import WriteOptions
 from ottla.wire import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Record, build_batch, pack_batch
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
@@ -67,7 +67,9 @@ class _Batch:
 class Sender:
     """Sends rows in their order; with a transaction, which has begun, they are part of it."""
 
-    def __init__(self, link: Link, options: WriteOptions, transaction: TransactionalProducer | None = None) -> None:
+    def __init__(
+        self, link: PooledClient, options: WriteOptions, transaction: TransactionalProducer | None = None
+    ) -> None:
         self._link = link
         self._client = link.client
         self._options = options

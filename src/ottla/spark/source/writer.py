@@ -16,8 +16,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from ottla.base import ConfigError
+from ottla.spark.source.client_pool import pooled_client
 from ottla.spark.source.columns import HEADERS
-from ottla.spark.source.links import linked
 from ottla.spark.source.options import WriteOptions
 from ottla.spark.source.sender import Sender
 
@@ -122,7 +122,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Rows
     first = next(found, None)
     if first is None:
         return RowsWritten(0)
-    with linked(options.connecting) as link:
+    with pooled_client(options.connecting) as link:
         sender = Sender(link, options)
         for batch in chain([first], found):
             sender.send(batch)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from ottla.base import ConfigError, KafkaError, Offset
 from ottla.client import BlockingClient, GroupMember, TransactionalProducer
 from ottla.spark.failpoints import failpoint
-from ottla.spark.source.links import Link, linked
+from ottla.spark.source.client_pool import PooledClient, pooled_client
 from ottla.spark.source.options import WriteOptions, write_options
 from ottla.spark.source.sender import Sender
 from ottla.spark.source.writer import check_schema
@@ -287,7 +287,7 @@ class _History:
         self.delivered = None
         if is_new and commit.tasks == self.tasks:
             return True
-        with linked(options.connecting) as link:
+        with pooled_client(options.connecting) as link:
             if not is_new:
                 self.tasks = _resume(link.client, delivery, commit)
             if commit.tasks != self.tasks:
@@ -297,7 +297,7 @@ class _History:
         return is_new
 
 
-def _write_plan(link: Link, delivery: Delivery, options: WriteOptions, record: Record) -> None:
+def _write_plan(link: PooledClient, delivery: Delivery, options: WriteOptions, record: Record) -> None:
     """Write who delivers by how many tasks; as the group's member, so that no driver does whom another has followed."""
     topic = commits_topic(delivery.application, delivery.query)
     if delivery.member is None:
@@ -424,7 +424,7 @@ def _write(batches: Iterable[pa.RecordBatch], work: Work, attempt: Attempt, read
     is_idle = first is None and reading.branches == 1  # a branch is to be known to have come as far as the others
     if first is None and (work.commit is None or (is_idle and work.is_new and not attempt.number)):
         return task, 0, False
-    with linked(work.options.connecting) as link:
+    with pooled_client(work.options.connecting) as link:
         if work.commit is None:
             sender = Sender(link, work.options)
             count = _send(sender, rows)
@@ -443,7 +443,7 @@ def _send(sender: Sender, rows: Iterable[pa.RecordBatch]) -> int:
 
 
 def _write_once(
-    link: Link,
+    link: PooledClient,
     rows: Iterable[pa.RecordBatch],
     work: Work,
     commit: Commit,
@@ -483,7 +483,7 @@ def _write_once(
     return count
 
 
-def _look_up(link: Link, delivery: Delivery, commit: Commit, task: int) -> tuple[bool, Offset]:
+def _look_up(link: PooledClient, delivery: Delivery, commit: Commit, task: int) -> tuple[bool, Offset]:
     """Return whether the task has delivered this batch, and an offset that its next record is not before.
 
     Raises ConfigError where it cannot go on from what it has delivered.

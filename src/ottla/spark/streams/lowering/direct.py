@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from ottla.spark.streams.lowering.python import Leaving
+    from ottla.spark.streams.lowering.python import SinkRows
 
 __all__ = ["BatchCounts", "Direct", "direct_writer"]
 
@@ -51,7 +51,7 @@ class Direct:
 
     rows: DataFrame
     options: ReadOptions
-    steps: Leaving
+    steps: SinkRows
 
 
 class BatchCounts:
@@ -158,11 +158,11 @@ class _Task:
         return sent, int(again), run.read, run.left_out
 
 
-_known_steps: OrderedDict[str, Leaving] = OrderedDict()
+_known_steps: OrderedDict[str, SinkRows] = OrderedDict()
 """Steps by the start of the query that they belong to: unpickled once per worker, not for each batch."""
 
 
-def _steps(start: str, data: bytes) -> Leaving:
+def _steps(start: str, data: bytes) -> SinkRows:
     found = _known_steps.get(start)
     if found is None:
         found = _known_steps[start] = pickle.loads(data)
@@ -176,7 +176,7 @@ class _Run:
     """Fetches stretches and does the steps, counting."""
 
     options: ReadOptions
-    steps: Leaving
+    steps: SinkRows
     read: int = 0
     left_out: int = 0
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType
 
-from ottla.spark.streams.lowering.flow import FINISHED_DDL, Flow, Side, column, encoded
 from ottla.spark.streams.lowering.python import key_hashes
+from ottla.spark.streams.lowering.stream_frame import FINISHED_DDL, RecordField, StreamFrame, column, encoded
 from ottla.streams import StoreSpec, TimeWindows, UnsupportedPlan, operations
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ SEQUENCE = "unhex('00000000')"
 
 
 def aggregated(
-    flow: Flow | DataFrame,
+    flow: StreamFrame | DataFrame,
     operation: operations.StreamAggregate | operations.WindowAggregate,
     spec: StoreSpec,
     *,
@@ -38,7 +38,7 @@ def aggregated(
     tasks: int,
     tail: bool,
     step: str,
-) -> Flow:
+) -> StreamFrame:
     """Return the aggregate's changed results, and beside each its changelog's row (as one that has left: `_out`).
 
     `flow` may be counts that were taken before (`lower_partial`). `tail` says whether anybody takes the results themselves.
@@ -68,11 +68,13 @@ def aggregated(
         f.lit(None).cast("int").alias("partition"),
         f.lit(None).cast("bigint").alias("offset"),
     )
-    return Flow(frame, Side(key_serde(operation, spec)), Side(value, raw=False, decoded=True), step)
+    return StreamFrame(
+        frame, RecordField(key_serde(operation, spec)), RecordField(value, raw=False, decoded=True), step
+    )
 
 
 def results(
-    flow: Flow | DataFrame,
+    flow: StreamFrame | DataFrame,
     operation: operations.StreamAggregate | operations.WindowAggregate,
     spec: StoreSpec,
     step: str,
@@ -95,14 +97,14 @@ def _windows(operation: operations.StreamAggregate | operations.WindowAggregate)
 
 
 def _aggregate(
-    flow: Flow | DataFrame,
+    flow: StreamFrame | DataFrame,
     operation: operations.StreamAggregate | operations.WindowAggregate,
     spec: StoreSpec,
     step: str,
 ) -> DataFrame:
     """Return `_base`, `_start` for windows, `_result` and `timestamp` of what a batch changed."""
     windows = _windows(operation)
-    if isinstance(flow, Flow):
+    if isinstance(flow, StreamFrame):
         return _grouped(_prepared(flow, operation.aggregator, spec, step), operation.aggregator.kind, windows, step)
     rows = flow.withColumn("timestamp", f.expr("timestamp_millis(timestamp)"))
     return _grouped(rows, "sum", windows, step)
@@ -128,7 +130,7 @@ def _changelog(topic: str, value: Column, windowed: bool, tasks: int) -> Column:
     ).cast(FINISHED_DDL)
 
 
-def _prepared(flow: Flow, aggregator: operations.Aggregator, spec: StoreSpec, step: str) -> DataFrame:
+def _prepared(flow: StreamFrame, aggregator: operations.Aggregator, spec: StoreSpec, step: str) -> DataFrame:
     """Return what is aggregated: key bytes, the argument, time and place, without null keys and values."""
     present = f.col("_value" if flow.value.raw else "value").isNotNull()
     key = encoded(flow, "key", spec.key, step)

@@ -20,7 +20,7 @@ from ottla.wire import hash_keys
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Entering", "Leaving", "Staying", "key_hashes"]
+__all__ = ["ColumnRows", "ShuffleRows", "SinkRows", "key_hashes"]
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 OUT_SCHEMA = pa.schema(
@@ -150,7 +150,7 @@ def _letters(poison: Poison) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Leaving:
+class SinkRows:
     """Records to topics: yields OUT."""
 
     chain: Chain
@@ -217,7 +217,7 @@ class Leaving:
 
 
 @dataclass(frozen=True)
-class Entering:
+class ShuffleRows:
     """Records to a stateful stage: yields ENTRY, folded (`state_chunks`), and what has left already in chunks of OUT."""
 
     chain: Chain
@@ -263,7 +263,7 @@ class Entering:
 
 
 @dataclass(frozen=True)
-class Staying:
+class ColumnRows:
     """Records to Spark's own steps: yields a flow's columns, bytes by the serdes of the chain's only end."""
 
     chain: Chain

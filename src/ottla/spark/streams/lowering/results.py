@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.spark.streams.lowering.python import HEADERS, OUT_SCHEMA, Leaving, key_hashes
+from ottla.spark.streams.lowering.python import HEADERS, OUT_SCHEMA, SinkRows, key_hashes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class Results:
     changelog: str | None
     tasks: int
     """The changelog's partitions, for windows: their keys lie where their task is."""
-    behind: Leaving | None
+    behind: SinkRows | None
     """The steps and sinks behind the aggregate; None where there are none."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
 """A stage of a plan as a streaming DataFrame: `plan_query` is where plans become Spark's.
 
-Each node becomes a `Flow`; runs of Python steps become one `mapInArrow`, expressions Spark's own operators. What leaves is
-in shape OUT (`rows.py`). Rows without a topic say how many records were skipped; they are counted (`SKIPPED`) and taken out.
+Each node becomes a `StreamFrame`; runs of Python steps become one `mapInArrow`, expressions Spark's own operators. Results
+are in shape OUT (`rows.py`); those without a topic say how many records were skipped, are counted (`SKIPPED`) and taken out.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ from ottla.spark.streams.internal_topics import changelog_topic, repartition_top
 from ottla.spark.streams.lowering.arrow import in_arrow
 from ottla.spark.streams.lowering.chain import INPUT, Chain, ChainEnd, ChainStep
 from ottla.spark.streams.lowering.direct import Direct
-from ottla.spark.streams.lowering.flow import (
+from ottla.spark.streams.lowering.native import aggregated, key_serde, results
+from ottla.spark.streams.lowering.partial import COUNTS, Counting, bucket_ms
+from ottla.spark.streams.lowering.python import ColumnRows, ShuffleRows, SinkRows
+from ottla.spark.streams.lowering.query import FLOW, KEEPING, SKIPPED, UNCHANGED, UNKNOWN, Query, tail_rows
+from ottla.spark.streams.lowering.results import Results
+from ottla.spark.streams.lowering.rows import OUT
+from ottla.spark.streams.lowering.stream_frame import (
     RECORD,
-    Flow,
-    Side,
+    StreamFrame,
     decoded,
     encoded,
     is_python,
@@ -32,12 +37,6 @@ from ottla.spark.streams.lowering.flow import (
     serde_of_column,
     union,
 )
-from ottla.spark.streams.lowering.native import aggregated, key_serde, results
-from ottla.spark.streams.lowering.partial import COUNTS, Counting, bucket_ms
-from ottla.spark.streams.lowering.python import Entering, Leaving, Staying
-from ottla.spark.streams.lowering.query import FLOW, KEEPING, SKIPPED, UNCHANGED, UNKNOWN, Query, tail_rows
-from ottla.spark.streams.lowering.results import Results
-from ottla.spark.streams.lowering.rows import OUT
 from ottla.spark.streams.lowering.times import direct_time, invalid_time, takes_own_time, timed, told
 from ottla.spark.streams.lowering.topics import ClusterTopics, TopicRead, Topics
 from ottla.spark.streams.state.chunks import CHUNKS
@@ -115,8 +114,8 @@ class _Lowering:
         self.settings = settings
         self.counts = dict(topics.partition_counts())
         self.partitions = partition_plan(stage.plan, self.counts)
-        self.flows: dict[str, Flow] = {}
-        self.columns: dict[str, Flow] = {}
+        self.flows: dict[str, StreamFrame] = {}
+        self.columns: dict[str, StreamFrame] = {}
         self.given: set[tuple[str, bool]] = set()
         self.pushed = False  # whether a source hands on something else than records
 
@@ -133,10 +132,10 @@ class _Lowering:
         if not single or not all(map(self._in_python, steps)) or not takes_own_time(self._extractor(source)):
             return None
         wanted = self._wanted(source)
-        flow = Flow(self.topics.read(self.spark, wanted), Side(source.key), Side(source.value), source.name)
+        flow = StreamFrame.of(self.topics.read(self.spark, wanted), source.key, source.value, source.name)
         ends = [self._chain_end(name) for name in self._ends()]
         options = read_options(self.topics.options(wanted), streaming=True)
-        return Direct(flow.frame, options, Leaving(self._chain(source.name, steps, ends, flow.serdes)))
+        return Direct(flow.frame, options, SinkRows(self._chain(source.name, steps, ends, flow.serdes)))
 
     def _in_python(self, name: str) -> bool:
         """True where no function of a step is Spark's to compute."""
@@ -159,7 +158,7 @@ class _Lowering:
         """Return what the tail behind the stage's aggregate leaves, and its changelog's rows."""
         node, spec = self._aggregate()
         name = node.name
-        given: Flow | DataFrame | None = self._counts(node, spec)
+        given: StreamFrame | DataFrame | None = self._counts(node, spec)
         failed: list[DataFrame] = []
         if given is None:
             given, failed = self._aggregable(self._merged(node.parents, name), node.operation.aggregator)
@@ -183,7 +182,7 @@ class _Lowering:
     def results(self) -> DataFrame:
         """Return what the stage's aggregate hands on, for `finish`."""
         node, spec = self._aggregate()
-        given: Flow | DataFrame | None = self._counts(node, spec)
+        given: StreamFrame | DataFrame | None = self._counts(node, spec)
         if given is None:
             given, _ = self._aggregable(self._merged(node.parents, node.name), node.operation.aggregator)
         return results(given, node.operation, spec, node.name)
@@ -198,7 +197,7 @@ class _Lowering:
         changelog = changelog_topic(self.settings.application_id, spec.name) if spec.logged else None
         serdes = key_serde(node.operation, spec), spec.value
         ends = [name for name in self._ends() if name in behind]
-        leaving = Leaving(self._chain(node.name, steps, list(map(self._chain_end, ends)), serdes)) if ends else None
+        leaving = SinkRows(self._chain(node.name, steps, list(map(self._chain_end, ends)), serdes)) if ends else None
         return Results(changelog, self.partitions.stores.get(spec.name, 1), leaving)
 
     def _aggregate(self) -> tuple[Any, StoreSpec]:
@@ -268,7 +267,7 @@ class _Lowering:
         self.pushed = True
         return self.topics.read_through(self.spark, self._wanted(source), function, schema)
 
-    def _aggregable(self, flow: Flow, aggregator: operations.Aggregator) -> tuple[Flow, list[DataFrame]]:
+    def _aggregable(self, flow: StreamFrame, aggregator: operations.Aggregator) -> tuple[StreamFrame, list[DataFrame]]:
         """Return records in columns, and apart from them the OUT rows of what failed: these take a pass of their own."""
         if aggregator.kind != "count" or aggregator.argument is not None or not flow.key.raw:
             flow = self._decoded(flow)
@@ -330,7 +329,7 @@ class _Lowering:
 
     # -- sources and steps
 
-    def _take(self, name: str, *, columns: bool) -> Flow:
+    def _take(self, name: str, *, columns: bool) -> StreamFrame:
         """Return the records behind a node for one consumer; only the first gets the rows that have left already."""
         made = self.columns if columns else self.flows
         if name not in made:
@@ -341,10 +340,10 @@ class _Lowering:
         self.given.add((name, columns))
         return flow
 
-    def _decoded(self, flow: Flow) -> Flow:
+    def _decoded(self, flow: StreamFrame) -> StreamFrame:
         return decoded(flow, self.settings.deserialization)
 
-    def _flow(self, name: str) -> Flow:
+    def _flow(self, name: str) -> StreamFrame:
         node = self.plan.nodes[name]
         if isinstance(node, SourceNode):
             return self._repartitioned(node) if name in self.stage.fused else self._source(node)
@@ -371,14 +370,14 @@ class _Lowering:
             flow = self._take(parent, columns=needs_columns(operation))
         return replace(native_step(flow, operation, name), node=name)
 
-    def _source(self, node: SourceNode) -> Flow:
+    def _source(self, node: SourceNode) -> StreamFrame:
         frame = self.topics.read(self.spark, told(self._wanted(node)))
         frame = frame.select(
             f.col("key").alias("_key"),
             f.col("value").alias("_value"),
             *("timestamp", "headers", "topic", "partition", "offset"),
         )
-        flow = Flow(frame, Side(node.key), Side(node.value), node.name)
+        flow = StreamFrame.of(frame, node.key, node.value, node.name)
         return timed(flow, self._extractor(node), self.settings.deserialization)
 
     def _wanted(self, node: SourceNode) -> TopicRead:
@@ -396,12 +395,12 @@ class _Lowering:
         given = self.settings["default.timestamp.extractor"]
         return given if node.extractor is None and hasattr(given, "extract") else node.extractor
 
-    def _repartitioned(self, node: SourceNode) -> Flow:
+    def _repartitioned(self, node: SourceNode) -> StreamFrame:
         """Return what would be read from a repartition topic: the records by its serdes, bytes again."""
         flow = self._merged(self.stage.fused[node.name], node.name)
         return self._in_bytes(flow, (node.key, node.value), node.name)
 
-    def _merged(self, parents: Sequence[str], step: str) -> Flow:
+    def _merged(self, parents: Sequence[str], step: str) -> StreamFrame:
         """Return several nodes' records as one flow."""
         flows = [self._take(each, columns=False) for each in parents]
         if len(flows) == 1:
@@ -419,24 +418,24 @@ class _Lowering:
             return frame.select(*(each.alias(name) for each, name in zip(here, columns, strict=True)))
 
         frames = [chosen(flow.frame) for flow in made]
-        return Flow(union(frames), made[0].key, made[0].value, step)
+        return StreamFrame(union(frames), made[0].key, made[0].value, step)
 
-    def _in_bytes(self, flow: Flow, serdes: tuple[Serde | None, Serde | None], step: str) -> Flow:
+    def _in_bytes(self, flow: StreamFrame, serdes: tuple[Serde | None, Serde | None], step: str) -> StreamFrame:
         """Return records whose sides are bytes by these serdes (None: whatever they are in)."""
         chosen = [self._known(serde, flow, name) for serde, name in zip(serdes, ("key", "value"), strict=True)]
         serdes = chosen[0], chosen[1]
         if flow.is_in_bytes(serdes):
             frame = flow.carrying(f.col("_key"), f.col("_value"))
-            return Flow(frame, Side(serdes[0]), Side(serdes[1]), step)
+            return StreamFrame.of(frame, serdes[0], serdes[1], step)
         if flow.needs_decoding(serdes):
             flow = self._decoded(flow)
         columns = [
             encoded(flow, name, serde, step).alias(f"_{name}")
             for serde, name in zip(serdes, ("key", "value"), strict=True)
         ]
-        return Flow(flow.carrying(*columns), Side(serdes[0]), Side(serdes[1]), step)
+        return StreamFrame.of(flow.carrying(*columns), serdes[0], serdes[1], step)
 
-    def _known(self, serde: Serde | None, flow: Flow, name: str) -> Serde | None:
+    def _known(self, serde: Serde | None, flow: StreamFrame, name: str) -> Serde | None:
         """Return the serde that is wanted, else the side's own, else one for the type that Spark found: or JSON."""
         side = flow.key if name == "key" else flow.value
         if serde is not None or side.serde is not None or not side.decoded:
@@ -509,7 +508,7 @@ class _Lowering:
         node = self.plan.nodes.get(end)
         return node.parents[0] if isinstance(node, SinkNode) else end
 
-    def _stayed(self, name: str, child: str | None = None) -> Flow:
+    def _stayed(self, name: str, child: str | None = None) -> StreamFrame:
         """Return the records behind a Python step for Spark's own steps; behind a Branch, those of a child."""
         root, steps = self._tree([name])
         flow = self._in_bytes(self._take(root, columns=False), (None, None), name)
@@ -524,7 +523,7 @@ class _Lowering:
         if child is not None:
             ends = tuple(replace(each, branch=self._branch(name, child)) for each in chain.ends)
             chain = replace(chain, ends=ends)
-        frame = record_columns(flow).mapInArrow(Staying(chain), FLOW)
+        frame = record_columns(flow).mapInArrow(ColumnRows(chain), FLOW)
         columns: list[Any] = [
             *("_key", "_value"),
             f.expr("timestamp_millis(timestamp)").alias("timestamp"),
@@ -532,14 +531,14 @@ class _Lowering:
             *(["_task"] if "_task" in flow.frame.columns else []),
             *(["_out"] if flow.finished or self._letters() else []),
         ]
-        return Flow(frame.select(*columns), Side(key), Side(value), name)
+        return StreamFrame.of(frame.select(*columns), key, value, name)
 
     def _letters(self) -> bool:
         """True where a handler lets records go elsewhere than on."""
         policies = (self.settings.deserialization, self.settings.processing, self.settings.production)
         return any(each.action != "fail" or each.decide is not None for each in policies)
 
-    def _behind(self, name: str, flow: Flow) -> tuple[Any, Any]:
+    def _behind(self, name: str, flow: StreamFrame) -> tuple[Any, Any]:
         """Return the serdes behind a run of Python steps: the plan's, or those of the flow where nothing replaced a side."""
         found: list[Any] = [flow.key.serde, flow.value.serde]
         for each in self._tree([name])[1]:
@@ -619,7 +618,7 @@ class _Lowering:
             flow = self._decoded(flow)
         return out_rows(flow, self._topic(node), (node.key, node.value), name, self._count(node))
 
-    def _branched(self, parent: str, child: str) -> Flow:
+    def _branched(self, parent: str, child: str) -> StreamFrame:
         """Return a parent's records for a child, which may be one of a Branch's."""
         above = self.plan.nodes[parent]
         if isinstance(above, ProcessorNode) and isinstance(above.operation, operations.Branch):
@@ -631,7 +630,7 @@ class _Lowering:
         steps = self._tree([self._origin(each) for each in ends])[1]
         flow = self._in_bytes(self._take(root, columns=False), (None, None), root)
         made = list(map(self._chain_end, ends))
-        return record_columns(flow).mapInArrow(Leaving(self._chain(root, steps, made, flow.serdes)), OUT)
+        return record_columns(flow).mapInArrow(SinkRows(self._chain(root, steps, made, flow.serdes)), OUT)
 
     def _chain_end(self, name: str) -> ChainEnd:
         node = self.plan.nodes[name]
@@ -666,13 +665,13 @@ class _Lowering:
             spread = f.explode(f.sequence(f.lit(0), f.lit(tasks - 1))).alias("_task")
             frame = frame.select("*", spread)
         wake = tasks if edge == 0 and uses_wall_clock(self.stage) else 0
-        entering = Entering(chain, edge, tasks, entry.repartition is not None, wake)
+        entering = ShuffleRows(chain, edge, tasks, entry.repartition is not None, wake)
         if as_it_is and self._is_pushed(root):
             return self._through(root, entering, CHUNKS), (key, value)
         return frame.mapInArrow(entering, CHUNKS), (key, value)
 
     def _entry_serdes(
-        self, parent: str, steps: list[str], flow: Flow, wanted: tuple[Serde | None, Serde | None]
+        self, parent: str, steps: list[str], flow: StreamFrame, wanted: tuple[Serde | None, Serde | None]
     ) -> tuple[Serde | None, Serde | None]:
         """Return the serdes between prefix and executor: the plan's, else those that the records have."""
         found: list[Any] = list(self._behind(parent, flow)) if steps else [flow.key.serde, flow.value.serde]
@@ -693,7 +692,7 @@ class _Lowering:
             if len(self.stage.tails) > 1:
                 names = [each.topic for each in self.stage.tails if each.topic != tail.topic]
                 frame = frame.where(f.col("topic") == tail.topic) if found else frame.where(~f.col("topic").isin(names))
-            self.flows[tail.after] = Flow(tail_rows(frame, tail.topic), Side(node.key), Side(node.value), tail.after)
+            self.flows[tail.after] = StreamFrame.of(tail_rows(frame, tail.topic), node.key, node.value, tail.after)
             ends = [each for each in tail.nodes if isinstance(self.plan.nodes[each], SinkNode)]
             found += self._leaving(ends, tail.nodes)
         return union(found)

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as f
 
-from ottla.spark.streams.lowering.flow import Flow, Side, decoded
 from ottla.spark.streams.lowering.python import HEADERS
 from ottla.spark.streams.lowering.rows import HEADERS_DDL
+from ottla.spark.streams.lowering.stream_frame import RecordField, StreamFrame, decoded
 from ottla.streams import (
     ExceptionPolicy,
     FailOnInvalidTimestamp,
@@ -78,7 +78,7 @@ def told(wanted: TopicRead) -> TopicRead:
     return replace(wanted, invalid_time="tell") if wanted.invalid_time == "skip" else wanted
 
 
-def timed(flow: Flow, extractor: Any, policy: ExceptionPolicy) -> Flow:
+def timed(flow: StreamFrame, extractor: Any, policy: ExceptionPolicy) -> StreamFrame:
     """Return a source's records with an extractor's times; those whose time is negative are dropped, and counted."""
     if invalid_time(extractor) == "fail":
         return flow
@@ -88,7 +88,7 @@ def timed(flow: Flow, extractor: Any, policy: ExceptionPolicy) -> Flow:
     return replace(flow, frame=flow.frame.observe(f"{INVALID}-{flow.node}", count).where(~is_invalid))
 
 
-def _extracted(flow: Flow, extractor: Any, policy: ExceptionPolicy) -> Flow:
+def _extracted(flow: StreamFrame, extractor: Any, policy: ExceptionPolicy) -> StreamFrame:
     if isinstance(extractor, WallclockTimestampExtractor) and extractor.clock is None:
         return _with_time(flow, f.current_timestamp())
     serde = flow.value.serde
@@ -102,14 +102,14 @@ def _extracted(flow: Flow, extractor: Any, policy: ExceptionPolicy) -> Flow:
     return _in_python(flow, extractor)
 
 
-def _with_time(flow: Flow, time: Column) -> Flow:
+def _with_time(flow: StreamFrame, time: Column) -> StreamFrame:
     """Return the bytes again, with another time."""
     names = [each for each in flow.frame.columns if each not in ("key", "value", "timestamp")]
     frame = flow.frame.select(*names, time.alias("timestamp"))
-    return Flow(frame, Side(flow.key.serde), Side(flow.value.serde), flow.node)
+    return StreamFrame(frame, RecordField(flow.key.serde), RecordField(flow.value.serde), flow.node)
 
 
-def _in_python(flow: Flow, extractor: Any) -> Flow:
+def _in_python(flow: StreamFrame, extractor: Any) -> StreamFrame:
     frame = flow.frame.select(
         "_key", "_value", f.expr("unix_millis(timestamp)").alias("timestamp"), "headers", "topic", "partition", "offset"
     )

@@ -25,8 +25,8 @@ __all__ = [
     "FINISHED_DDL",
     "META",
     "RECORD",
-    "Flow",
-    "Side",
+    "RecordField",
+    "StreamFrame",
     "decoded",
     "encoded",
     "is_python",
@@ -55,7 +55,7 @@ NEVER_BAD = ("string", "bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class RecordField:
     """A record's key, or its value. `serde` None: bytes, or (decoded) an expression's result of whatever type."""
 
     serde: Serde | None
@@ -64,14 +64,19 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class StreamFrame:
     """Records behind a node."""
 
     frame: DataFrame
-    key: Side
-    value: Side
+    key: RecordField
+    value: RecordField
     node: str
     """For messages."""
+
+    @classmethod
+    def of(cls, frame: DataFrame, key: Serde | None, value: Serde | None, node: str) -> StreamFrame:
+        """Return records that are bytes by these serdes."""
+        return cls(frame, RecordField(key), RecordField(value), node)
 
     @property
     def serdes(self) -> tuple[Serde | None, Serde | None]:
@@ -83,7 +88,7 @@ class Flow:
         """True where some rows have left already."""
         return "_out" in self.frame.columns
 
-    def sides(self) -> tuple[tuple[str, Side], tuple[str, Side]]:
+    def sides(self) -> tuple[tuple[str, RecordField], tuple[str, RecordField]]:
         """Return both sides with their columns' name."""
         return ("key", self.key), ("value", self.value)
 
@@ -106,7 +111,7 @@ class Flow:
         side = self.key if name == "key" else self.value
         return [f.col(f"_{name}")] * side.raw + [f.col(name)] * side.decoded
 
-    def without_finished(self) -> Flow:
+    def without_finished(self) -> StreamFrame:
         """Return the records alone."""
         return replace(self, frame=self.frame.where("_out is null").drop("_out")) if self.finished else self
 
@@ -124,7 +129,7 @@ def same_bytes(one: Serde | None, other: Serde | None) -> bool:
 # -- bytes and values
 
 
-def decoded(flow: Flow, policy: ExceptionPolicy) -> Flow:
+def decoded(flow: StreamFrame, policy: ExceptionPolicy) -> StreamFrame:
     """Return the records with decoded columns; what a serde refuses goes the way of the handler."""
     columns: list[Column] = []
     bad: list[str] = []
@@ -142,7 +147,7 @@ def decoded(flow: Flow, policy: ExceptionPolicy) -> Flow:
     return _sorted_out(made, " or ".join(bad), policy) if bad else made
 
 
-def _sorted_out(flow: Flow, bad: str, policy: ExceptionPolicy) -> Flow:
+def _sorted_out(flow: StreamFrame, bad: str, policy: ExceptionPolicy) -> StreamFrame:
     """Take out records that could not be decoded."""
     if flow.finished:
         bad = f"(_out is null and ({bad}))"
@@ -165,7 +170,7 @@ def _sorted_out(flow: Flow, bad: str, policy: ExceptionPolicy) -> Flow:
     return replace(flow, frame=flow.frame.withColumn("_out", f.expr(f"if({bad}, {letter}, {before})")))
 
 
-def _raw_or_null(flow: Flow, name: str) -> str:
+def _raw_or_null(flow: StreamFrame, name: str) -> str:
     return f"_{name}" if f"_{name}" in flow.frame.columns else "cast(null as binary)"
 
 
@@ -190,7 +195,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def encoded(flow: Flow, name: str, serde: Serde | None, step: str) -> Column:
+def encoded(flow: StreamFrame, name: str, serde: Serde | None, step: str) -> Column:
     """Return a side's bytes by a serde (None: its own); raises UnsupportedPlan where Spark cannot write it so."""
     side = flow.key if name == "key" else flow.value
     if side.raw and same_bytes(side.serde, serde):
@@ -245,7 +250,9 @@ def column(function: Function) -> Column:
     return f.expr(given) if isinstance(given, str) else given
 
 
-def native_step(flow: Flow, operation: operations.Operation, step: str, branch: int | None = None) -> Flow:
+def native_step(
+    flow: StreamFrame, operation: operations.Operation, step: str, branch: int | None = None
+) -> StreamFrame:
     """Do a step whose functions are expressions; `branch` says which child of a Branch is meant.
 
     Raises UnsupportedPlan with Spark's words where an expression does not suit the columns.
@@ -261,7 +268,7 @@ def native_step(flow: Flow, operation: operations.Operation, step: str, branch: 
         raise UnsupportedPlan(f"step {step}: {message}{hint}") from error
 
 
-def _native_step(flow: Flow, operation: operations.Operation, step: str, branch: int | None) -> Flow:
+def _native_step(flow: StreamFrame, operation: operations.Operation, step: str, branch: int | None) -> StreamFrame:
     if isinstance(operation, operations.Filter):
         return _kept_where(flow, _holds(operation.predicate, operation.negate))
     if isinstance(operation, operations.Branch):
@@ -287,7 +294,7 @@ def _native_step(flow: Flow, operation: operations.Operation, step: str, branch:
     return flow
 
 
-def not_null_key(flow: Flow, operation: operations.NotNullKey) -> Flow:
+def not_null_key(flow: StreamFrame, operation: operations.NotNullKey) -> StreamFrame:
     """Drop records without key, unless a join behind takes them."""
     if not getattr(operation, "drop", True):
         return flow
@@ -308,31 +315,31 @@ def _branch(operation: operations.Branch, branch: int) -> Column:
     return held if own is None else held & _holds(own)
 
 
-def _kept_where(flow: Flow, condition: Column) -> Flow:
+def _kept_where(flow: StreamFrame, condition: Column) -> StreamFrame:
     if flow.finished:
         condition = f.when(f.col("_out").isNotNull(), True).otherwise(condition)
     return replace(flow, frame=flow.frame.where(condition))
 
 
-def _guarded(flow: Flow, made: Column) -> Column:
+def _guarded(flow: StreamFrame, made: Column) -> Column:
     return f.when(f.col("_out").isNull(), made) if flow.finished else made
 
 
-def _replaced(flow: Flow, **mappers: tuple[Function, Serde | None]) -> Flow:
+def _replaced(flow: StreamFrame, **mappers: tuple[Function, Serde | None]) -> StreamFrame:
     columns: list[Column] = []
     sides = {}
     for name, side in flow.sides():
         if name in mappers:
             function, serde = mappers[name]
             columns.append(_guarded(flow, column(function)).alias(name))
-            sides[name] = Side(serde, raw=False, decoded=True)
+            sides[name] = RecordField(serde, raw=False, decoded=True)
         else:
             columns += flow.kept(name)
             sides[name] = side
     return replace(flow, frame=flow.carrying(*columns), key=sides["key"], value=sides["value"])
 
 
-def _exploded(flow: Flow, operation: operations.FlatMapValues) -> Flow:
+def _exploded(flow: StreamFrame, operation: operations.FlatMapValues) -> StreamFrame:
     """Make a row of each element, with its place among the record's results."""
     made = column(operation.mapper)
     meta = [each for each in META if each in flow.frame.columns and each != "_step"]
@@ -344,13 +351,15 @@ def _exploded(flow: Flow, operation: operations.FlatMapValues) -> Flow:
     if earlier:
         step = f.least(f.col("_earlier").cast("bigint") * STEPS_PER_RECORD + step, f.lit(STEP_MAX)).cast("int")
     frame = frame.select(*flow.kept("key"), "value", *meta, step.alias("_step"))
-    return replace(flow, frame=frame, value=Side(operation.value, raw=False, decoded=True))
+    return replace(flow, frame=frame, value=RecordField(operation.value, raw=False, decoded=True))
 
 
 # -- leaving
 
 
-def out_rows(flow: Flow, topic: str, serdes: tuple[Serde | None, Serde | None], step: str, count: int) -> DataFrame:
+def out_rows(
+    flow: StreamFrame, topic: str, serdes: tuple[Serde | None, Serde | None], step: str, count: int
+) -> DataFrame:
     """Return OUT rows for a topic of `count` partitions; a windowed key's own hash chooses the partition."""
     partition = (
         f.expr(f"pmod(_hash, {count})").cast("int") if "_hash" in flow.frame.columns else f.lit(None).cast("int")
@@ -375,7 +384,7 @@ def _fields(name: str) -> Sequence[Column]:
     return [f.col(f"{name}.{each}") for each in ("topic", "key", "value", "timestamp", "headers", "partition")]
 
 
-def record_columns(flow: Flow) -> DataFrame:
+def record_columns(flow: StreamFrame) -> DataFrame:
     """Return the columns that Python steps take; timestamps in milliseconds."""
     millis = f.expr("unix_millis(timestamp)").alias("timestamp")
     columns = [millis if each == "timestamp" else f.col(each) for each in RECORD]

@@ -17,7 +17,7 @@ from ottla.base import Offset, TopicPartition
 from ottla.client import BlockingClient, Limits
 from ottla.spark.source.options import Connecting
 
-__all__ = ["Link", "linked"]
+__all__ = ["PooledClient", "pooled_client"]
 
 LIMITS = {"unreachable_s": 60.0, "backoff_s": 0.02}
 """A sink waits for a broker that is started again, and asks soon whether the end of a transaction is written."""
@@ -26,7 +26,7 @@ COUNTS_SECONDS_MAX = 60.0
 
 
 @dataclass
-class Link:
+class PooledClient:
     """A client, and what was learnt on it."""
 
     client: BlockingClient
@@ -49,13 +49,13 @@ class Link:
         return len(client.cluster.topics[topic].partitions)
 
 
-_idle: dict[tuple[int, Connecting, bool], Link] = {}
-_left: list[Link] = []
+_idle: dict[tuple[int, Connecting, bool], PooledClient] = {}
+_left: list[PooledClient] = []
 """Links to be closed by whoever comes next."""
 
 
 @contextmanager
-def linked(connecting: Connecting, *, reading: bool = False) -> Iterator[Link]:
+def pooled_client(connecting: Connecting, *, reading: bool = False) -> Iterator[PooledClient]:
     """Lend a link to the cluster; it is closed when the block raises.
 
     Those for `reading` are others: a Fetch that waits for records holds up what is asked behind it.
@@ -67,7 +67,7 @@ def linked(connecting: Connecting, *, reading: bool = False) -> Iterator[Link]:
     if link is None:
         limits = Limits(request_s=connecting.request_timeout_ms / 1000, **({} if reading else LIMITS))
         servers = [str(each) for each in connecting.bootstrap]
-        link = Link(BlockingClient(servers, client_id=connecting.client_id, limits=limits))
+        link = PooledClient(BlockingClient(servers, client_id=connecting.client_id, limits=limits))
     else:
         link.client.run(asyncio.sleep(0))  # hears of connections that the broker has closed meanwhile
     try:
@@ -81,7 +81,7 @@ def linked(connecting: Connecting, *, reading: bool = False) -> Iterator[Link]:
     _idle[key] = link
 
 
-def _close(link: Link) -> None:
+def _close(link: PooledClient) -> None:
     """Close a link; later where Python finds a generator that was left over while another client waits for an answer."""
     try:
         asyncio.get_running_loop()
