@@ -90,7 +90,7 @@ def _append(link: PooledClient, partition: TopicPartition, letters: list[Record]
             waiting += [some[half:], some[:half]]
 
 
-def _refused(link: Link, partition: TopicPartition, letter: Record) -> KafkaError:
+def _refused(link: PooledClient, partition: TopicPartition, letter: Record) -> KafkaError:
     """Return what to say of a letter that is larger than its topic takes."""
     limit = link.client.run(size_limit(link.client.client, partition.topic))
     what, size_bytes = f"a dead letter for {partition}", len(build_batch([letter]))
