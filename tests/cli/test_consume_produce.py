@@ -143,10 +143,13 @@ def test_a_group_that_has_read_all_says_what_it_waits_for(
     assert run(f"consume {numbers} --group waiting --number 10").out.split() == [str(n) for n in range(10)]
     found = run(f"consume {numbers} --group waiting --timeout-ms 3000")
     assert (found.code, found.out) == (0, "")
-    told = (
-        f"group waiting has read {numbers} up to the end, as far as its 1 partitions here go; waiting for new records"
-    )
+    told = f"group waiting has read {numbers} up to the end, as far as the partitions of this member go; waiting"
     assert told in found.err
+
+
+def test_a_batch_size_that_is_no_number_is_one_sentence(run: Run, numbers: str) -> None:
+    found = run(f"produce {numbers} -X batch.size=many", "x\n")
+    assert found.code == 1 and "batch.size: Not a number of type INT" in found.err and found.err.count("\n") == 1
 
 
 def test_small_records_fit_into_a_topic_that_takes_small_batches(run: Run) -> None:

@@ -56,7 +56,8 @@ def class_archive_options(
         archive = folder / f"{_key(java, jars)}{'-sql' if with_sql else ''}.jsa"
         _take(archive)
         if archive.exists():
-            os.utime(archive)  # it is in use
+            with suppress(PermissionError):  # of another user's
+                os.utime(archive)  # it is in use
             return [f"-XX:SharedArchiveFile={archive}", QUIET]
         if shutil.disk_usage(folder).free < FREE_BYTES_MIN or len(_written(archive)) >= WRITERS_MAX:
             return []

@@ -96,12 +96,11 @@ class GroupPrinting:
     def _waited_for(self, consumer: Consumer) -> str:
         """Return what a person who sees no record is to know: what the group waits for, and how to end it."""
         group, topics = self._properties["group.id"], ", ".join(self._topics) or self._reading.pattern
-        mine = len(consumer.assignment())
-        if not mine:
+        if not consumer.assignment():
             return f"group {group} has no partition of {topics} for this member yet: others have them, or it rebalances"
         return (
-            f"group {group} has read {topics} up to the end, as far as its {mine} partitions here go; waiting for new "
-            "records (Ctrl-C ends it, --timeout-ms MS too; without --group all is read again)"
+            f"group {group} has read {topics} up to the end, as far as the partitions of this member go; waiting for "
+            "new records (Ctrl-C ends it, --timeout-ms MS too; without --group all is read again)"
         )
 
     def _print(self, consumer: Consumer, messages: list[Message]) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "make_producer",
     "producer_settings",
     "taken",
+    "whole_setting",
 ]
 
 NAMES = {
@@ -134,6 +135,11 @@ def _number(key: str, value: str) -> int:
         return int(value)
     except ValueError:
         raise ConfigError(key, value, "Not a number of type INT") from None
+
+
+def whole_setting(properties: Mapping[str, str], key: str, default: int) -> int:
+    """Return a setting that is a number; raises ConfigError for one that is none."""
+    return _number(key, properties[key]) if key in properties else default
 
 
 def _assignor(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base import Millis
 from ottla.cli.options import open_client
-from ottla.cli.records.librdkafka import REQUEST_BYTES_MAX
+from ottla.cli.records.librdkafka import REQUEST_BYTES_MAX, whole_setting
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -26,7 +26,7 @@ Headers = Sequence[tuple[str, str | bytes | None]]
 def fitted(properties: Mapping[str, str], topic: str | None) -> dict[str, str]:
     """Return the properties with a batch size that the topic takes: Java's producer would divide what is refused."""
     limit = None if topic is None else _limit(properties, topic)
-    if limit is None or limit.size_bytes >= int(properties.get("batch.size", BATCH_BYTES_MAX)):
+    if limit is None or limit.size_bytes >= whole_setting(properties, "batch.size", BATCH_BYTES_MAX):
         return dict(properties)
     return {**properties, "batch.size": str(limit.size_bytes)}
 
@@ -37,7 +37,8 @@ def not_sent(
     """Return what to say of a record that is larger than the client sends; `option` is how a setting is given."""
     from ottla.client import larger_than_client_sends
 
-    limit = int(properties.get("max.request.size", REQUEST_BYTES_MAX))
+    of_library = whole_setting(properties, "message.max.bytes", REQUEST_BYTES_MAX)  # the C library's own name for it
+    limit = whole_setting(properties, "max.request.size", of_library)
     setting = f"max.request.size ({option} max.request.size=N)"
     size = _size_bytes(key, value, headers)
     return larger_than_client_sends(_named(topic, key), size, topic, limit_bytes=limit, setting=setting)
