@@ -112,9 +112,9 @@ class Segments:
         """Put a cleaned segment in the place of those that it was made from, or change nothing."""
         at = self.bases.index(group.bases[0])
         end = at + len(group.bases)
+        assert self.bases[at:end] == list(group.bases), "what was cleaned is still what the log has"
         swap = Swap(self._disk, self.folder, self.all[at:end], group, now_ms)
         swap.begin()
-        assert group.bases[0] <= swap.new.base_offset and self.bases[at:end] == list(group.bases)
         self.all[at:end], self.bases[at:end] = [swap.new], [swap.new.base_offset]
         self._swaps.append(swap)
         self.folder_changed = True
