@@ -126,9 +126,8 @@ def _answer_later(
         assert each.held is not None
         each.held.deletions.append(look)
         keys.append(each.held.key)
-    services.purgatory.add_produce(
-        wait, tuple(keys)
-    )  # it ends when a partition gets another leader, or at its deadline
+    # it ends when a partition gets another leader, or at its deadline
+    services.purgatory.add_produce(wait, tuple(keys))
     return deferred
 
 
