@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, NodeId
@@ -24,7 +24,7 @@ from ottla.broker.requests.answers import Answer, Deferred, Encoded
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.replica import FetchedPartition, FetchSession, SessionKey, Wait
 from ottla.security import Needs, Operation, Resource
-from ottla.wire import Fetch, read_fetch_request, write_fetch_response
+from ottla.wire import Fetch, Message, read_fetch_request, write_fetch_response
 
 __all__ = ["HANDLER"]
 
@@ -128,7 +128,7 @@ class _Fetch:
             return False
         return held.park(session, plan.key, NodeId(self.limits.replica_id))
 
-    def answer(self, plans: list[FetchPlan]) -> Any:
+    def answer(self, plans: list[FetchPlan]) -> Encoded | Coroutine[Any, Any, Encoded]:
         """Render the answer; in an incremental one, only partitions with something new."""
         quotas = self.context.services.quotas
         if quotas is not None and self.limits.replica_id < 0:
@@ -242,7 +242,7 @@ class _Later:
                 self.in_turn()
                 return
             if fetch.limits.replica_id < 0 and not services.lease.is_sure:
-                answer = services.confirmation.before(lambda: fetch.answer(fetch.read()))
+                answer: Answer = services.confirmation.before(lambda: fetch.answer(fetch.read()))
             else:
                 answer = fetch.answer(fetch.read())
         except Exception as error:  # the router renders it, as it does what a handler raises
@@ -307,7 +307,7 @@ def _forgotten(request: Fetch, *, by_id: bool) -> list[SessionKey]:
     ]
 
 
-def refuse(request: Fetch, error: KafkaError) -> Any:
+def refuse(request: Fetch, error: KafkaError) -> Message:
     """Say that the request as a whole failed."""
     from ottla.wire.messages.fetch import FetchResponse
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
 from ottla.broker.coordinators.transaction_admission import Admission, Admitted, Writer, admit
@@ -32,6 +31,7 @@ from ottla.wire import (
     BATCH_OVERHEAD,
     Attributes,
     BatchHeader,
+    Message,
     NodeEndpoint,
     Produce,
     ProducedPartition,
@@ -415,7 +415,7 @@ def _leaders(context: RequestContext[ProduceParts], responses: list[ProducedTopi
     return [NodeEndpoint(*each) for each in leader_endpoints(context, leaders)]
 
 
-def refuse(request: Produce, error: KafkaError) -> Any:
+def refuse(request: Produce, error: KafkaError) -> Message:
     """Say of every partition that the request failed."""
     from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
