@@ -115,7 +115,7 @@ def _hold_store(found: Account, places: Places, topics: Mapping[str, list[Any]])
     objects = places.store.objects(places.bucket)
     there = [line for data in objects.values() for line in data.decode().splitlines()]
     late -= set(wanted)
-    found.hold("S3", set(wanted), [each for each in there if each not in late], once=True)
+    found.hold("S3", wanted, [each for each in there if each not in late], once=True)
     for place, count in waiting.items():
         if count >= FLUSH:
             found.wrong.append(f"S3: {count} records of {place} wait, more than an object's")
