@@ -40,6 +40,8 @@ _SETTINGS: Mapping[str, str] = {
     "spark.driver.memory": "512m",
     "spark.driver.extraJavaOptions": "-Xrs -XX:+UseSerialGC -XX:-UsePerfData",
 }
+STARTS_MAX = 3
+"""How often a session is started whose JVM is killed before it is there."""
 JAVA_STACK = ("\tat ", "\t... ")
 _OWN_DAEMON = "ottla.spark.connect.daemon"
 
@@ -120,7 +122,21 @@ class SparkJobs:
         return min(there, given) if self._given else there
 
     def start(self) -> None:
-        """See `Jobs`: start the session, send a cluster's executors what they lack, and have Python ready there."""
+        """See `Jobs`: start the session, send a cluster's executors what they lack, and have Python ready there.
+
+        A JVM that is killed meanwhile, as by a kernel without memory, is followed by another.
+        """
+        for left in reversed(range(STARTS_MAX)):
+            try:
+                self._start()
+                return
+            except Exception:  # PySpark's and Py4J's errors
+                if not left or not self._launch.was_killed:
+                    raise
+                log.error("Spark's JVM was killed while it started; another is started")
+                forget_gateway()
+
+    def _start(self) -> None:
         with self._launch.noted():
             spark = session(self._name, master=self.master, settings=self._settings, registered=False)
         self.spark, self._is_warm = spark, False

@@ -35,6 +35,17 @@ class Launch:
         with self._lock:
             return self._process is not None and self._process.poll() is not None
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal has ended the JVM, and not we or it itself; waits a moment for one that is about to be gone."""
+        with self._lock:
+            if self._given_up or self._process is None:
+                return False
+            try:
+                return self._process.wait(ORDERLY_SECONDS_MAX) < 0
+            except subprocess.TimeoutExpired:
+                return False
+
     @contextmanager
     def noted(self) -> Iterator[None]:
         """Note the JVM that PySpark launches in the block, and let it inherit that SIGTERM is blocked.

@@ -1,0 +1,45 @@
+"""A JVM that is killed before it answers is followed by another: a worker without Spark would fail every task for ever."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = """
+import os, signal, threading, time
+from ottla.spark import SparkJobs
+from tests.processes import below, command_of
+
+def kill_the_first():
+    while not (found := [pid for pid in below(os.getpid()) if "SparkSubmit" in command_of(pid)]):
+        time.sleep(0.01)
+    os.kill(found[0], signal.SIGKILL)
+
+threading.Thread(target=kill_the_first).start()
+jobs = SparkJobs({"tasks.slots": "2"})
+jobs.start()
+print(jobs.spark.sparkContext.parallelize([1, 2]).sum())
+jobs.stop()
+"""
+
+
+def test_a_session_whose_jvm_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
+    script = tmp_path / "start.py"  # not in the command line, where it would be taken for the JVM
+    script.write_text(SCRIPT)
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    ran = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert ran.stdout == "3\n", ran.stderr
