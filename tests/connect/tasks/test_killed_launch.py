@@ -13,12 +13,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
-import os, signal, threading, time
+import os, signal, sys, threading, time
 from ottla.spark import SparkJobs
 from tests.processes import below, command_of
 
 def kill_the_first():
-    while not (found := [pid for pid in below(os.getpid()) if "SparkSubmit" in command_of(pid)]):
+    while not (found := [pid for pid in below(os.getpid()) - {os.getpid()} if sys.argv[1] in command_of(pid)]):
         time.sleep(0.01)
     os.kill(found[0], signal.SIGKILL)
 
@@ -30,12 +30,13 @@ jobs.stop()
 """
 
 
-def test_a_session_whose_jvm_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
-    script = tmp_path / "start.py"  # not in the command line, where it would be taken for the JVM
+@pytest.mark.parametrize("whom", ["spark.deploy", "spark.launcher.Main"], ids=["jvm", "launcher"])
+def test_a_session_whose_jvm_is_killed_while_it_starts_is_started_again(whom: str, tmp_path: Path) -> None:
+    script = tmp_path / "start.py"
     script.write_text(SCRIPT)
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     ran = subprocess.run(
-        [sys.executable, str(script)],
+        [sys.executable, str(script), whom],
         capture_output=True,
         text=True,
         timeout=250,

@@ -41,7 +41,7 @@ _SETTINGS: Mapping[str, str] = {
     "spark.driver.extraJavaOptions": "-Xrs -XX:+UseSerialGC -XX:-UsePerfData",
 }
 STARTS_MAX = 3
-"""How often a session is started whose JVM is killed before it is there."""
+"""How often a session is started whose JVM ends before it is there."""
 JAVA_STACK = ("\tat ", "\t... ")
 _OWN_DAEMON = "ottla.spark.connect.daemon"
 
@@ -124,16 +124,16 @@ class SparkJobs:
     def start(self) -> None:
         """See `Jobs`: start the session, send a cluster's executors what they lack, and have Python ready there.
 
-        A JVM that is killed meanwhile, as by a kernel without memory, is followed by another.
+        A JVM that ends meanwhile, killed as by a kernel without memory, is followed by another.
         """
         for left in reversed(range(STARTS_MAX)):
             try:
                 self._start()
                 return
             except Exception:  # PySpark's and Py4J's errors
-                if not left or not self._launch.was_killed:
+                if not left or not self._launch.was_ended:
                     raise
-                log.error("Spark's JVM was killed while it started; another is started")
+                log.error("Spark's JVM has ended while it started; another is started")
                 forget_gateway()
 
     def _start(self) -> None:

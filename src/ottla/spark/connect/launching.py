@@ -36,15 +36,17 @@ class Launch:
             return self._process is not None and self._process.poll() is not None
 
     @property
-    def was_killed(self) -> bool:
-        """Whether a signal has ended the JVM, and not we or it itself; waits a moment for one that is about to be gone."""
+    def was_ended(self) -> bool:
+        """Whether the JVM has ended, and not we have ended it; waits a moment for one that is about to be gone.
+
+        How it ended says nothing: what a killed JVM leaves of its script exits like one that was given a wrong option.
+        """
         with self._lock:
             if self._given_up or self._process is None:
                 return False
-            try:
-                return self._process.wait(ORDERLY_SECONDS_MAX) < 0
-            except subprocess.TimeoutExpired:
-                return False
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(ORDERLY_SECONDS_MAX)
+            return self._process.poll() is not None
 
     @contextmanager
     def noted(self) -> Iterator[None]:
