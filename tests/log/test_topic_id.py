@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base import CorruptionError, Offset, TopicPartition, Uuid
+from ottla.base import CorruptionError, Offset, TopicPartition, Uuid, uuid_text
 from ottla.log import LogConfig, LogDir, OsDisk, delete_folder
 from tests.log.records import batch
 
@@ -51,7 +51,7 @@ def test_no_wrong_bit_in_a_topic_id_removes_a_log(tmp_path: Path, at: int, bit: 
     except CorruptionError as error:
         assert "partition.metadata" in str(error)
     assert (tmp_path / str(KEY) / f"{0:020d}.log").stat().st_size
-    metadata.unlink()  # what the manual says to do
+    metadata.write_text(f"version: 0\ntopic_id: {uuid_text(OURS)}\n")  # what the manual says to do
     assert opened(tmp_path, OURS)[1] == 1
 
 
@@ -72,6 +72,26 @@ def test_a_log_of_which_nothing_proves_whose_it_is_is_kept(tmp_path: Path) -> No
     assert stray.endswith("-stray") and (Path(stray) / "partition.metadata").read_bytes() == kafkas
     assert opened(tmp_path, OURS)[0].strays == [stray], "the next start names it again, and keeps it"
     assert (Path(stray) / f"{0:020d}.log").stat().st_size
+
+
+@pytest.mark.parametrize("left", [None, b"", b"version: 0\ntop", bytes(60)])
+def test_records_that_lost_their_topic_id_with_the_power_are_no_other_topics(tmp_path: Path, left: bytes | None) -> None:
+    """The rename at a deletion and the file had not reached the device: the folder has its old name, and no id."""
+    metadata = written(tmp_path, THEIRS)
+    metadata.unlink()
+    if left is not None:
+        metadata.write_bytes(left)
+    log_dir, end = opened(tmp_path, OURS)
+    assert end == 0
+    assert [(Path(stray) / f"{0:020d}.log").stat().st_size > 0 for stray in log_dir.strays] == [True]
+
+
+def test_an_empty_folder_without_an_id_is_the_topics_that_is_opened(tmp_path: Path) -> None:
+    metadata = written(tmp_path, OURS)
+    (metadata.parent / f"{0:020d}.log").write_bytes(b"")
+    metadata.unlink()
+    log_dir, end = opened(tmp_path, OURS)
+    assert (end, log_dir.strays) == (0, [])
 
 
 def test_a_folder_that_kafka_wrote_is_taken_as_it_is(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from enum import Enum
 
 from ottla.base import ZERO_UUID, CorruptionError, NodeId, Uuid, parse_uuid, uuid_text
 from ottla.log.disk import Disk, join, replace_file
+from ottla.log.names import LOG, file_name
 from ottla.wire import crc32c
 
 __all__ = [
@@ -85,17 +86,21 @@ class Owner(Enum):
 
     ASKED = "the topic's that was asked for, or nobody's"
     ANOTHER = "another topic's, as a checksum proves"
-    UNPROVEN = "another topic's, or this one's with a wrong bit in the id: as Kafka writes the file, nothing tells"
+    UNPROVEN = "another topic's, or this one's: the file is gone, or as Kafka writes it, and nothing tells"
 
 
 def owner_of(disk: Disk, folder: str, topic_id: Uuid) -> Owner:
     """Return whether a log's folder belongs to the topic with this id.
 
-    Raises CorruptionError where it names another topic and its checksum says that nobody has written that, so that it may be
-    this one's log: nothing may be done with it by itself.
+    Records without the file are nobody's: it becomes durable with the first flush, so nothing of them had been promised to
+    outlast the machine, and after a loss of power they may be a deleted topic's, whose folder has its old name again. Kafka
+    takes such a folder for a stray, too. Raises CorruptionError where the file names another topic and its checksum says that
+    nobody has written that, so that it may be this one's log: nothing may be done with it by itself.
     """
     path = join(folder, PARTITION_METADATA_FILE)
     data = disk.read(path)
+    if _is_unwritten(data):
+        return Owner.UNPROVEN if _has_records(disk, folder) else Owner.ASKED
     found = _parsed_topic_id(path, data)
     if data is None or found is None or found == topic_id:
         return Owner.ASKED
@@ -117,9 +122,20 @@ def read_topic_id(disk: Disk, folder: str) -> Uuid | None:
     return _parsed_topic_id(path, disk.read(path))
 
 
+def _has_records(disk: Disk, folder: str) -> bool:
+    """True where a log was written to, or does not begin at offset 0."""
+    logs = [entry for entry in disk.scan(folder) if entry.name.endswith(LOG)]
+    return any(entry.size or entry.name != file_name(0, LOG) for entry in logs)
+
+
+def _is_unwritten(data: bytes | None) -> bool:
+    """True for what the process or the machine has left that stopped before the file was written."""
+    return data is None or len(data) < TOPIC_ID_LEN or not any(data)
+
+
 def _parsed_topic_id(path: str, data: bytes | None) -> Uuid | None:
-    if data is None or len(data) < TOPIC_ID_LEN or not any(data):
-        return None  # the process or the machine stopped before it was written
+    if data is None or _is_unwritten(data):
+        return None
     values = dict(line.split(": ", 1) for line in data.decode(errors="replace").splitlines() if ": " in line)
     try:
         version, topic_id = int(values["version"]), parse_uuid(values["topic_id"])
