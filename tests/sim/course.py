@@ -144,7 +144,7 @@ def _quietly_collected() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.collect(1)
+        gc.collect()  # all of it: a world is old by then, and a worker that kept its worlds grew by 30 MB with each
         if collects:
             gc.enable()
         sys.unraisablehook = otherwise
