@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base import CorruptionError, MissingFileError, NoSpaceError, StorageError
-from ottla.log import File, OsDisk, replace_file
+from ottla.base import CorruptionError, MissingFileError, NoSpaceError, StorageError, TopicPartition, Uuid
+from ottla.log import File, LogConfig, LogDir, OsDisk, replace_file
+from tests.log.records import batch
 
 
 def test_more_files_than_descriptors(tmp_path: Path) -> None:
@@ -209,3 +210,14 @@ def test_a_copy_to_a_socket_says_whether_the_file_failed_or_the_socket(
         with pytest.raises(StorageError) as caught:
             held.sendfile(ours.fileno(), 0, 3)
         assert caught.value.path == f"{tmp_path}/f"
+
+
+def test_a_flushed_log_holds_its_segment_alone_and_a_closed_one_nothing(tmp_path: Path) -> None:
+    disk = OsDisk()
+    log_dir = LogDir.open(disk, str(tmp_path))
+    log = log_dir.open_log(TopicPartition("t", 0), LogConfig(), now_ms=0, topic_id=Uuid(bytes(range(16))))
+    log.append(batch([b"a"]), leader_epoch=0, now_ms=0)
+    log.flush()
+    assert disk.open_descriptors <= 3, "the log and its two indexes"
+    log_dir.close()
+    assert disk.open_descriptors == 0

@@ -75,7 +75,9 @@ def test_a_log_of_which_nothing_proves_whose_it_is_is_kept(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("left", [None, b"", b"version: 0\ntop", bytes(60)])
-def test_records_that_lost_their_topic_id_with_the_power_are_no_other_topics(tmp_path: Path, left: bytes | None) -> None:
+def test_records_that_lost_their_topic_id_with_the_power_are_no_other_topics(
+    tmp_path: Path, left: bytes | None
+) -> None:
     """The rename at a deletion and the file had not reached the device: the folder has its old name, and no id."""
     metadata = written(tmp_path, THEIRS)
     metadata.unlink()

@@ -21,6 +21,7 @@ class Durability:
     """
 
     __slots__ = (
+        "_closing",
         "_disk",
         "_epochs",
         "_floor",
@@ -52,6 +53,8 @@ class Durability:
         is_new: bool,
     ) -> None:
         """Begin with a log that has been opened: everything before `recovery_point` is on the device."""
+        self._closing: list[File] = []
+        """What was opened for the fsync of a clean end alone."""
         self._disk = disk
         self._parts = parts
         self._epochs = epochs
@@ -150,7 +153,9 @@ class Durability:
         elif folder_changed:
             self._disk.fsync_dir(parts.folder)
         if self._is_new:
-            self._disk.fsync_all(self._identity_files(topic_id), [parent(parts.folder)])
+            identity = self._identity_files(topic_id)
+            self._disk.fsync_all(identity, [parent(parts.folder)])
+            _close(identity)
             self._is_new = False
         self._marks.leave(self._disk, parts.folder, mark)
         self._flushed = (generation, end)
@@ -192,10 +197,19 @@ class Durability:
         epochs.pwrite(0, self._epochs.encoded())
         snapshot = self._state.newest_path()
         assert snapshot is not None
-        return [*files, epochs, self._disk.open(snapshot), *self._identity_files(topic_id)]
+        self._closing = [epochs, self._disk.open(snapshot), *self._identity_files(topic_id)]
+        return [*files, *self._closing]
 
     def end_close(self) -> None:
         """Put the new files in their places, now that they are durable."""
+        _close(self._closing)
         path = join(self._parts.folder, LEADER_EPOCH_FILE)
         self._disk.rename(path + TEMPORARY, path)
         self._flushed = (self._generation, self._epochs.log_end_offset)
+
+
+def _close(files: list[File]) -> None:
+    """Let go of small files that nothing reads again, or each partition would hold three descriptors for them."""
+    for file in files:
+        file.close()
+    files.clear()
