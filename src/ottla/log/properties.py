@@ -94,8 +94,8 @@ def owner_of(disk: Disk, folder: str, topic_id: Uuid) -> Owner:
 
     Records without the file are nobody's: it becomes durable with the first flush, so nothing of them had been promised to
     outlast the machine, and after a loss of power they may be a deleted topic's, whose folder has its old name again. Kafka
-    takes such a folder for a stray, too. Raises CorruptionError where the file names another topic and its checksum says that
-    nobody has written that, so that it may be this one's log: nothing may be done with it by itself.
+    takes such a folder for a stray, too. Raises CorruptionError where the file names another topic and its checksum says
+    that nobody has written that, so that it may be this one's log: nothing may be done with it by itself.
     """
     path = join(folder, PARTITION_METADATA_FILE)
     data = disk.read(path)
