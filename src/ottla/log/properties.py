@@ -7,6 +7,7 @@ from enum import Enum
 
 from ottla.base import ZERO_UUID, CorruptionError, NodeId, Uuid, parse_uuid, uuid_text
 from ottla.log.disk import Disk, join, replace_file
+from ottla.log.flush_mark import FLUSH_MARK_FILE
 from ottla.log.names import LOG, file_name
 from ottla.wire import crc32c
 
@@ -92,15 +93,16 @@ class Owner(Enum):
 def owner_of(disk: Disk, folder: str, topic_id: Uuid) -> Owner:
     """Return whether a log's folder belongs to the topic with this id.
 
-    Records without the file are nobody's: it becomes durable with the first flush, so nothing of them had been promised to
-    outlast the machine, and after a loss of power they may be a deleted topic's, whose folder has its old name again. Kafka
-    takes such a folder for a stray, too. Raises CorruptionError where the file names another topic and its checksum says
-    that nobody has written that, so that it may be this one's log: nothing may be done with it by itself.
+    Records that were never flushed, without the file, are nobody's: it becomes durable with the first flush, so nothing of
+    them had been promised to outlast the machine, and after a loss of power they may be a deleted topic's, whose folder has
+    its old name again. Kafka takes such a folder for a stray, too. Raises CorruptionError where the file names another topic
+    and its checksum says that nobody has written that, so that it may be this one's log: nothing may be done with it by
+    itself.
     """
     path = join(folder, PARTITION_METADATA_FILE)
     data = disk.read(path)
     if _is_unwritten(data):
-        return Owner.UNPROVEN if _has_records(disk, folder) else Owner.ASKED
+        return Owner.UNPROVEN if _has_unflushed_records(disk, folder) else Owner.ASKED
     found = _parsed_topic_id(path, data)
     if data is None or found is None or found == topic_id:
         return Owner.ASKED
@@ -122,10 +124,12 @@ def read_topic_id(disk: Disk, folder: str) -> Uuid | None:
     return _parsed_topic_id(path, disk.read(path))
 
 
-def _has_records(disk: Disk, folder: str) -> bool:
-    """True where a log was written to, or does not begin at offset 0."""
-    logs = [entry for entry in disk.scan(folder) if entry.name.endswith(LOG)]
-    return any(entry.size or entry.name != file_name(0, LOG) for entry in logs)
+def _has_unflushed_records(disk: Disk, folder: str) -> bool:
+    """True where a log was written to, or does not begin at offset 0, and no flush has left its mark."""
+    entries = {entry.name: entry.size for entry in disk.scan(folder)}
+    if FLUSH_MARK_FILE in entries:
+        return False
+    return any(size or name != file_name(0, LOG) for name, size in entries.items() if name.endswith(LOG))
 
 
 def _is_unwritten(data: bytes | None) -> bool:
