@@ -12,6 +12,7 @@ import pytest
 
 from ottla.client import BlockingClient
 from ottla.spark import find_java
+from ottla.spark.callbacks import answer_callbacks_by_poll
 from ottla.spark.streams.state.local_files import quick_local_files
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -61,6 +62,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     quick_local_files(session)
+    answer_callbacks_by_poll()
     yield session
     session.stop()
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.spark.callbacks import answer_callbacks_by_poll
 from ottla.spark.class_archive import class_archive_options
 from ottla.spark.java import find_java
 from ottla.spark.requirements import check_spark
@@ -108,7 +109,7 @@ def session(
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
     quick_local_files(spark)
-    _listen_for_batches(spark)
+    answer_callbacks_by_poll()
     if registered:
         register(spark)
     return spark
@@ -119,19 +120,9 @@ def register(spark: SparkSession) -> None:
     from ottla.spark.source.datasource import OttlaDataSource
 
     if hasattr(spark, "_jsparkSession"):
+        answer_callbacks_by_poll()
         spark.sparkContext.environment.update(STREAM_ENVIRONMENT)
     spark.dataSource.register(OttlaDataSource)
-
-
-def _listen_for_batches(spark: SparkSession) -> None:
-    """Open the port at which Spark's JVM calls Python's batch functions now, and not with the first query.
-
-    py4j waits there with `select`, which knows no descriptor above 1023: in a process that has more files open by then, its
-    thread would end without a word, and the first batch would wait for ever.
-    """
-    from pyspark.java_gateway import ensure_callback_server_started
-
-    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
 
 
 def _jars() -> Path:
