@@ -19,7 +19,7 @@ from tests.streams.spark.lowered import Bench
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 TEXT = {"default.key.serde": "string", "default.value.serde": "string"}
 
 
