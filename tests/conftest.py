@@ -6,7 +6,6 @@ import faulthandler
 import os
 import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from random import SystemRandom
 
@@ -22,14 +21,17 @@ SEED = "HYPOTHESIS_SEED"
 
 
 HANG_SECONDS = 90
-"""How long a test may take to clean up after its time was over. Then its process ends, and xdist goes on with another."""
+"""How long a test may take to clean up after its time was over. Then it hangs, and its process says in which lines."""
 HANGS = "ottla-tests-hung-"
-"""How the files begin where a process says which test hung, and in which lines."""
+"""How the files begin where a process says which test it runs, and where that hangs."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """End the process where a test hangs beyond its timeout, as a clean-up that waits for ever after a failure does."""
+    """Tell where a test hangs beyond its timeout, as a clean-up does that waits for ever; tools/run_tests.sh ends the run.
+
+    Its process does not end by itself: xdist, dealing out files, waits for ever for one that has died.
+    """
     marker = item.get_closest_marker("timeout")
     limit = float(marker.args[0] if marker and marker.args else item.config.getini("timeout") or 0)
     if not limit:
@@ -37,26 +39,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     told = Path(tempfile.gettempdir()) / f"{HANGS}{os.getpid()}.txt"
     with told.open("w") as traces:
         print(item.nodeid, file=traces, flush=True)
-        faulthandler.dump_traceback_later(limit + HANG_SECONDS, exit=True, file=traces)
+        faulthandler.dump_traceback_later(limit + HANG_SECONDS, file=traces)
         try:
             return (yield)
         finally:
             faulthandler.cancel_dump_traceback_later()
             told.unlink(missing_ok=True)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail what hung before: xdist gives the test that ended a process to the next one, and would go on so."""
-    if item.nodeid in hung_tests():
-        pytest.fail("it hung before, and its process was ended")
-
-
-@cache
-def hung_tests() -> set[str]:
-    """Return the tests that ended a process of this run."""
-    texts = [path.read_text() for path in Path(tempfile.gettempdir()).glob(f"{HANGS}*")]
-    return {text.partition("\n")[0] for text in texts if text.count("\n") > 1}
 
 
 @pytest.hookimpl(tryfirst=True)

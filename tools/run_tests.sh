@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 # Property tests draw new examples from a seed that is printed, and the second look draws the same (HYPOTHESIS_SEED=n).
 export HYPOTHESIS_SEED="${HYPOTHESIS_SEED:-$RANDOM$RANDOM}"
 SECOND_LOOKS=8
+SECONDS_MAX=3000  # of one pytest, which takes a third of it: where a test hangs, it would wait for ever
 HUNG="${TMPDIR:-/tmp}/ottla-tests-hung-"
 rm -f "$HUNG"*
 status=0
@@ -21,12 +22,17 @@ second_look() {  # the pytest command that failed: what failed of it again, one 
 
 # by files: what a file shares among its tests is made once, and the peer's ports are fixed by file
 .venv/bin/python tools/compile_hot.py --drop-stale
-.venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow" "$@" || second_look || status=1
+timeout --signal=INT --kill-after=60 $SECONDS_MAX .venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow" "$@"
+case $? in
+  0) ;;
+  1) second_look || status=1 ;;  # tests failed
+  *) status=1 ;;                 # not all were run
+esac
 if [ $# -eq 0 ]; then
   echo "Once more with the hot modules' Python source (OTTLA_PURE=1)"
   OTTLA_PURE=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not peer" tests/wire tests/log || status=1
 fi
-for traces in "$HUNG"*; do  # of tests that did not end: tests/conftest.py has ended their process
-  [ -s "$traces" ] && { echo "A test hung, and its process was ended:"; cat "$traces"; }
+for traces in "$HUNG"*; do  # of tests that did not end (tests/conftest.py)
+  [ -s "$traces" ] && { echo "A test did not end:"; cat "$traces"; }
 done
 exit $status
