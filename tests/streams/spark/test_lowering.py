@@ -194,8 +194,9 @@ def test_a_poison_record_fails_the_query_with_the_step_and_its_place(bench: Benc
     bench.produce("poison-in", [("a", "1", 5), ("b", "x", 6)])
     builder = StreamsBuilder()
     builder.stream("poison-in").map_values(lambda value: int(value), name="to-number").to("nowhere", value_serde="long")
+    place = r"in a lambda at \S*test_lowering\.py:\d+"
     with pytest.raises(
-        Exception, match=r"step to-number failed with record poison-in-0@1: ValueError: invalid literal"
+        Exception, match=rf"step to-number failed with record poison-in-0@1, {place}: ValueError: invalid literal"
     ):
         bench.run(built(builder))
 
