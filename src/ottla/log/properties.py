@@ -100,11 +100,11 @@ def owner_of(disk: Disk, folder: str, topic_id: Uuid) -> Owner:
     itself.
     """
     path = join(folder, PARTITION_METADATA_FILE)
-    data = disk.read(path)
+    data = disk.read(path) or b""
     if _is_unwritten(data):
         return Owner.UNPROVEN if _has_unflushed_records(disk, folder) else Owner.ASKED
     found = _parsed_topic_id(path, data)
-    if data is None or found is None or found == topic_id:
+    if found is None or found == topic_id:
         return Owner.ASKED
     head, mark, checksum = data.partition(CHECKSUM_MARK)
     if len(checksum) < CHECKSUM_LEN:
@@ -121,7 +121,7 @@ def read_topic_id(disk: Disk, folder: str) -> Uuid | None:
     metadata says it again. Raises CorruptionError for a version that is not known.
     """
     path = join(folder, PARTITION_METADATA_FILE)
-    return _parsed_topic_id(path, disk.read(path))
+    return _parsed_topic_id(path, disk.read(path) or b"")
 
 
 def _has_unflushed_records(disk: Disk, folder: str) -> bool:
@@ -132,13 +132,13 @@ def _has_unflushed_records(disk: Disk, folder: str) -> bool:
     return any(size or name != file_name(0, LOG) for name, size in entries.items() if name.endswith(LOG))
 
 
-def _is_unwritten(data: bytes | None) -> bool:
+def _is_unwritten(data: bytes) -> bool:
     """True for what the process or the machine has left that stopped before the file was written."""
-    return data is None or len(data) < TOPIC_ID_LEN or not any(data)
+    return len(data) < TOPIC_ID_LEN or not any(data)
 
 
-def _parsed_topic_id(path: str, data: bytes | None) -> Uuid | None:
-    if data is None or _is_unwritten(data):
+def _parsed_topic_id(path: str, data: bytes) -> Uuid | None:
+    if _is_unwritten(data):
         return None
     values = dict(line.split(": ", 1) for line in data.decode(errors="replace").splitlines() if ": " in line)
     try:
