@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import faulthandler
 import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from random import SystemRandom
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import peer
+from tests import hangs, peer
 
 SPARK_SECONDS_MAX = 300
 """How long a test on Spark may take: the first one starts a JVM, and each may wait for Python workers on a busy machine."""
@@ -20,31 +17,15 @@ SEED = "HYPOTHESIS_SEED"
 """The environment's variable with the seed of property tests; `--hypothesis-seed` goes before it."""
 
 
-HANG_SECONDS = 90
-"""How long a test may take to clean up after its time was over. Then it hangs, and its process says in which lines."""
-HANGS = "ottla-tests-hung-"
-"""How the files begin where a process says which test it runs, and where that hangs."""
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Tell where a test hangs beyond its timeout, as a clean-up does that waits for ever; tools/run_tests.sh ends the run.
-
-    Its process does not end by itself: xdist, dealing out files, waits for ever for one that has died.
-    """
+    """End a test that hangs beyond its timeout, as a clean-up does that waits for ever, and say where it hung."""
     marker = item.get_closest_marker("timeout")
     limit = float(marker.args[0] if marker and marker.args else item.config.getini("timeout") or 0)
     if not limit:
         return (yield)
-    told = Path(tempfile.gettempdir()) / f"{HANGS}{os.getpid()}.txt"
-    with told.open("w") as traces:
-        print(item.nodeid, file=traces, flush=True)
-        faulthandler.dump_traceback_later(limit + HANG_SECONDS, file=traces)
-        try:
-            return (yield)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-            told.unlink(missing_ok=True)
+    with hangs.ended_after(limit, item.nodeid):
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)

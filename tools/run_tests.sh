@@ -8,8 +8,9 @@ cd "$(dirname "$0")/.."
 export HYPOTHESIS_SEED="${HYPOTHESIS_SEED:-$RANDOM$RANDOM}"
 SECOND_LOOKS=8
 SECONDS_MAX=3000  # of one pytest, which takes a third of it: where a test hangs, it would wait for ever
-HUNG="${TMPDIR:-/tmp}/ottla-tests-hung-"
-rm -f "$HUNG"*
+OUTPUT=$(mktemp)
+trap 'rm -f "$OUTPUT"' EXIT
+rm -f "${TMPDIR:-/tmp}"/ottla-tests-hung-*  # of an earlier run (tests/hangs.py)
 status=0
 
 second_look() {  # the pytest command that failed: what failed of it again, one after the other
@@ -20,19 +21,23 @@ second_look() {  # the pytest command that failed: what failed of it again, one 
   echo "UNSTEADY, passed alone: $failed"
 }
 
-# by files: what a file shares among its tests is made once, and the peer's ports are fixed by file
+all_tests() {
+  # by files: what a file shares among its tests is made once, and the peer's ports are fixed by file
+  timeout --signal=INT --kill-after=60 $SECONDS_MAX .venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow" "$@"
+  case $? in
+    0) ;;
+    1) second_look || status=1 ;;  # tests failed
+    *) status=1 ;;                 # not all were run
+  esac
+  if [ $# -eq 0 ]; then
+    echo "Once more with the hot modules' Python source (OTTLA_PURE=1)"
+    OTTLA_PURE=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not peer" tests/wire tests/log || status=1
+  fi
+  return $status
+}
+
 .venv/bin/python tools/compile_hot.py --drop-stale
-timeout --signal=INT --kill-after=60 $SECONDS_MAX .venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow" "$@"
-case $? in
-  0) ;;
-  1) second_look || status=1 ;;  # tests failed
-  *) status=1 ;;                 # not all were run
-esac
-if [ $# -eq 0 ]; then
-  echo "Once more with the hot modules' Python source (OTTLA_PURE=1)"
-  OTTLA_PURE=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not peer" tests/wire tests/log || status=1
-fi
-for traces in "$HUNG"*; do  # of tests that did not end (tests/conftest.py)
-  [ -s "$traces" ] && { echo "A test did not end:"; cat "$traces"; }
-done
+all_tests "$@" 2>&1 | tee "$OUTPUT"
+status=${PIPESTATUS[0]}
+[ "$status" = 0 ] || .venv/bin/python tools/what_failed.py "$OUTPUT"
 exit $status
