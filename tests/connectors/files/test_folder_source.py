@@ -54,6 +54,20 @@ def test_new_files_are_found(tmp_path: Path) -> None:
     assert values(until(task, bool)) == ["second"]
 
 
+def test_a_task_that_is_stopped_between_two_polls_leaves_no_file_open(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("first\n")
+    task = follow(log)
+    assert values(until(task, bool)) == ["first"]
+    assert _is_open(log)
+    task.stop()
+    assert not _is_open(log)
+
+
+def _is_open(path: Path) -> bool:
+    return any(os.path.realpath(each) == str(path) for each in Path("/proc/self/fd").iterdir())
+
+
 def test_plain_lines_travel_as_columns(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("x\n" * 1000)
     task = follow(tmp_path)

@@ -237,6 +237,9 @@ class Contract:
         except AssertionError as error:
             steps = list(world.taken)
             found.append(str(error))
+        finally:
+            for life in case.lives:
+                life.give_back()
         return [Violation(scenario, injected, each) for each in found], steps
 
     def _can_happen(self, scenario: Scenario, injected: Injected) -> bool:

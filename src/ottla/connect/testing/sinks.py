@@ -104,8 +104,7 @@ class SinkContract(Contract):
                     super().close(partitions)
 
             def stop(self) -> None:
-                if not self._life.dead:
-                    super().stop()
+                self._life.stop(super().stop)
 
         if hasattr(task_class, "put_columns"):
 

@@ -62,8 +62,7 @@ class SourceContract(Contract):
                 self._life.plugin_step("task commit", super().commit)
 
             def stop(self) -> None:
-                if not self._life.dead:
-                    super().stop()
+                self._life.stop(super().stop)
 
         class Connector(self.connector):  # type: ignore[misc,name-defined]
             java_name: ClassVar[str] = "contract.Connector"

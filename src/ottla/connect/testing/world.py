@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +123,7 @@ class Life:
         self.is_beside: Callable[[], bool] = lambda: False
         """Whether a part of the runtime runs that is not the task's own."""
         self._target = TargetState.STARTED
+        self._left: list[Callable[[], None]] = []
 
     # -- of the machine
 
@@ -133,6 +135,19 @@ class Life:
         """End the process, as far as anybody else can see."""
         self.dead = True
         self.want(TargetState.STOPPED)
+
+    def stop(self, work: Callable[[], None]) -> None:
+        """Stop a plugin: now, or, where its process is gone, when nobody looks any more at what it leaves behind."""
+        if self.dead:
+            self._left.append(work)
+        else:
+            work()
+
+    def give_back(self) -> None:
+        """Close what a killed task held: a process that dies gives back its files and connections."""
+        while self._left:
+            with suppress(Exception):  # of a task that was interrupted anywhere
+                self._left.pop()()
 
     def check(self) -> None:
         """Raise Killed in a task that has no process any more."""

@@ -62,6 +62,7 @@ class FolderSourceTask(SourceTask):
 
     def __init__(self) -> None:
         self._stopping = threading.Event()
+        self._polls = threading.Lock()
         self._logs: dict[str, FollowedLog] = {}
         self._turn = 0
         self._scanned = self._settled = float("-inf")
@@ -76,6 +77,13 @@ class FolderSourceTask(SourceTask):
 
     def poll(self) -> list[Any] | None:
         """Return what the logs have, each in its turn; None after a second without anything."""
+        try:
+            with self._polls:
+                return self._poll()
+        finally:
+            self._close_if_stopped()
+
+    def _poll(self) -> list[Any] | None:
         deadline = time.monotonic() + self.wait_s
         while not self._stopping.is_set():
             now = time.monotonic()
@@ -87,18 +95,21 @@ class FolderSourceTask(SourceTask):
             if now >= deadline:
                 break
             self._stopping.wait(self._settings.poll)
-        if self._stopping.is_set():
-            self._close()
         return None
 
     def stop(self) -> None:
-        """End a poll that waits."""
+        """End a poll that waits, and close the files: at once where none runs, or behind the one that does."""
         self._stopping.set()
+        self._close_if_stopped()
 
-    def _close(self) -> None:
-        for each in self._logs.values():
-            each.close()
-        self._logs.clear()
+    def _close_if_stopped(self) -> None:
+        if self._stopping.is_set() and self._polls.acquire(blocking=False):
+            try:
+                for each in self._logs.values():
+                    each.close()
+                self._logs.clear()
+            finally:
+                self._polls.release()
 
     # Logs and their files
 
