@@ -10,7 +10,6 @@ import pytest
 
 from ottla.base import Offset, TopicPartition
 from ottla.client import BlockingClient
-from ottla.spark.streams.progress import commit_offsets, committed_offsets
 from ottla.wire import Record, build_batch
 from tests import peer
 from tests.cli.conftest import Run
@@ -43,12 +42,12 @@ def at(client: BlockingClient) -> str:
     for name in INTERNAL:
         if name not in present:
             create_topic(client, name, 1)
-    commit_offsets(client, "app", {TopicPartition("in", 0): Offset(5), TopicPartition("in", 1): Offset(7)})
+    client.commit_offsets("app", {TopicPartition("in", 0): Offset(5), TopicPartition("in", 1): Offset(7)})
     return ",".join(map(str, client.client.bootstrap))
 
 
 def positions(client: BlockingClient) -> list[int]:
-    found = committed_offsets(client, "app")
+    found = {each: one.offset for each, one in client.committed_offsets("app").items()}
     return [found[TopicPartition("in", index)] for index in (0, 1)]
 
 
@@ -137,7 +136,7 @@ def prepare(client: BlockingClient) -> None:
     for name in INTERNAL:
         if name not in present:
             create_topic(client, name, 1)
-    commit_offsets(client, "app", {TopicPartition("in", 0): Offset(5), TopicPartition("in", 1): Offset(7)})
+    client.commit_offsets("app", {TopicPartition("in", 0): Offset(5), TopicPartition("in", 1): Offset(7)})
 
 
 def test_a_group_with_a_member_is_left_alone_unless_forced(run: Run, at: str, client: BlockingClient) -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from ottla.base import TopicPartition
 from ottla.client import BlockingClient
-from ottla.spark.streams.progress import committed_offsets
 from ottla.wire import Record, build_batch
 from tests.server import running_server
 from tests.spark.conftest import create_topic
@@ -70,7 +69,8 @@ def test_an_application_runs_is_looked_at_and_stops_at_a_signal(tmp_path: Path) 
         finally:
             process.kill()
         assert process.returncode == 0 and "PENDING_SHUTDOWN → NOT_RUNNING" in rest, rest
-        assert committed_offsets(client, "words") == {TopicPartition("text", 0): 2, TopicPartition("text", 1): 1}
+        committed = {each: found.offset for each, found in client.committed_offsets("words").items()}
+        assert committed == {TopicPartition("text", 0): 2, TopicPartition("text", 1): 1}
 
 
 FAILING = """

@@ -17,7 +17,6 @@ import pytest
 
 from ottla.base import TopicPartition
 from ottla.client import BlockingClient
-from ottla.spark.streams.progress import committed_offsets
 from tests.peer import hdfs
 from tests.spark.conftest import create_topic
 from tests.spark.query_tasks import produce, query_task, until
@@ -76,7 +75,8 @@ def test_a_worker_killed_at_any_moment_leaves_each_record_once_and_whole_files_o
 
     def done() -> bool:
         wanted = {TopicPartition(topic, each): RECORDS // 2 for each in (0, 1)}
-        return committed_offsets(client, f"connect-{topic}") == wanted
+        committed = client.committed_offsets(f"connect-{topic}")
+        return {each: found.offset for each, found in committed.items()} == wanted
 
     for kill in range(KILLS + 1):
         log = (tmp_path.parent / f"worker-{kill}.log").open("wb")

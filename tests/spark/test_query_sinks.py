@@ -19,7 +19,6 @@ from ottla.client import EARLIEST, BlockingClient, FetchPosition
 from ottla.connect import QueryBatch, QuerySink, SinkConnector, discover, storage
 from ottla.connectors import CONNECTORS
 from ottla.spark.connect.query_sinks import MARK, ROWS_AT_ONCE
-from ottla.spark.streams.progress import commit_offsets, committed_with_words
 from ottla.wire import iter_batch_records, iter_batches
 from tests.spark import query_tasks
 from tests.spark.conftest import create_topic, make_again
@@ -198,10 +197,11 @@ def test_a_lost_commit_repeats_nothing_and_an_operators_offset_is_followed(
     }
     with query_task(spark, broker, config) as port:
         until(port, lambda: port.records == 10)
-    offset, words = committed_with_words(client, "connect-lost")[place]
-    assert offset == 10 and words.startswith(MARK)
+    last = client.committed_offsets("connect-lost")[place]
+    assert last.offset == 10 and last.metadata.startswith(MARK)
 
-    commit_offsets(client, "connect-lost", {place: Offset(0)}, words=words)  # as if the last commit had not arrived
+    # as if the last commit had not arrived
+    client.commit_offsets("connect-lost", {place: Offset(0)}, metadata=last.metadata)
     produce(client, topic, [b"line 10"])
     with query_task(spark, broker, config) as port:
         until(port, lambda: port.records == 1)
@@ -210,7 +210,7 @@ def test_a_lost_commit_repeats_nothing_and_an_operators_offset_is_followed(
         "lost/partition=0/lost+0+0000000010+0000000010.txt",
     ]
 
-    commit_offsets(client, "connect-lost", {place: Offset(5)})  # as the REST interface does for an operator
+    client.commit_offsets("connect-lost", {place: Offset(5)})  # as the REST interface does for an operator
     with query_task(spark, broker, config) as port:
         until(port, lambda: port.records == 6)
     again = tmp_path / "lost/partition=0/lost+0+0000000005+0000000010.txt"
@@ -236,7 +236,7 @@ def test_a_topic_that_is_made_again_under_a_running_query_is_read_from_its_begin
         produce(client, topic, [b"%d" % number for number in range(5)])
         place = tmp_path / "renewed/partition=0"
         until(port, lambda: (place / "renewed+0+0000000000+0000000004.txt").exists())
-        until(port, lambda: committed_with_words(client, "connect-renewed")[TopicPartition(topic, 0)][0] == 5)
+        until(port, lambda: client.committed_offsets("connect-renewed")[TopicPartition(topic, 0)].offset == 5)
     assert (place / "renewed+0+0000000000+0000000004.txt").read_text() == "0\n1\n2\n3\n4\n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import OttlaError, TopicPartition
-from ottla.cli.group_queries import Committed, GroupMember, GroupView, by_topic, committed, describe_group
+from ottla.cli.group_queries import GroupMember, GroupView, by_topic, describe_group
 from ottla.cli.options import warn
 from ottla.cli.output import Answer, print_answer
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from ottla.client import BlockingClient
+    from ottla.client import BlockingClient, CommittedOffset
 
 __all__ = ["describe_groups"]
 
@@ -50,7 +50,7 @@ def offset_rows(client: BlockingClient, view: GroupView) -> list[Row]:
 
     A member that reads nothing is in the table of members only, as in Kafka's.
     """
-    offsets = committed(client, view.group)
+    offsets = client.committed_offsets(view.group)
     owned = {partition for member in view.members for partition in member.assignment}
     rest = [partition for partition in offsets if partition not in owned]
     ends = end_offsets(client, [*owned, *rest])
@@ -80,7 +80,7 @@ def end_offsets(client: BlockingClient, partitions: Sequence[TopicPartition]) ->
 def _offset_row(
     view: GroupView,
     partition: TopicPartition,
-    offsets: dict[TopicPartition, Committed],
+    offsets: dict[TopicPartition, CommittedOffset],
     ends: dict[TopicPartition, int],
     member: GroupMember | None,
 ) -> Row:

@@ -1,26 +1,23 @@
-"""What the commands about groups ask: which there are, who is in them, and what they committed."""
+"""What the commands about groups ask: which there are, and who is in them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import ErrorCode, KafkaError, LeaderEpoch, Offset, TopicPartition
+from ottla.base import ErrorCode, KafkaError, TopicPartition
 from ottla.cli.kafka_errors import raise_code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ottla.client import BlockingClient, Node
 
 __all__ = [
     "CONSUMER_PROTOCOL",
-    "Committed",
     "GroupMember",
     "GroupView",
     "ListedGroup",
-    "commit",
-    "committed",
     "consumer_groups",
     "describe_group",
     "list_groups",
@@ -28,12 +25,6 @@ __all__ = [
 
 CONSUMER_PROTOCOL = "consumer"
 """The protocol type of consumers, as opposed to that of Connect's workers and others."""
-TOPIC_NAMES_UNTIL = 9
-"""The last version of OffsetFetch and OffsetCommit that names topics; later ones use ids alone (KIP-848)."""
-GROUPS_FROM = 8
-"""The version of OffsetFetch from which on it asks for groups (KIP-709)."""
-OFFSET_ONLY = -1
-"""The generation of who commits without being a member."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +73,6 @@ class GroupView:
     def is_inactive(self) -> bool:
         """True where nobody is in the group, so that its offsets may be set from outside."""
         return self.state in ("Empty", "Dead")
-
-
-@dataclass(frozen=True)
-class Committed:
-    """An offset that a group committed."""
-
-    offset: Offset
-    leader_epoch: LeaderEpoch | None
 
 
 def list_groups(client: BlockingClient, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
@@ -212,63 +195,6 @@ def parse_assignment(data: bytes) -> list[TopicPartition]:
     except WireError:
         return []
     return sorted(TopicPartition(each.topic, index) for each in found.assigned_partitions for index in each.partitions)
-
-
-def committed(client: BlockingClient, group: str) -> dict[TopicPartition, Committed]:
-    """Return everything that a group has committed; raises KafkaError for a group or partition that cannot answer."""
-    from ottla.client import Coordinated
-    from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-
-    message = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-    response = client.request(message, coordinator_of=Coordinated(group), lowest=GROUPS_FROM, highest=TOPIC_NAMES_UNTIL)
-    (found,) = response.groups
-    raise_code(found.error_code)
-    offsets: dict[TopicPartition, Committed] = {}
-    for topic in found.topics:
-        for each in topic.partitions:
-            raise_code(each.error_code)
-            if each.committed_offset >= 0:
-                epoch = LeaderEpoch(each.committed_leader_epoch) if each.committed_leader_epoch >= 0 else None
-                offsets[TopicPartition(topic.name, each.partition_index)] = Committed(
-                    Offset(each.committed_offset), epoch
-                )
-    return dict(sorted(offsets.items()))
-
-
-def commit(client: BlockingClient, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
-    """Set a group's offsets from outside, as is allowed while nobody is in it; raises the first error."""
-    from ottla.client import Coordinated
-    from ottla.wire.messages.offset_commit import (
-        OffsetCommitRequest,
-        OffsetCommitRequestPartition,
-        OffsetCommitRequestTopic,
-    )
-
-    topics = [
-        OffsetCommitRequestTopic(
-            name=name,
-            partitions=[
-                OffsetCommitRequestPartition(
-                    partition_index=each.partition, committed_offset=offsets[each], committed_metadata=""
-                )
-                for each in partitions
-            ],
-        )
-        for name, partitions in by_topic(offsets).items()
-    ]
-    message = OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=OFFSET_ONLY,
-        member_id="",
-        group_instance_id=None,
-        topics=topics,
-    )
-    response = client.request(message, coordinator_of=Coordinated(group), highest=TOPIC_NAMES_UNTIL)
-    for topic in response.topics:
-        for each in topic.partitions:
-            if each.error_code:
-                code = ErrorCode(each.error_code)
-                raise KafkaError(code, f"{topic.name}-{each.partition_index} of group {group}: {code.name}")
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.cli.group_description import print_columns
-from ottla.cli.group_queries import by_topic, commit, committed, describe_group
+from ottla.cli.group_queries import by_topic, describe_group
 from ottla.cli.kafka_errors import words
 from ottla.cli.options import UsageError, warn
 from ottla.cli.output import Answer, print_answer
@@ -123,7 +123,7 @@ def reset_offsets(client: BlockingClient, args: Namespace, groups: Sequence[str]
             continue
         plan = plan_of(client, args, group)
         if args.execute and plan:
-            commit(client, group, plan)
+            client.commit_offsets(group, plan)
         plans[group] = dict(sorted(plan.items()))
     show(args, plans)
     return complete
@@ -144,7 +144,7 @@ def plan_of(client: BlockingClient, args: Namespace, group: str) -> Plan:
     scenario = scenario_of(args)
     if scenario.name == "from-file":
         return in_range(client, from_file(str(scenario.value), group))
-    partitions = [*committed(client, group)] if args.all_topics else in_scope(client, parse_scope(args.topic))
+    partitions = [*client.committed_offsets(group)] if args.all_topics else in_scope(client, parse_scope(args.topic))
     match scenario.name:
         case "to-earliest" | "to-latest":
             return ends(client, partitions, earliest=scenario.name == "to-earliest")
@@ -153,7 +153,9 @@ def plan_of(client: BlockingClient, args: Namespace, group: str) -> Plan:
         case "shift-by":
             return in_range(client, shifted(client, group, partitions, int(scenario.value)))
         case "to-current":
-            current = {each: found.offset for each, found in committed(client, group).items() if each in partitions}
+            current = {
+                each: found.offset for each, found in client.committed_offsets(group).items() if each in partitions
+            }
             return current | ends(client, [each for each in partitions if each not in current], earliest=False)
         case "to-datetime":
             return at_time(client, partitions, parse_datetime(str(scenario.value)))
@@ -226,7 +228,7 @@ def in_range(client: BlockingClient, wanted: Plan) -> Plan:
 
 def shifted(client: BlockingClient, group: str, partitions: Sequence[TopicPartition], by: int) -> Plan:
     """Return the committed offsets moved by a number; raises UsageError for a partition without one."""
-    current = committed(client, group)
+    current = client.committed_offsets(group)
     for partition in partitions:
         if partition not in current:
             raise UsageError(

@@ -141,9 +141,7 @@ def reset_positions(client: BlockingClient, args: Namespace, topics: set[str]) -
     plan = input_plan(client, args, [name for name in inputs if name in topics])
     plan |= end_plan(client, args, [name for name in between if name in topics])
     if not args.dry_run and plan:
-        from ottla.cli.group_queries import commit
-
-        commit(client, args.application_id, plan)
+        client.commit_offsets(args.application_id, plan)
     print("Done.")
     return code
 
@@ -200,9 +198,8 @@ def wanted_offsets(client: BlockingClient, args: Namespace, partitions: list[Top
 
 def shifted(client: BlockingClient, group: str, partitions: list[TopicPartition], by: int) -> Plan:
     """Return committed offsets moved by a number; a partition without one moves from its beginning."""
-    from ottla.cli.group_queries import committed
 
-    known = committed(client, group)
+    known = client.committed_offsets(group)
     begin = ends(client, [each for each in partitions if each not in known], earliest=True)
     return {each: Offset((known[each].offset if each in known else begin[each]) + by) for each in partitions}
 

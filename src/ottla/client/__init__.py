@@ -13,9 +13,17 @@ from ottla.client.client import Client, Limits
 from ottla.client.cluster import Cluster, Node, Partition, Topic
 from ottla.client.connection import Answering, Connection
 from ottla.client.coordinators import Coordinated, CoordinatorKind
+from ottla.client.group_offsets import (
+    CommittedOffset,
+    GroupMember,
+    commit_offsets,
+    committed_offsets,
+    delete_group,
+    delete_offsets,
+)
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from ottla.client.record_size import SizeLimit, larger_than_client_sends, larger_than_topic_takes, size_limit
-from ottla.client.transactions import GroupMember, TransactionalProducer
+from ottla.client.transactions import TransactionalProducer
 
 __all__ = [
     "EARLIEST",
@@ -27,6 +35,7 @@ __all__ = [
     "BlockingClient",
     "Client",
     "Cluster",
+    "CommittedOffset",
     "Connection",
     "Coordinated",
     "CoordinatorKind",
@@ -42,6 +51,10 @@ __all__ = [
     "SizeLimit",
     "Topic",
     "TransactionalProducer",
+    "commit_offsets",
+    "committed_offsets",
+    "delete_group",
+    "delete_offsets",
     "larger_than_client_sends",
     "larger_than_topic_takes",
     "parse_bootstrap",

@@ -7,11 +7,12 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from ottla.base import Millis, NodeId, TopicPartition
+from ottla.base import Millis, NodeId, Offset, TopicPartition
 from ottla.client.batches import Appended, Fetched, FetchPosition, Isolation, Records
 from ottla.client.client import CLIENT_ID_DEFAULT, Client, Limits
 from ottla.client.cluster import Cluster
 from ottla.client.coordinators import Coordinated
+from ottla.client.group_offsets import CommittedOffset, GroupMember, commit_offsets, committed_offsets
 from ottla.client.offsets import ListedOffset
 from ottla.net import Network
 
@@ -108,6 +109,23 @@ class BlockingClient:
     ) -> dict[TopicPartition, ListedOffset]:
         """Return the offset for a time, or EARLIEST or LATEST, per partition; see `Client.list_offsets`."""
         return self.run(self.client.list_offsets(wanted, isolation=isolation))
+
+    def committed_offsets(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return what a group has committed; see `committed_offsets`."""
+        return self.run(committed_offsets(self.client, group, partitions, require_stable=require_stable))
+
+    def commit_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, Offset],
+        *,
+        metadata: str = "",
+        member: GroupMember | None = None,
+    ) -> None:
+        """Commit offsets for a group, as its member or from outside; see `commit_offsets`."""
+        self.run(commit_offsets(self.client, group, offsets, metadata=metadata, member=member))
 
     def fetch(
         self,

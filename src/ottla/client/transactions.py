@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, Offset, ProducerEpoch, ProducerId, TopicPartition
 from ottla.client.batches import Appended, Records
 from ottla.client.client import Client
 from ottla.client.coordinators import Coordinated, CoordinatorKind
+from ottla.client.group_offsets import GroupMember
 from ottla.wire import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -27,7 +27,7 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-__all__ = ["GroupMember", "TransactionalProducer"]
+__all__ = ["TransactionalProducer"]
 
 FEATURE = "transaction.version"
 SECOND_PROTOCOL = 2
@@ -35,15 +35,6 @@ FIRST_ADD_VERSION_MAX, FIRST_PRODUCE_VERSION_MAX, FIRST_END_VERSION_MAX = 3, 11,
 """The highest versions that mean the first form."""
 MEMBERS_FROM, FIRST_OFFSETS_VERSION_MAX = 3, 4
 """Of TxnOffsetCommit: the first that names a member (KIP-447), and the last that means the first form."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    """For whom offsets are committed: a member of a group, as of one generation."""
-
-    group: str
-    member_id: str
-    generation: int
 
 
 class TransactionalProducer:

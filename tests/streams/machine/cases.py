@@ -30,7 +30,7 @@ from ottla.spark.source import reader as source
 from ottla.spark.streams import delivery
 from ottla.spark.streams.lowering import direct, pushed
 from ottla.spark.streams.preparation import prepare
-from ottla.spark.streams.progress import OWN_WORDS, commit_offsets
+from ottla.spark.streams.progress import OWN_WORDS
 from ottla.spark.streams.restarts import Failure
 from ottla.spark.streams.state import task as state_task
 from ottla.spark.streams.states import State, StateMachine
@@ -315,7 +315,7 @@ class _Run:
 
     def _commit(self, client: Any, life: Life, offsets: Any, member: Any) -> None:
         life.check()
-        commit_offsets(client, APPLICATION, offsets, words=OWN_WORDS, member=member)
+        client.commit_offsets(APPLICATION, offsets, metadata=OWN_WORDS, member=member)
 
     def _steps(self, life: Life, supervisor: Supervisor, member: Any) -> bool:
         """Let the supervisor do what it does, until there is nothing left to do."""

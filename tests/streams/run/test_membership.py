@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
-from ottla.client import BlockingClient, FetchPosition, Isolation, TransactionalProducer
+from ottla.client import BlockingClient, CommittedOffset, FetchPosition, Isolation, TransactionalProducer
 from ottla.spark.streams.membership import Membership
-from ottla.spark.streams.progress import commit_offsets, committed_offsets
 from ottla.wire import ColumnDecoder, Record, build_batch
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests import peer
@@ -105,13 +104,12 @@ def test_what_a_zombie_still_has_under_way_fails_at_its_commit(
     assert refused.value.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
     client.run(by.end(commit=False))
     with pytest.raises(KafkaError):
-        commit_offsets(client, f"app-{topic}", {place: Offset(7)}, member=zombie)
+        client.commit_offsets(f"app-{topic}", {place: Offset(7)}, member=zombie)
     client.run(by.begin())
     client.run(by.commit_offsets({place: Offset(3)}, member))
     client.run(by.end(commit=True))
-    until = time.monotonic() + 10
-    while committed_offsets(client, f"app-{topic}") != {place: 3}:  # the marker is written afterwards
-        assert time.monotonic() < until
+    committed = client.committed_offsets(f"app-{topic}", require_stable=True)  # waits for the marker
+    assert committed == {place: CommittedOffset(Offset(3))}
     [found] = client.fetch([FetchPosition(place, Offset(0))], max_wait_ms=0, isolation=Isolation.READ_COMMITTED)
     decoded = ColumnDecoder().decode(found.check().records, start=Offset(0), aborted=found.aborted)
     assert not sum(len(columns) for columns in decoded.columns)

@@ -13,7 +13,6 @@ from ottla.base import ErrorCode, KafkaError, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, Isolation
 from ottla.spark import State, StreamsApplication
 from ottla.spark.streams.commits import commits_topic
-from ottla.spark.streams.progress import commit_offsets, committed_offsets
 from ottla.streams import StreamsBuilder, Topology, TopologyError, UpgradeError
 from ottla.wire import ColumnDecoder, Record, build_batch
 from tests.spark.conftest import create_topic
@@ -119,7 +118,7 @@ def test_it_runs_commits_is_asked_stops_and_goes_on(world: World, guarantee: str
         assert first.prepared is not None and first.prepared.created == (f"app-{world.name}-counts-changelog",)
     assert states == [State.REBALANCING, State.RUNNING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
     assert first.status()["rows"] == 3
-    committed = committed_offsets(world.client, f"app-{world.name}")
+    committed = {each: one.offset for each, one in world.client.committed_offsets(f"app-{world.name}").items()}
     (stage,) = first.stages.stages
     looked = committed.pop(commits_topic(f"app-{world.name}", stage.name), None)
     assert (looked is not None) == (guarantee == "exactly_once_v2")  # tasks commit as the driver's member
@@ -176,7 +175,7 @@ def test_state_rebuilt_exactly_once_passes_over_what_it_contains_where_the_group
     with world.application(joining(world.name), processing_guarantee="exactly_once") as first:
         world.until(first, "lines", {"k": "one two"})
     place = TopicPartition(world.name, 0)
-    commit_offsets(world.client, f"app-{world.name}", {place: 0})  # as a kill before the commit leaves them
+    world.client.commit_offsets(f"app-{world.name}", {place: 0})  # as a kill before the commit leaves them
     world.feed("three", key="k")
     second = world.application(joining(world.name), processing_guarantee="exactly_once")
     second.clean_up()

@@ -10,7 +10,6 @@ import pytest
 
 from ottla.base import KafkaError, TopicPartition
 from ottla.spark import State, StreamsApplication
-from ottla.spark.streams.progress import commit_offsets
 from ottla.streams import StreamsBuilder, Topology
 from tests.streams.spark.test_application import LOOK_SECONDS, WAIT_SECONDS_MAX, World, joining
 
@@ -95,8 +94,7 @@ def test_state_goes_on_between_two_state_dirs_that_take_turns(world: World) -> N
         with driver(name) as application:
             world.until(application, "lines", {"k": " ".join(words)})
             if turn == 1:
-                commit_offsets(  # an older offset, as a kill before the commit leaves it
-                    world.client,
+                world.client.commit_offsets(  # an older offset, as a kill before the commit leaves it
                     f"app-{world.name}",
                     {TopicPartition(world.name, 0): 1},  # type: ignore[dict-item]
                     member=application._membership.member,  # type: ignore[union-attr]

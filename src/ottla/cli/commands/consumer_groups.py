@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.cli.confirmation import confirmed, destruction_options
-from ottla.cli.group_queries import by_topic, consumer_groups, list_groups
+from ottla.cli.group_queries import consumer_groups, list_groups
 from ottla.cli.group_reset import SCENARIOS, parse_scope, reset_offsets
 from ottla.cli.kafka_errors import exception_text, words
 from ottla.cli.options import (
@@ -29,9 +29,7 @@ from ottla.cli.watch import watch_option, watched
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
 
-    from ottla.base import TopicPartition
     from ottla.client import BlockingClient
 
 __all__ = ["main"]
@@ -278,17 +276,16 @@ def delete(client: BlockingClient, args: Namespace, groups: list[str]) -> int:
 
 def delete_group(client: BlockingClient, group: str) -> str | None:
     """Delete one group; returns the error as Kafka's tool prints it."""
-    from ottla.client import Coordinated
-    from ottla.wire.messages.delete_groups import DeleteGroupsRequest
+    from ottla.client import delete_group as request_deletion
 
-    response = client.request(DeleteGroupsRequest(groups_names=[group]), coordinator_of=Coordinated(group))
-    (result,) = response.results
-    return exception_text(ErrorCode(result.error_code)) if result.error_code else None
+    code = client.run(request_deletion(client.client, group))
+    return exception_text(code) if code else None
 
 
 def delete_offsets(client: BlockingClient, args: Namespace, groups: list[str]) -> int:
     """Delete what one group committed for topics or partitions; 1 where any could not be."""
     from ottla.base import TopicPartition
+    from ottla.client import delete_offsets as request_deletion
 
     (group,) = groups
     scope = parse_scope(args.topic)
@@ -304,44 +301,14 @@ def delete_offsets(client: BlockingClient, args: Namespace, groups: list[str]) -
     if args.dry_run:
         confirmed(args, f"delete the offset of group {group} for", [str(each) for each in sorted(wanted)])
         return 0
-    top, errors = request_deletion(client, group, by_topic(sorted(wanted)))
+    top, errors = client.run(request_deletion(client.client, group, sorted(wanted)))
     missing = exception_text(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     rows: list[dict[str, object]] = [{"topic": name, "partition": None, "error": missing} for name in unknown]
     for each in sorted(wanted):
-        code = top or errors.get((each.topic, each.partition), ErrorCode.NONE)
+        code = top or errors.get(each, ErrorCode.NONE)
         rows.append({**each._asdict(), "error": exception_text(code) if code else None})
     show_deletion(args, group, top, rows, partly=any(errors.values()))
     return 1 if any(row["error"] for row in rows) else 0
-
-
-def request_deletion(
-    client: BlockingClient, group: str, topics: Mapping[str, list[TopicPartition]]
-) -> tuple[ErrorCode, dict[tuple[str, int], ErrorCode]]:
-    """Send the request; returns the answer's code and each partition's."""
-    from ottla.client import Coordinated
-    from ottla.wire.messages.offset_delete import (
-        OffsetDeleteRequest,
-        OffsetDeleteRequestPartition,
-        OffsetDeleteRequestTopic,
-    )
-
-    message = OffsetDeleteRequest(
-        group_id=group,
-        topics=[
-            OffsetDeleteRequestTopic(
-                name=name,
-                partitions=[OffsetDeleteRequestPartition(partition_index=each.partition) for each in partitions],
-            )
-            for name, partitions in topics.items()
-        ],
-    )
-    response = client.request(message, coordinator_of=Coordinated(group))
-    errors = {
-        (topic.name, each.partition_index): ErrorCode(each.error_code)
-        for topic in response.topics
-        for each in topic.partitions
-    }
-    return ErrorCode(response.error_code), errors
 
 
 def show_deletion(args: Namespace, group: str, top: ErrorCode, rows: list[dict[str, object]], *, partly: bool) -> None:

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import ConfigError, KafkaError, Offset, TopicPartition, Uuid
+from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition, Uuid
 from ottla.client import LATEST, BlockingClient
 from ottla.connect import (
     ConnectError,
@@ -45,7 +45,7 @@ from ottla.connect import (
 from ottla.connect.tasks import Lags, SampleWindow, TaskPort, TaskSpec
 from ottla.spark.source.options import Subscription
 from ottla.spark.source.positions import find_partitions, offsets_of_json, offsets_to_json
-from ottla.spark.streams.progress import commit_offsets, committed_with_words, reset_offsets
+from ottla.spark.streams.progress import reset_offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -231,15 +231,16 @@ class _Run:
     def _begin(self, client: BlockingClient) -> None:
         """Find where each partition goes on, and write that into the group under this run's token."""
         recovered = self._sink.recover()
-        committed = committed_with_words(client, self._group)
+        committed = client.committed_offsets(self._group)
         renewed = self._renewed(client)
         committed = {each: found for each, found in committed.items() if each.topic not in renewed}
-        known = {each: offset for each, (offset, _) in committed.items()}
+        known = {each: found.offset for each, found in committed.items()}
         if recovered is not None:
             for each, end in recovered.ends.items():
-                offset, words = committed.get(each, (None, ""))
-                if offset is not None and words == MARK + recovered.token and end > offset:
-                    log.info("%s: %s has been written up to %d, past the committed %d", self._name, each, end, offset)
+                before = committed.get(each)
+                if before is not None and before.metadata == MARK + recovered.token and end > before.offset:
+                    words = "%s: %s has been written up to %d, past the committed %d"
+                    log.info(words, self._name, each, end, before.offset)
                     known[each] = Offset(end)
         found = find_partitions(client, self._subscription)
         self._ids = {}
@@ -280,9 +281,10 @@ class _Run:
         deadline = time.monotonic() + COMMIT_SECONDS_MAX
         while True:
             try:
-                commit_offsets(client, self._group, wanted, words=MARK + self._token)
+                client.commit_offsets(self._group, wanted, metadata=MARK + self._token)
             except KafkaError as error:
-                if time.monotonic() > deadline or self._stopping.is_set() or "has members" in str(error):
+                has_members = error.code is ErrorCode.UNKNOWN_MEMBER_ID
+                if time.monotonic() > deadline or self._stopping.is_set() or has_members:
                     raise
                 log.warning("%s: offsets are not committed yet: %s", self._name, error)
                 self._port.wait(1.0)

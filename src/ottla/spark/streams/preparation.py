@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition
-from ottla.client import LATEST, BlockingClient
+from ottla.client import LATEST, BlockingClient, CommittedOffset
 from ottla.spark.source.positions import offsets_of_json, offsets_to_json
 from ottla.spark.streams.commits import deliverer, fence_tasks
 from ottla.spark.streams.internal_topics import InternalTopic, internal_topics, make_topics, repartition_topic
-from ottla.spark.streams.progress import OWN_WORDS, committed_with_words, reset_offsets
+from ottla.spark.streams.progress import OWN_WORDS, reset_offsets
 from ottla.spark.streams.state.checkpoint_files import Files, LocalFiles
 from ottla.spark.streams.state.positions import read_furthest, topic_ids
 from ottla.streams import (
@@ -162,7 +162,7 @@ def prepare(
     created = make_topics(client, wanted, settings.replication_factor)
     if settings.exactly_once:
         _take_over(client, stages, settings, checkpoint)
-    committed = committed_with_words(client, settings.application_id)
+    committed = client.committed_offsets(settings.application_id)
     fresh = [stage for stage in stages.stages if not checkpoint.has_committed(stage.name)]
     rebuilt = _rebuilt(client, fresh, [topic for topic in wanted if topic.name not in created], checkpoint, old)
     noted = (old or {}).get("starting", {})
@@ -240,7 +240,7 @@ def _starting(
     stage: Stage,
     settings: StreamsSettings,
     known: Mapping[str, int],
-    committed: Mapping[TopicPartition, tuple[Offset, str]],
+    committed: Mapping[TopicPartition, CommittedOffset],
     *,
     rebuild: bool,
 ) -> dict[TopicPartition, Offset]:
@@ -256,7 +256,7 @@ def _starting(
     internal = {repartition_topic(settings.application_id, name) for name in stage.plan.repartition_topics}
     reset.update({name: "earliest" for name in topics if name in internal or topics[name].is_global})
     anew = rebuild and stage.kind == "native"
-    usable = {each: offset for each, (offset, _) in committed.items() if not topics_global(topics, each)}
+    usable = {each: found.offset for each, found in committed.items() if not topics_global(topics, each)}
     if stage.kind == "stateless" and settings.exactly_once:
         usable.update(_noted(client, stage, settings, committed))
     usable = {} if anew else usable
@@ -277,16 +277,16 @@ def _noted(
     client: BlockingClient,
     stage: Stage,
     settings: StreamsSettings,
-    committed: Mapping[TopicPartition, tuple[Offset, str]],
+    committed: Mapping[TopicPartition, CommittedOffset],
 ) -> dict[TopicPartition, Offset]:
     """Return how far a stage's tasks have come where they noted it, and the group's offset is behind that.
 
     An offset that somebody else has committed for the group is what somebody wants, and counts.
     """
-    own = Offset(-1), OWN_WORDS
-    wished = {place for place, (_, words) in committed.items() if words != OWN_WORDS}
+    own = CommittedOffset(Offset(-1), metadata=OWN_WORDS)
+    wished = {place for place, each in committed.items() if each.metadata != OWN_WORDS}
     found = read_furthest(client, settings.application_id, stage.name, but=wished)
-    return {each: offset for each, offset in found.items() if committed.get(each, own)[0] < offset}
+    return {each: offset for each, offset in found.items() if committed.get(each, own).offset < offset}
 
 
 def topics_global(topics: Mapping[str, SourceNode], partition: TopicPartition) -> bool:

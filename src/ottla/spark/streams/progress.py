@@ -8,27 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
-from ottla.client import EARLIEST, LATEST, BlockingClient, Coordinated, GroupMember
+from ottla.client import EARLIEST, LATEST, BlockingClient
 from ottla.spark.source.positions import duration_ms, offsets_of_json
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from ottla.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 __all__ = [
     "OWN_WORDS",
     "BatchProgress",
     "QueryMetrics",
-    "commit_offsets",
-    "committed_offsets",
-    "committed_with_words",
     "delete_read_records",
     "read_progress",
     "reset_offsets",
@@ -36,11 +27,6 @@ __all__ = [
 
 OWN_WORDS = "ottla"
 """What a driver puts beside the offsets that it commits for its application: others are somebody's wish."""
-OFFSET_ONLY = -1
-"""The generation of who commits without being a member of the group."""
-TOPIC_NAMES_UNTIL = 9
-"""The last version of OffsetCommit and OffsetFetch that names topics."""
-GROUPS_FROM = 8
 SECONDS_KEPT = 60.0
 DELETE_TIMEOUT_MS = 30_000
 Offsets = dict[TopicPartition, Offset]
@@ -147,64 +133,6 @@ class QueryMetrics:
     def lag(self) -> int:
         """Records that are in the topics and not processed yet, as of the last report."""
         return sum(max(0, end - self.offsets[each]) for each, end in self.latest.items() if each in self.offsets)
-
-
-def committed_offsets(client: BlockingClient, group: str) -> Offsets:
-    """Return what a group has committed; nothing where there is no such group."""
-    return {each: offset for each, (offset, _) in committed_with_words(client, group).items()}
-
-
-def committed_with_words(client: BlockingClient, group: str) -> dict[TopicPartition, tuple[Offset, str]]:
-    """Return what a group has committed, with the words (`metadata`) that whoever committed it put there."""
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-    answer = client.request(request, coordinator_of=Coordinated(group), lowest=GROUPS_FROM, highest=TOPIC_NAMES_UNTIL)
-    (found,) = answer.groups
-    code = ErrorCode(found.error_code)
-    if code is ErrorCode.GROUP_ID_NOT_FOUND:
-        return {}
-    if code.value:
-        raise KafkaError(code, f"the offsets of group {group} cannot be read: {code.name}")
-    return {
-        TopicPartition(topic.name, each.partition_index): (Offset(each.committed_offset), each.metadata or "")
-        for topic in found.topics
-        for each in topic.partitions
-        if each.committed_offset >= 0
-    }
-
-
-def commit_offsets(
-    client: BlockingClient,
-    group: str,
-    offsets: Mapping[TopicPartition, Offset],
-    *,
-    words: str = "",
-    member: GroupMember | None = None,
-) -> None:
-    """Commit offsets for a group, as its member, or for one without members; raises KafkaError where others are in it."""
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        by_topic.setdefault(topic, []).append(
-            OffsetCommitRequestPartition(
-                partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=words
-            )
-        )
-    if not by_topic:
-        return
-    request = OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=OFFSET_ONLY if member is None else member.generation,
-        member_id="" if member is None else member.member_id,
-        topics=[OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in by_topic.items()],
-    )
-    answer = client.request(request, coordinator_of=Coordinated(group), highest=TOPIC_NAMES_UNTIL)
-    for topic in answer.topics:
-        for each in topic.partitions:
-            code = ErrorCode(each.error_code)
-            if code is ErrorCode.UNKNOWN_MEMBER_ID:
-                words = f"group {group} has members: another application or consumer uses the name {group}"
-                raise KafkaError(code, words)
-            if code.value:
-                raise KafkaError(code, f"offset of {topic.name}-{each.partition_index} not committed: {code.name}")
 
 
 def reset_offsets(

@@ -18,7 +18,7 @@ from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartitio
 from ottla.client import BlockingClient
 from ottla.spark.streams.membership import SESSION_TIMEOUT_MS_DEFAULT, Membership
 from ottla.spark.streams.preparation import Checkpoint, Prepared, is_uri, prepare
-from ottla.spark.streams.progress import OWN_WORDS, commit_offsets, delete_read_records
+from ottla.spark.streams.progress import OWN_WORDS, delete_read_records
 from ottla.spark.streams.restarts import Failure
 from ottla.spark.streams.state.checkpoint_files import Files, HadoopFiles
 from ottla.spark.streams.states import State, StateListener, StateMachine
@@ -356,7 +356,8 @@ class StreamsApplication:
     def _commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         assert self._client is not None and self._membership is not None
         member = self._membership.member
-        commit_offsets(self._client, self.settings.application_id, offsets, words=OWN_WORDS, member=member)
+        application = self.settings.application_id
+        self._client.commit_offsets(application, offsets, metadata=OWN_WORDS, member=member)
 
     def _purge(self, supervisor: Supervisor) -> None:
         """Delete what was processed of repartition topics, every `repartition.purge.interval.ms`."""
