@@ -7,10 +7,10 @@ on reaches anybody: its steps raise `Killed`, or `KafkaError` in its clients.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from ottla.connect.testing.words import Fault, partition_name
 
 __all__ = ["Injected", "Killed", "Life", "World"]
 
+log = logging.getLogger(__name__)
 STEPS_MAX = 20_000
 """A task that takes more steps does not end; a healthy one takes some tens."""
 STEP_SECONDS = 0.001
@@ -146,8 +147,10 @@ class Life:
     def give_back(self) -> None:
         """Close what a killed task held: a process that dies gives back its files and connections."""
         while self._left:
-            with suppress(Exception):  # of a task that was interrupted anywhere
+            try:
                 self._left.pop()()
+            except Exception:  # of a task that was interrupted anywhere
+                log.debug("A killed task does not stop", exc_info=True)
 
     def check(self) -> None:
         """Raise Killed in a task that has no process any more."""
