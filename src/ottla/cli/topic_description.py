@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base import ErrorCode, KafkaError, Uuid, parse_uuid, uuid_text
 from ottla.cli.output import Answer, print_answer
+from ottla.cli.topic_names import existing
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -140,8 +141,6 @@ def _answer(topics: list[TopicView]) -> Answer:
 
 
 def _names(client: BlockingClient, args: Namespace) -> list[str]:
-    from ottla.cli.commands.topics import existing
-
     if args.topic_id is None:
         return existing(client, args)
     try:

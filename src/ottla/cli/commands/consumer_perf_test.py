@@ -203,7 +203,7 @@ class Reading:
 
 def matching_topics(consumer: Consumer, expression: str) -> list[str]:
     """Return the topics that match; raises KafkaError where none does."""
-    from ottla.cli.commands.topics import matching
+    from ottla.cli.topic_names import matching
 
     found = matching(consumer.list_topics(timeout=60).topics, expression, exclude_internal=True)
     if not found:

@@ -15,12 +15,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.options import Options
+from ottla.cli.streams_process import standard_error_to
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -301,21 +301,6 @@ def count_on_spark(console: Console, broker: Broker, folder: Path, records: int)
     if rows != records:
         raise DemoError(f"Spark read {rows:,} records of {records:,}")
     return read_counts(broker)
-
-
-@contextmanager
-def standard_error_to(path: Path) -> Iterator[None]:
-    """Send what is written to standard error inside the block to a file; a JVM that starts there keeps writing to it."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with path.open("ab") as log:
-            os.dup2(log.fileno(), 2)
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def read_counts(broker: Broker) -> dict[str, int]:

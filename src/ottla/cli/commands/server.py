@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ottla.base import ConfigError, OttlaError
 from ottla.cli.build_kind import why_pure
 from ottla.cli.local.data_folders import data_lines
-from ottla.cli.local.log_format import FORMATS, LEVELS, log_to_stderr
-from ottla.cli.options import Options, UsageError, properties_text, warn, whole_number
+from ottla.cli.local.log_format import log_to_stderr
+from ottla.cli.local.server_options import load_config, start_options
+from ottla.cli.options import Options, UsageError, warn
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.broker import Node
     from ottla.config import BrokerConfig
 
-__all__ = ["load_config", "main", "parsers", "start_options"]
+__all__ = ["main", "parsers"]
 
 DAEMON = ("-daemon", "--daemon")
 ACTIONS = (
@@ -41,7 +42,7 @@ def main(argv: list[str]) -> int:
 
             return stop_servers(rest)
         case ["format", *rest]:
-            from ottla.cli.commands.storage import format_storage
+            from ottla.cli.local.storage_format import format_storage
 
             return format_storage(rest)
         case ["-h" | "--help"]:
@@ -52,31 +53,10 @@ def main(argv: list[str]) -> int:
 
 def parsers() -> list[Options]:
     """Return every action's parser, for completion and for the reference page."""
-    from ottla.cli.commands import storage
-    from ottla.cli.local import server_process
+    from ottla.cli.local.server_process import stop_options
+    from ottla.cli.local.storage_format import format_options
 
-    return [start_options(), server_process.stop_options(), storage.options()]
-
-
-def start_options() -> Options:
-    """Return the parser of `server start`."""
-    parser = Options("server start", "Run a broker and controller in this process; no configuration is needed.")
-    parser.add_argument("config", nargs="?", metavar="server.properties", help="Kafka's own file")
-    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins; repeatable")
-    parser.add_argument(
-        "--shards",
-        type=whole_number,
-        metavar="N",
-        help="N brokers in processes of their own, on ports from the first on",
-    )
-    parser.add_argument("-daemon", "--daemon", action="store_true", help="in the background; returns when it is ready")
-    parser.add_argument(
-        "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"
-    )
-    parser.add_argument("--log-level", choices=LEVELS, default="info", help=f"{', '.join(LEVELS)}; info without it")
-    parser.add_argument("-name", metavar="NAME", help=argparse.SUPPRESS)  # for the JVM of Kafka's script, as -loggc
-    parser.add_argument("-loggc", action="store_true", help=argparse.SUPPRESS)
-    return parser
+    return [start_options(), stop_options(), format_options("server format")]
 
 
 def start(argv: list[str]) -> int:
@@ -126,17 +106,6 @@ def why_not(error: OSError) -> str:
     }
     number = error.errno or 0
     return f"{os.strerror(number)}; {remedies.get(number, 'choose another address')}"
-
-
-def load_config(path: str | None, overrides: list[str]) -> BrokerConfig:
-    """Read file, environment and overrides, and print the warnings; raises ConfigError for a bad value."""
-    from ottla.config import BrokerConfig
-
-    text = "" if path is None else properties_text(path)
-    config = BrokerConfig.load(text, environment=os.environ, overrides=overrides)
-    for warning in config.warnings:
-        warn(f"warning: {warning}")
-    return config
 
 
 def refuse_unbuilt(config: BrokerConfig) -> None:

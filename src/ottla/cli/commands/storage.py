@@ -6,29 +6,20 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.base import ConfigError, NodeId, OttlaError, StorageError, parse_uuid, random_uuid, uuid_text
+from ottla.base import OttlaError, uuid_text
 from ottla.cli.actions import parse_action
-from ottla.cli.feature_levels import (
-    METADATA_VERSIONS,
-    formatted_levels,
-    name_of,
-    parse_feature,
-    print_dependencies,
-    print_mapping,
-)
+from ottla.cli.feature_levels import METADATA_VERSIONS, print_dependencies, print_mapping
+from ottla.cli.local.server_options import load_config
+from ottla.cli.local.storage_format import format_options, format_parsed, new_id
 from ottla.cli.options import Options, UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from ottla.config import BrokerConfig
     from ottla.log import MetaProperties
-    from ottla.raft import VoterSet
 
-__all__ = ["format_storage", "main", "new_id", "options", "parsers"]
-
-QUORUM_FLAGS = ("standalone", "initial_controllers", "no_initial_controllers")
+__all__ = ["main", "parsers"]
 
 
 def main(argv: list[str]) -> int:
@@ -54,13 +45,6 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def new_id() -> str:
-    """Return a new identifier for a cluster or a directory."""
-    from random import SystemRandom
-
-    return uuid_text(random_uuid(SystemRandom()))
-
-
 def parsers() -> list[Options]:
     """Return the actions' parsers."""
     described = Options("storage info", "Print what is known of this node's log directories.")
@@ -80,8 +64,6 @@ def info(args: Namespace) -> int:
 
     if args.config is None:
         raise UsageError("argument --config/-c is required")
-    from ottla.cli.commands.server import load_config
-
     config = load_config(args.config, args.override)
     disk = OsDisk()
     found: list[str] = []
@@ -118,188 +100,3 @@ def identity_text(meta: MetaProperties) -> str:
         f"{{cluster.id={meta.cluster_id}, directory.id={uuid_text(meta.directory_id)}, "
         f"node.id={meta.node_id}, version=1}}"
     )
-
-
-def format_storage(argv: list[str]) -> int:
-    """Format the folders of a configuration, as `ottla server format`."""
-    return format_parsed(options().parse(argv))
-
-
-def format_parsed(args: Namespace) -> int:
-    """Format the folders of a configuration; 1 where one already is, unless that is to be ignored."""
-    if args.config is None or args.cluster_id is None:
-        raise UsageError(f"argument {'-c/--config' if args.config is None else '-t/--cluster-id'} is required")
-    if args.add_scram:
-        raise UsageError("--add-scram needs authentication, which Ottla does not have yet")
-    check_cluster_id(args.cluster_id)
-    levels = dict(formatted_levels(args.release_version, args.feature))
-    config = config_of(args)
-    check_quorum(args, config)
-    levels.pop("kraft.version", None)  # it follows from who votes
-    return run(args, config, levels)
-
-
-def check_quorum(args: Namespace, config: BrokerConfig) -> None:
-    """Raise UsageError where who votes is said in two ways, or not at all."""
-    chosen = [name for name in QUORUM_FLAGS if getattr(args, name)]
-    if len(chosen) > 1:
-        first, second = (f"--{name.replace('_', '-')}" for name in chosen[:2])
-        raise UsageError(f"argument {first}: not allowed with argument {second}")
-    if config.voters and chosen and chosen != ["no_initial_controllers"]:
-        raise UsageError(
-            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
-            "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
-            "controller.quorum.bootstrap.servers instead."
-        )
-    is_controller = "controller" in config.roles
-    if args.standalone and not is_controller:
-        raise UsageError("You can only use --standalone on a controller.")
-    joins = config.settings.controller_quorum_bootstrap_servers and not config.voters
-    if is_controller and joins and not chosen:
-        raise UsageError(
-            "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
-            "--standalone, --initial-controllers, or --no-initial-controllers."
-        )
-    asked = dict(parse_feature(text) for text in args.feature).get("kraft.version")
-    if asked == 0 and chosen:
-        raise UsageError(
-            "Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags --standalone, "
-            "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try removing "
-            "the --feature flag for kraft.version."
-        )
-    if asked and config.voters:
-        raise UsageError(
-            "Cannot set kraft.version to 1 unless controller.quorum.voters is empty and one of the flags --standalone, "
-            "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try using one "
-            "of --standalone, --initial-controllers, or --no-initial-controllers and removing controller.quorum.voters."
-        )
-
-
-def voters_of(args: Namespace, config: BrokerConfig) -> VoterSet | None:
-    """Return who votes at first as the flags say it, nobody where the node joins a quorum; None without a flag."""
-    from ottla.broker import parse_initial_controllers, standalone
-    from ottla.raft import VoterSet
-
-    if args.standalone:
-        return standalone(config, parse_uuid(new_id()))
-    if args.initial_controllers:
-        (listener, *_) = (*config.controller_listener_names, "CONTROLLER")
-        return parse_initial_controllers(args.initial_controllers, listener)
-    return VoterSet() if args.no_initial_controllers else None
-
-
-def run(args: Namespace, config: BrokerConfig, levels: Mapping[str, int]) -> int:
-    """Format what is not formatted yet; every folder must be of this cluster and node."""
-    import random
-
-    from ottla.broker import SystemClock, format_directory
-    from ottla.log import LogDir, OsDisk, read_meta
-
-    voters = voters_of(args, config)
-    disk = OsDisk()
-    paths = list(dict.fromkeys((config.metadata_log_dir, *config.log_dirs)))
-    found = {path: meta for path in paths if (meta := read_meta(disk, path)) is not None}
-    for path, meta in found.items():
-        check_identity(path, meta, args.cluster_id, config.node_id)
-    if found and not args.ignore_formatted:
-        taken = next(iter(found))
-        raise StorageError(
-            f"Log directory {taken} is already formatted. Use --ignore-formatted to ignore this directory and "
-            "format the others."
-        )
-    if len(found) == len(paths):
-        print("All of the log directories are already formatted.")
-        return 0
-    print(f"Bootstrap metadata: {bootstrap_text(levels)}")
-    for path in paths:
-        if path in found:
-            continue
-        print(
-            f"Formatting {kind_of(path, config, voters)} {path} with metadata.version {name_of(levels['metadata.version'])}."
-        )
-        log_dir = LogDir.open(disk, path)
-        try:
-            format_directory(
-                config,
-                log_dir,
-                cluster_id=args.cluster_id,
-                rng=random.SystemRandom(),
-                now_ms=SystemClock().now_ms(),
-                levels=levels,
-                voters=voters,
-            )
-        finally:
-            log_dir.release()
-    return 0
-
-
-def check_identity(path: str, meta: MetaProperties, cluster_id: str, node_id: NodeId) -> None:
-    """Raise StorageError where a formatted folder is another cluster's or another node's."""
-    for name, expected, read in (("cluster.id", cluster_id, meta.cluster_id), ("node.id", node_id, meta.node_id)):
-        if expected != read:
-            raise StorageError(f"Invalid {name} in: {path}/meta.properties. Expected {expected}, but read {read}")
-
-
-def bootstrap_text(levels: Mapping[str, int]) -> str:
-    """Return the first records as Kafka's tool writes them."""
-    records = ", ".join(
-        f"ApiMessageAndVersion(FeatureLevelRecord(name='{name}', featureLevel={level}) at version 0)"
-        for name, level in levels.items()
-    )
-    level = levels["metadata.version"]
-    return f"BootstrapMetadata(records=[{records}], metadataVersionLevel={level}, source=format command)"
-
-
-def kind_of(path: str, config: BrokerConfig, voters: VoterSet | None) -> str:
-    """Return what Kafka calls a folder: who votes is in the metadata's own folder where no voters are configured."""
-    if path != config.metadata_log_dir:
-        return "data directory"
-    if voters is None and config.is_quorum_of_one and not config.voters:
-        return "dynamic metadata voter directory"  # of itself
-    if not voters:
-        return "metadata directory"
-    return f"dynamic metadata {'voter ' if voters.get(config.node_id) else ''}directory"
-
-
-def options() -> Options:
-    """Return the parser of `server format`."""
-    return format_options("server format")
-
-
-def format_options(program: str) -> Options:
-    """Return the parser under either name."""
-    parser = Options(program, "Give every log directory its identity before the first start.")
-    parser.add_argument("-c", "--config", metavar="FILE", help="server.properties (required)")
-    parser.add_argument("-t", "--cluster-id", metavar="ID", help="22 characters of URL-safe base64 (required)")
-    parser.add_argument("-g", "--ignore-formatted", action="store_true", help="leave formatted folders as they are")
-    parser.add_argument("-r", "--release-version", metavar="VERSION", help=f"default: {METADATA_VERSIONS[-1]}")
-    parser.add_argument("-f", "--feature", action="append", default=[], metavar="NAME=LEVEL", help="repeatable")
-    parser.add_argument(
-        "-s", "--standalone", action="store_true", help="this node alone is the quorum, by its own record"
-    )
-    parser.add_argument(
-        "-S", "--add-scram", action="append", default=[], metavar="CREDENTIAL", help="refused: not there yet"
-    )
-    parser.add_argument(
-        "-N", "--no-initial-controllers", action="store_true", help="this node joins a quorum that is there already"
-    )
-    parser.add_argument(
-        "-I", "--initial-controllers", metavar="ID@HOST:PORT:DIR,…", help="who votes at first; the same on every node"
-    )
-    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="as of server start")
-    return parser
-
-
-def check_cluster_id(text: str) -> None:
-    """Raise ConfigError for what is not an id."""
-    try:
-        parse_uuid(text)
-    except ValueError as error:
-        raise ConfigError("cluster.id", text, str(error)) from None
-
-
-def config_of(args: Namespace) -> BrokerConfig:
-    """Read the configuration."""
-    from ottla.cli.commands.server import load_config
-
-    return load_config(args.config, args.override)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +11,7 @@ from ottla.base import KafkaError
 from ottla.cli.actions import parse_action
 from ottla.cli.options import Options, output_option, warn
 from ottla.cli.streams_app import application_options, load, settings_of, settings_to_look_at
+from ottla.cli.streams_process import StopSignals, spark_log, standard_error_to
 from ottla.cli.streams_reset import reset, reset_options
 
 if TYPE_CHECKING:
@@ -112,12 +111,12 @@ def run(args: Namespace) -> int:
     application = StreamsApplication(loaded.topology(settings), settings)
     if args.clean_up:
         application.clean_up()
-    stopping = Stopping()
+    stopping = StopSignals()
     status = StatusDisplay(application, live=sys.stdout.isatty() and not args.plain, began_s=began_s)
     log = spark_log(settings.application_id)
     try:
         with status:
-            with quiet_start(log):
+            with standard_error_to(log):  # so that the JVM that starts there does not write between the status lines
                 application.start()
             stopping.listen()
             status.say(f"Spark is there after {time.monotonic() - began_s:.1f} s; {FIRST_BATCH}")
@@ -136,43 +135,6 @@ def run(args: Namespace) -> int:
         log.open("a").write(failure.details + "\n")
         return 1
     return 0
-
-
-def spark_log(application_id: str) -> Path:
-    """Return the file that Spark's own words go to."""
-    import os
-
-    home = os.environ.get("XDG_STATE_HOME")
-    folder = Path(home if home else Path.home() / ".local" / "state") / "ottla" / "streams"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{application_id}.log"
-
-
-def quiet_start(log: Path) -> Any:
-    """Return a context in which the JVM starts, so that its words go to the log and not between the status lines."""
-    from ottla.cli.commands.demo import standard_error_to
-
-    return standard_error_to(log)
-
-
-class Stopping:
-    """Is set by the first signal; the second ends the process at once."""
-
-    def __init__(self) -> None:
-        self.asked = threading.Event()
-        self.listen()
-
-    def listen(self) -> None:
-        """Take the signals; again once Spark has started, since PySpark takes SIGINT for itself."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-
-    def _stop(self, number: int, _frame: object) -> None:
-        if self.asked.is_set():
-            import os
-
-            os._exit(128 + number)
-        self.asked.set()
 
 
 class StatusDisplay:

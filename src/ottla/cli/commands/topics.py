@@ -13,7 +13,6 @@ from ottla.cli.options import (
     UsageError,
     check_invalid,
     check_required,
-    compiled_regex,
     open_client,
     output_option,
     properties_file,
@@ -21,19 +20,17 @@ from ottla.cli.options import (
     whole_number,
 )
 from ottla.cli.output import Answer, print_answer
+from ottla.cli.topic_names import existing, matching
 from ottla.cli.watch import watch_option, watched
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable
 
     from ottla.client import BlockingClient, Cluster
 
-__all__ = ["INTERNAL_TOPICS", "main", "matching"]
+__all__ = ["main"]
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""What `--exclude-internal` leaves out."""
 COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -135,14 +132,6 @@ def check(args: Namespace) -> None:
     check_invalid(args, "dry-run", ["list", "describe", "alter"])
 
 
-def matching(names: Iterable[str], pattern: str | None, *, exclude_internal: bool = False) -> list[str]:
-    """Return the names, sorted, that a regular expression matches wholly; a comma in it stands for `or`."""
-    expression = compiled_regex((pattern or ".*").strip().replace(",", "|").replace(" ", "").strip("'\""))
-    return sorted(
-        name for name in names if expression.fullmatch(name) and not (exclude_internal and name in INTERNAL_TOPICS)
-    )
-
-
 def list_(client: BlockingClient, args: Namespace) -> None:
     """Print topics' names."""
     cluster = client.metadata()
@@ -178,14 +167,6 @@ def describe(client: BlockingClient, args: Namespace) -> None:
     from ottla.cli.topic_description import describe_topics
 
     describe_topics(client, args)
-
-
-def existing(client: BlockingClient, args: Namespace) -> list[str]:
-    """Return the topics that `--topic` names; raises KafkaError where there are none and `--if-exists` is not given."""
-    names = matching(client.metadata().topics, args.topic, exclude_internal=args.exclude_internal)
-    if not names and args.topic is not None and not args.if_exists:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{args.topic}' does not exist as expected")
-    return names
 
 
 def create(client: BlockingClient, args: Namespace) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.base import ErrorCode, KafkaError
 from ottla.cli.client_properties import declare_client_properties, given_properties
 from ottla.cli.options import Options, open_client
+from ottla.cli.streams_process import StopSignals, spark_log, standard_error_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,14 +78,13 @@ def check_topics(bootstrap: str, topics: list[str]) -> None:
 
 def count(plan: Topology, settings: Mapping[str, str]) -> int:
     """Run the plan until a signal comes; raises KafkaError with the reason where it fails."""
-    from ottla.cli.commands.streams import Stopping, quiet_start, spark_log
     from ottla.spark import StreamsApplication
 
     application = StreamsApplication(plan, settings)
-    stopping = Stopping()
+    stopping = StopSignals()
     log = spark_log(application.settings.application_id)
     try:
-        with quiet_start(log):
+        with standard_error_to(log):
             application.start()
         stopping.listen()
         folder = application.status()["checkpoint"]

@@ -142,7 +142,7 @@ def prepare(
 
 
 def _new(folder: Path, *, brokers: int, port: int) -> LocalCluster:
-    from ottla.cli.commands.storage import new_id
+    from ottla.cli.local.storage_format import new_id
 
     if not 1 <= brokers <= BROKERS_MAX:
         raise UsageError(f"--brokers is 1 to {BROKERS_MAX}, not {brokers}")
@@ -155,7 +155,7 @@ def _format(cluster: LocalCluster, node: LocalNode) -> None:
     import contextlib
     import io
 
-    from ottla.cli.commands.storage import format_storage
+    from ottla.cli.local.storage_format import format_storage
 
     if (node.data / "meta.properties").exists():
         return

@@ -186,7 +186,7 @@ def server_arguments(command: list[str]) -> list[str] | None:
 
 def _config_of(folder: Path, argv: list[str]) -> BrokerConfig | None:
     """Read a server's configuration as it did itself: its file from its own folder, under its own environment."""
-    from ottla.cli.commands.server import start_options
+    from ottla.cli.local.server_options import start_options
     from ottla.config import BrokerConfig
 
     pairs = (each.partition("=") for each in _read(folder / "environ").decode(errors="replace").split("\0"))

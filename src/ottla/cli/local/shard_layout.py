@@ -121,7 +121,7 @@ def _agreed(config: BrokerConfig) -> dict[str, str]:
     try:
         found: dict[str, str] = json.loads(path.read_text())
     except FileNotFoundError:
-        from ottla.cli.commands.storage import new_id
+        from ottla.cli.local.storage_format import new_id
 
         (port,) = free_ports(1, port=config.client_listeners[0].port or 9092)
         found = {"cluster_id": new_id(), "controller_port": str(port)}

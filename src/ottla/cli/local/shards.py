@@ -74,8 +74,8 @@ def _format(shard: Shard, arguments: Sequence[str]) -> None:
     """Give a shard's new folders their identity where this machine is the whole quorum."""
     if shard.cluster_id is None:
         return
-    from ottla.cli.commands.server import start_options
-    from ottla.cli.commands.storage import format_storage
+    from ottla.cli.local.server_options import start_options
+    from ottla.cli.local.storage_format import format_storage
 
     args = start_options().parse(list(arguments))
     config = ["-c", args.config or os.devnull]

@@ -68,7 +68,7 @@ class GroupPrinting:
 
     def _subscribe(self, consumer: Consumer) -> None:
         """Ask for the topics, or for those that match now, as Java's consumer does with an expression of its own."""
-        from ottla.cli.commands.topics import matching
+        from ottla.cli.topic_names import matching
 
         self._subscribed_s = time.monotonic()
         topics = [*self._reading.topics]

@@ -176,7 +176,7 @@ class Printing:
         ]
 
     def _partitions(self) -> list[TopicPartition]:
-        from ottla.cli.commands.topics import matching
+        from ottla.cli.topic_names import matching
 
         if not self._reading.topics:
             cluster = self._client.metadata()

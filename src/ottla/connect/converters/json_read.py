@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 from ottla.connect.data import logical
+from ottla.connect.data.conversions import wrapped
 from ottla.connect.data.java_text import Float32
 from ottla.connect.data.schema import Field, Schema, SchemaType
 from ottla.connect.data.struct import DATE, DECIMAL, TIME, TIMESTAMP, Struct
-from ottla.connect.data.values import wrapped
 from ottla.connect.errors import DataError
 
 __all__ = ["Read", "read_plain", "reader_of"]

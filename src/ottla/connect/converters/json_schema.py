@@ -7,8 +7,8 @@ from typing import Any
 
 from ottla.connect.converters.json_text import quoted
 from ottla.connect.data.builder import SchemaBuilder
+from ottla.connect.data.conversions import wrapped
 from ottla.connect.data.schema import Schema, SchemaType
-from ottla.connect.data.values import wrapped
 from ottla.connect.errors import DataError
 
 __all__ = ["schema_from_json", "schema_text"]

@@ -24,7 +24,8 @@ from ottla.connect.data.builder import (
 from ottla.connect.data.java_text import AS_JAVA, Float32, Int8, Int16, Int32, java_class, java_text
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import SchemaAndValue
-from ottla.connect.data.values import parse_value, to_text
+from ottla.connect.data.value_text import to_text
+from ottla.connect.data.values import parse_value
 from ottla.connect.errors import DataError, SerializationError
 from ottla.connect.validators import ValidString
 from ottla.connect.version import STOCK_VERSION

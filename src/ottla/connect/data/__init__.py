@@ -38,7 +38,8 @@ from ottla.connect.data.logical import (
 )
 from ottla.connect.data.schema import Field, Schema, SchemaType
 from ottla.connect.data.struct import SchemaAndValue, Struct, schema_type_of, validate_value
-from ottla.connect.data.values import convert_to, infer_schema, parse_value, to_text
+from ottla.connect.data.value_text import to_text
+from ottla.connect.data.values import convert_to, infer_schema, parse_value
 
 __all__ = [
     "AS_JAVA",

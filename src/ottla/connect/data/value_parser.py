@@ -16,11 +16,12 @@ from ottla.connect.data.builder import (
     INT64,
     STRING,
 )
+from ottla.connect.data.conversions import convert, wrapped
 from ottla.connect.data.java_text import Float32
 from ottla.connect.data.logical import decimal_schema
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import SchemaAndValue
-from ottla.connect.data.values import convert_to, parse_decimal, parse_moment, wrapped
+from ottla.connect.data.value_text import parse_decimal, parse_moment
 from ottla.connect.errors import DataError
 
 __all__ = ["parse_text"]
@@ -34,7 +35,7 @@ _WIDER = [SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64,
 
 
 def parse_text(text: str) -> SchemaAndValue:
-    """Return what a text says; see `parse_value`."""
+    """Return the value that a text most narrowly says; one that says nothing else is itself."""
     if not text:
         return SchemaAndValue(STRING, text)
     return _Reader(text).value(depth=0) or SchemaAndValue(None, None)
@@ -178,7 +179,7 @@ class _Reader:
             if tokens.skip("]"):
                 schema = common.schema
                 if schema is not None:
-                    elements = [convert_to(schema, None, each) for each in elements]
+                    elements = [convert(schema, None, each) for each in elements]
                 return SchemaAndValue(Schema(SchemaType.ARRAY, value_schema=schema), elements)
             if tokens.skip(","):
                 raise DataError(f"Unable to parse an empty array element: {tokens.text}")
@@ -228,9 +229,9 @@ def _hashable(value: Any) -> Any:
 
 def _mapping(key: Schema | None, value: Schema | None, entries: dict[Any, Any]) -> SchemaAndValue:
     schema = Schema(SchemaType.MAP, key_schema=key, value_schema=value if key is not None else None)
-    as_key: Callable[[Any], Any] = (lambda each: each) if key is None else lambda each: convert_to(key, None, each)
+    as_key: Callable[[Any], Any] = (lambda each: each) if key is None else lambda each: convert(key, None, each)
     if key is not None and value is not None:
-        return SchemaAndValue(schema, {as_key(name): convert_to(value, None, each) for name, each in entries.items()})
+        return SchemaAndValue(schema, {as_key(name): convert(value, None, each) for name, each in entries.items()})
     return SchemaAndValue(schema, {as_key(name): each for name, each in entries.items()})
 
 

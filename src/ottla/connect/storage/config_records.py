@@ -14,7 +14,7 @@ from typing import Any
 
 from ottla.connect.converters.json_text import parse_json
 from ottla.connect.converters.json_write import write_plain
-from ottla.connect.data.values import wrapped
+from ottla.connect.data.conversions import wrapped
 from ottla.connect.errors import DataError
 from ottla.connect.storage.task_id import TaskId, parse_task_id
 

@@ -13,10 +13,11 @@ from ottla.config import ConfigType
 from ottla.connect.config_def import REQUIRED, Importance
 from ottla.connect.data import logical
 from ottla.connect.data.builder import SchemaBuilder
+from ottla.connect.data.conversions import integer_of, wrapped
 from ottla.connect.data.java_text import Float32, float_text, java_class, java_text
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import Struct, schema_type_of
-from ottla.connect.data.values import date_text, double_of_text, integer_of, wrapped
+from ottla.connect.data.value_text import date_text, double_of_text
 from ottla.connect.errors import DataError, config_error
 from ottla.connect.transforms.part import (
     PartTransformation,

@@ -26,7 +26,8 @@ from ottla.connect.data.java_text import Float32, Int8, Int16, Int32, java_class
 from ottla.connect.data.logical import TIMESTAMP_SCHEMA, timestamp_of_ms
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import Struct, schema_type_of
-from ottla.connect.data.values import convert_to, parse_decimal, parse_value
+from ottla.connect.data.value_text import parse_decimal
+from ottla.connect.data.values import convert_to, parse_value
 from ottla.connect.errors import DataError, config_error
 from ottla.connect.java_regex import compile_java, replacement_of
 from ottla.connect.records import Header

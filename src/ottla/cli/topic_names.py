@@ -1,0 +1,35 @@
+"""Which topics a pattern on the command line means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.base import ErrorCode, KafkaError
+from ottla.cli.options import compiled_regex
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
+
+    from ottla.client import BlockingClient
+
+__all__ = ["INTERNAL_TOPICS", "existing", "matching"]
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""What `--exclude-internal` leaves out."""
+
+
+def matching(names: Iterable[str], pattern: str | None, *, exclude_internal: bool = False) -> list[str]:
+    """Return the names, sorted, that a regular expression matches wholly; a comma in it stands for `or`."""
+    expression = compiled_regex((pattern or ".*").strip().replace(",", "|").replace(" ", "").strip("'\""))
+    return sorted(
+        name for name in names if expression.fullmatch(name) and not (exclude_internal and name in INTERNAL_TOPICS)
+    )
+
+
+def existing(client: BlockingClient, args: Namespace) -> list[str]:
+    """Return the topics that `--topic` names; raises KafkaError where there are none and `--if-exists` is not given."""
+    names = matching(client.metadata().topics, args.topic, exclude_internal=args.exclude_internal)
+    if not names and args.topic is not None and not args.if_exists:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{args.topic}' does not exist as expected")
+    return names
