@@ -222,15 +222,14 @@ def _watch(cluster: LocalCluster, children: dict[int, subprocess.Popen[bytes]], 
     while not signalled:
         time.sleep(POLL_SECONDS)
         for node in cluster.nodes:
-            child = children.get(node.id)
-            code = child.poll() if child is not None else None  # reaps it, too
             pid, before = pid_of(node), known[node.id]
             if pid == before:
                 continue
             known[node.id] = pid
             if before is not None:
-                own = child is not None and child.pid == before
-                warn(f"ottla cluster: node {node.id} (process {before}) {ending(code if own else None)}")
+                child = children.get(node.id)
+                code = child.wait() if child is not None and child.pid == before else None
+                warn(f"ottla cluster: node {node.id} (process {before}) {ending(code)}")
             if pid is not None:
                 say(f"node {node.id} runs again, as process {pid}")
 
