@@ -9,8 +9,7 @@ import argparse
 import sys
 import time
 
-from tests.faults.broker_runner import broker_cases_of, play_broker, run_broker_case
-from tests.faults.broker_stories import BROKER_STORIES
+from tests.faults.broker_runner import NODE_STORIES, broker_cases_of, play_broker, run_broker_case
 from tests.faults.case import Case
 from tests.faults.forks import Forks, explore
 from tests.faults.log_stories import STORIES
@@ -26,7 +25,7 @@ PROGRESS_S = 10.0
 
 def all_cases(name: str) -> list[Case]:
     """Return every case of a story, of a log or of a broker."""
-    return broker_cases_of(name) if name in BROKER_STORIES else cases_of(name)
+    return broker_cases_of(name) if name in NODE_STORIES else cases_of(name)
 
 
 class Progress:
@@ -56,7 +55,7 @@ def run_story(name: str, cases: list[Case], progress: Progress) -> None:
     began, before, at_first = time.monotonic(), progress.failed, progress.done
 
     def play(forks: Forks) -> str:
-        return (play_broker if name in BROKER_STORIES else play_log)(name, forks)
+        return (play_broker if name in NODE_STORIES else play_log)(name, forks)
 
     ended: set[str] = set()
     for case, error in explore(cases, play, processors()):
@@ -74,12 +73,12 @@ def run_story(name: str, cases: list[Case], progress: Progress) -> None:
 def run_alone(name: str) -> int:
     """Run one case in a play of its own; returns 1 where a promise was broken or there is no such case."""
     story = name.partition(":")[0]
-    if story not in STORIES and story not in BROKER_STORIES:
+    if story not in STORIES and story not in NODE_STORIES:
         print(f"There is no story {story}.")
         return 1
     for case in all_cases(story):
         if case.name == name:
-            error = run_broker_case(case) if story in BROKER_STORIES else run_case(case)
+            error = run_broker_case(case) if story in NODE_STORIES else run_case(case)
             print(f"{case}: {error or 'nothing broke'}")
             return 1 if error else 0
     print(f"There is no case {name}.")
@@ -94,7 +93,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.only:
         return run_alone(given.only)
-    known = [*STORIES, *BROKER_STORIES]
+    known = [*STORIES, *NODE_STORIES]
     if unknown := sorted(set(given.story or ()) - set(known)):
         parser.error(f"no such story: {', '.join(unknown)}")
     found = {each: all_cases(each) for each in given.story or known}

@@ -14,12 +14,17 @@ from tests.faults.broker_stage import BrokerStage, Ended
 from tests.faults.broker_stories import BROKER_STORIES
 from tests.faults.case import Case, sampled
 from tests.faults.disk import ways_to_fail
+from tests.faults.follower_stories import FOLLOWER_STORIES
 from tests.faults.forks import Forks
 from tests.faults.said import Broken
 from tests.faults.stage import AFTER_POWER
 from tests.sim.process import Crash
 
-__all__ = ["broken_of_broker", "broker_cases_of", "listening", "play_broker", "run_broker_case"]
+__all__ = ["NODE_STORIES", "broken_of_broker", "broker_cases_of", "listening", "play_broker", "run_broker_case"]
+
+
+NODE_STORIES = BROKER_STORIES | FOLLOWER_STORIES
+"""The stories of a whole node: one that is alone, and one that follows."""
 
 
 def broker_cases_of(name: str) -> list[Case]:
@@ -64,11 +69,11 @@ def play_broker(name: str, forks: Forks) -> str:
 def _played(
     name: str, at: int = 0, kind: str = "", power: str = "", forks: Forks | None = None
 ) -> tuple[BrokerStage, str]:
-    story = BROKER_STORIES[name]
-    stage = BrokerStage(at=at, kind=kind, power=AFTER_POWER[power] if power else None, settings=story.settings)
+    story = NODE_STORIES[name]
+    stage = story.stage(at=at, kind=kind, power=AFTER_POWER[power] if power else None, settings=story.settings)
     if forks is not None:
         stage.faults.kind_at, stage.is_new = forks.kind_at, forks.is_new
-    stage.is_starting = name.startswith("broker-start")
+    stage.is_starting = story.is_start
     hook = sys.unraisablehook
     sys.unraisablehook = lambda raised: None if isinstance(raised.exc_value, Crash) else hook(raised)
     error = ""
@@ -85,8 +90,8 @@ def _played(
             await stage.judge()
         except Ended as ended:
             stage.faults.on = False
-            is_end = name in ("broker-stop",) or stage.faults.kind.startswith(("kill", "power"))
-            if not is_end and not stage.scope().node and not name.startswith("broker-start"):
+            is_end = story.is_stop or stage.faults.kind.startswith(("kill", "power"))
+            if not is_end and not stage.scope().node and not story.is_start:
                 raise Broken(f"{ended}, for a failure that may cost {stage.scope()}") from ended
         if forks is not None and stage.faults.kind.startswith("power"):
             stage.power = AFTER_POWER[forks.one_of(AFTER_POWER)]

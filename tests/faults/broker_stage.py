@@ -9,8 +9,8 @@ kill or a power loss, on a disk that is well.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -96,6 +96,8 @@ FULL_S = 20.0
 """How long a disk stays full under a start that waits for room."""
 FULL = ("ENOSPC", "short", "full")
 ID = "writer"
+UNDECIDED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+"""What a batch is answered with that is in the leader's log."""
 
 
 class Ended(Exception):
@@ -167,6 +169,8 @@ class BrokerStage:
         self.processes: list[Process] = []
         self.node: Node | None = None
         self.connection: Connection | None = None
+        self.asked = HOST
+        """The host that the client asks."""
         self.count = 0
         self.is_starting = False
         """True in stories of a start."""
@@ -257,12 +261,24 @@ class BrokerStage:
 
     # -- asking
 
+    @contextmanager
+    def asking(self, host: str) -> Iterator[None]:
+        """Have the client ask another host."""
+        before = self.asked, self.connection
+        self.asked, self.connection = host, None
+        try:
+            yield
+        finally:
+            if self.connection is not None:
+                self.connection.close()
+            self.asked, self.connection = before
+
     async def ask(self, request: Message, cls: Any, version: int | None = None) -> Any:
         """Ask once; raises NoAnswer."""
         if self.has_ended:
             raise Ended("the node serves no more")
         if self.connection is None or not self.connection.is_open:
-            self.connection = await Connection.open(self.client_host, HOST, PORT, Random(4))
+            self.connection = await Connection.open(self.client_host, self.asked, PORT, Random(4))
         key = request.API_KEY
         assert key is not None
         return await self.connection.ask(request, cls, APIS[key].max_version if version is None else version)
@@ -291,12 +307,7 @@ class BrokerStage:
 
     async def create(self, name: str, **configs: str) -> bool:
         """Create a topic of one partition."""
-        wanted = CreatableTopic(
-            name=name,
-            num_partitions=1,
-            replication_factor=1,
-            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
-        )
+        wanted = self.wanted(name, configs)
 
         async def once() -> int:
             answer = await self.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=3000), CreateTopicsResponse)
@@ -308,6 +319,15 @@ class BrokerStage:
         if made:
             self.said[name] = TopicSaid(durable="flush_messages" in configs)
         return made
+
+    def wanted(self, name: str, configs: dict[str, str]) -> CreatableTopic:
+        """Return what is asked of a topic of one partition."""
+        return CreatableTopic(
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+        )
 
     async def delete(self, name: str) -> bool:
         """Delete a topic."""
@@ -355,7 +375,7 @@ class BrokerStage:
                     if found.base_offset + at in said.acknowledged:
                         raise Broken(f"{name}: offset {found.base_offset + at} is given out twice")
                     said.acknowledged[found.base_offset + at] = value
-            else:
+            elif found.error_code not in UNDECIDED:
                 said.refused |= set(values)
             return int(found.error_code)
 
@@ -523,12 +543,7 @@ class BrokerStage:
         await asyncio.sleep(SETTLE_S)
         self.faults.mend()
         scope = self.scope()
-        if self.has_ended:
-            raise Ended("the node serves no more")
-        assert self.node is not None
-        offline = set(self.node._storage.offline)
-        if not offline <= scope.directories:
-            raise Broken(f"directories {sorted(offline)} are offline, for a failure that may cost {scope}")
+        offline = self.offline()
         if self.loop.errors:
             raise Broken("an error that nobody handled: " + self.loop.errors[0])
         for name in list(self.said):
@@ -546,6 +561,16 @@ class BrokerStage:
             await self._check_committed(name)
         if not scope.directories and not await self.create("afterwards"):
             raise Broken("no topic can be made any more")
+
+    def offline(self) -> set[str]:
+        """Return the directories that are offline, and may be."""
+        if self.has_ended:
+            raise Ended("the node serves no more")
+        assert self.node is not None
+        offline = set(self.node._storage.offline)
+        if not offline <= self.scope().directories:
+            raise Broken(f"directories {sorted(offline)} are offline, for a failure that may cost {self.scope()}")
+        return offline
 
     def _may_be_lost(self, name: str, scope: Scope, offline: set[str]) -> bool:
         elsewhere = [each for each in ("/a", "/b") if each not in offline]

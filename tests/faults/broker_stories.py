@@ -22,8 +22,20 @@ SMALL = {"internal_segment_bytes": "400", "segment_index_bytes": "1024"}
 class BrokerStory:
     """What is done before calls are counted, and what after."""
 
+    stage: type[BrokerStage] = BrokerStage
+
     def __init__(self, name: str, play: Act, prepare: Act, settings: tuple[str, ...] = ()) -> None:
         self.name, self.play, self.prepare, self.settings = name, play, prepare, settings
+
+    @property
+    def is_start(self) -> bool:
+        """True where it is the node's start that fails."""
+        return "-start" in self.name
+
+    @property
+    def is_stop(self) -> bool:
+        """True where the node ends by itself."""
+        return self.name.endswith("-stop")
 
 
 BROKER_STORIES: dict[str, BrokerStory] = {}

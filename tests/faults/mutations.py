@@ -17,6 +17,7 @@ from typing import Any
 from ottla.base import CorruptionError, MissingFileError, NoSpaceError, Offset, StorageError
 from ottla.broker import Node
 from ottla.broker.replicas.failures import Cost, Failures
+from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.broker.replicas.log_dir_moves import LogDirMoves
 from ottla.broker.replicas.storage import Storage
 from ottla.log import Log, LogDir
@@ -27,8 +28,8 @@ from ottla.log.names import DELETED, LOG, file_name
 from ottla.log.properties import Owner
 from ottla.log.segment import Segment
 from ottla.log.transaction_index import TransactionIndex, encode_transactions
-from tests.faults.broker_runner import broker_cases_of, run_broker_case
-from tests.faults.broker_stories import BROKER_STORIES
+from ottla.replica import Role
+from tests.faults.broker_runner import NODE_STORIES, broker_cases_of, run_broker_case
 from tests.faults.runner import cases_of, run_case
 from tests.sim.mutations import OUTDATED, Surgeon
 
@@ -74,7 +75,7 @@ def calls(story: str, *kinds: str, of: str = "") -> Callable[[], Iterator[tuple[
     """Return what fails every call of a story in these ways, or those whose name and path hold `of`."""
 
     def look() -> Iterator[tuple[str, str]]:
-        of_broker = story in BROKER_STORIES
+        of_broker = story in NODE_STORIES
         try:
             cases = list(broker_cases_of(story) if of_broker else cases_of(story))
         except AssertionError as error:  # found before anything fails: by a kill or a power loss at the story's end
@@ -305,6 +306,20 @@ def _remember(surgeon: Surgeon) -> None:
             self._sync_failure = error
 
     surgeon.put(Durability, "remember", remember)
+
+
+@fault(
+    "a follower flushes later",
+    "A follower tells its leader that it has what is not on its device, where `flush.messages` asks for that.",
+    calls("follower-append", "power-before"),
+)
+def _follower_flushes_later(surgeon: Surgeon) -> None:
+    original: Any = vars(LocalPartition)["must_flush"]
+
+    def must_flush(self: LocalPartition) -> bool:
+        return self.replica.role is Role.LEADER and bool(original.__get__(self))
+
+    surgeon.put(LocalPartition, "must_flush", property(must_flush))
 
 
 def found_by(fault: Fault) -> tuple[Finding | None, int]:

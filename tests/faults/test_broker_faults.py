@@ -13,6 +13,11 @@ def test_one_failing_call_costs_a_broker_no_more_than_it_may(story: str) -> None
     assert not broken_of_broker(story)
 
 
+@pytest.mark.parametrize("story", [f"follower-{name}" for name in ("append", "transactions", "start-truncate")])
+def test_one_failing_call_of_a_follower_costs_nothing_that_was_acknowledged(story: str) -> None:
+    assert not broken_of_broker(story)
+
+
 @pytest.mark.parametrize("kind", ["EIO", "full"])
 def test_a_start_whose_metadata_log_fails_ends_or_waits_for_room_and_never_hangs(kind: str) -> None:
     tried = [
