@@ -13,7 +13,7 @@ from ottla.client import (
     BlockingClient,
     Client,
     CommittedOffset,
-    GroupMember,
+    ConsumerGroupMetadata,
     Limits,
     TransactionalProducer,
     committed_offsets,
@@ -67,7 +67,7 @@ def test_a_commit_that_is_refused_names_its_partition_and_group(client: Blocking
 
 def test_who_is_no_member_commits_nothing(client: BlockingClient) -> None:
     client.commit_offsets("members", {FIRST: Offset(1)})
-    stranger = GroupMember("members", "stranger", 3)
+    stranger = ConsumerGroupMetadata("members", "stranger", 3)
     with pytest.raises(KafkaError) as caught:
         client.commit_offsets("members", {FIRST: Offset(2)}, member=stranger)
     assert caught.value.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
@@ -78,7 +78,7 @@ def test_a_stable_read_waits_for_the_transaction_that_has_committed_offsets(clie
     client.commit_offsets("pending", {FIRST: Offset(1)})
     by = TransactionalProducer(client.client, "pending", timeout_ms=60_000)
     client.run(by.begin())
-    client.run(by.commit_offsets({FIRST: Offset(9)}, GroupMember("pending", "", -1)))
+    client.run(by.commit_offsets({FIRST: Offset(9)}, ConsumerGroupMetadata("pending", "", -1)))
     assert client.committed_offsets("pending")[FIRST].offset == 1
     client.run(by.end(commit=True))
     assert client.committed_offsets("pending", require_stable=True)[FIRST].offset == 9

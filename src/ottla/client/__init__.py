@@ -13,9 +13,10 @@ from ottla.client.client import Client, Limits
 from ottla.client.cluster import Cluster, Node, Partition, Topic
 from ottla.client.connection import Answering, Connection
 from ottla.client.coordinators import Coordinated, CoordinatorKind
+from ottla.client.group_member import Assign, GroupMember, JoinedGeneration, JoinedMember, JoinRefusedError
 from ottla.client.group_offsets import (
     CommittedOffset,
-    GroupMember,
+    ConsumerGroupMetadata,
     commit_offsets,
     committed_offsets,
     delete_group,
@@ -32,17 +33,22 @@ __all__ = [
     "Address",
     "Answering",
     "Appended",
+    "Assign",
     "BlockingClient",
     "Client",
     "Cluster",
     "CommittedOffset",
     "Connection",
+    "ConsumerGroupMetadata",
     "Coordinated",
     "CoordinatorKind",
     "FetchPosition",
     "Fetched",
     "GroupMember",
     "Isolation",
+    "JoinRefusedError",
+    "JoinedGeneration",
+    "JoinedMember",
     "Limits",
     "ListedOffset",
     "Node",

@@ -12,7 +12,7 @@ from ottla.client.batches import Appended, Fetched, FetchPosition, Isolation, Re
 from ottla.client.client import CLIENT_ID_DEFAULT, Client, Limits
 from ottla.client.cluster import Cluster
 from ottla.client.coordinators import Coordinated
-from ottla.client.group_offsets import CommittedOffset, GroupMember, commit_offsets, committed_offsets
+from ottla.client.group_offsets import CommittedOffset, ConsumerGroupMetadata, commit_offsets, committed_offsets
 from ottla.client.offsets import ListedOffset
 from ottla.net import Network
 
@@ -122,7 +122,7 @@ class BlockingClient:
         offsets: Mapping[TopicPartition, Offset],
         *,
         metadata: str = "",
-        member: GroupMember | None = None,
+        member: ConsumerGroupMetadata | None = None,
     ) -> None:
         """Commit offsets for a group, as its member or from outside; see `commit_offsets`."""
         self.run(commit_offsets(self.client, group, offsets, metadata=metadata, member=member))

@@ -29,7 +29,7 @@ from ottla.wire.messages.offset_fetch import (
 
 __all__ = [
     "CommittedOffset",
-    "GroupMember",
+    "ConsumerGroupMetadata",
     "commit_offsets",
     "committed_offsets",
     "delete_group",
@@ -54,8 +54,8 @@ class CommittedOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
-    """For whom offsets are committed: a member of a group, as of one generation."""
+class ConsumerGroupMetadata:
+    """For whom offsets are committed: a member of a group, as of one generation (KIP-447)."""
 
     group: str
     member_id: str
@@ -120,7 +120,7 @@ async def commit_offsets(
     offsets: Mapping[TopicPartition, Offset],
     *,
     metadata: str = "",
-    member: GroupMember | None = None,
+    member: ConsumerGroupMetadata | None = None,
 ) -> None:
     """Commit offsets for a group: as its member, or from outside, as is allowed while nobody is in it.
 

@@ -15,7 +15,7 @@ from ottla.base import ErrorCode, KafkaError, Offset, ProducerEpoch, ProducerId,
 from ottla.client.batches import Appended, Records
 from ottla.client.client import Client
 from ottla.client.coordinators import Coordinated, CoordinatorKind
-from ottla.client.group_offsets import GroupMember
+from ottla.client.group_offsets import ConsumerGroupMetadata
 from ottla.wire import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -137,7 +137,7 @@ class TransactionalProducer:
             await asyncio.sleep(limits.backoff_s)
 
     async def commit_offsets(
-        self, offsets: Mapping[TopicPartition, Offset], member: GroupMember, *, words: str = ""
+        self, offsets: Mapping[TopicPartition, Offset], member: ConsumerGroupMetadata, *, words: str = ""
     ) -> None:
         """Commit a group's offsets with the transaction (KIP-98); they count when it commits.
 

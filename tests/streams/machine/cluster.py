@@ -19,9 +19,9 @@ from ottla.client import (
     Appended,
     BlockingClient,
     Cluster,
+    ConsumerGroupMetadata,
     Fetched,
     FetchPosition,
-    GroupMember,
     Isolation,
     ListedOffset,
 )
@@ -67,7 +67,7 @@ class Broker(ModelCluster):
         """By group."""
         self.narrow: set[str] = set()
         """Topics that take batches of one record only."""
-        self.members: dict[str, tuple[GroupMember, Life]] = {}
+        self.members: dict[str, tuple[ConsumerGroupMetadata, Life]] = {}
         self._pending: dict[int, tuple[str, dict[TopicPartition, tuple[int, str]]]] = {}
         """Offsets that wait for the end of a producer's transaction."""
 
@@ -123,18 +123,18 @@ class Broker(ModelCluster):
 
     # -- groups
 
-    def join(self, group: str, life: Life, *, force: bool = False) -> GroupMember:
+    def join(self, group: str, life: Life, *, force: bool = False) -> ConsumerGroupMetadata:
         """Become a group's one member; raises KafkaError where another lives, unless its session is said to be over."""
         with self.lock:
             before = self.members.get(group)
             if before is not None and not before[1].dead and before[1] is not life and not force:
                 raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"application {group} is already run")
             generation = 1 if before is None else before[0].generation + 1
-            member = GroupMember(group, f"member-{generation}", generation)
+            member = ConsumerGroupMetadata(group, f"member-{generation}", generation)
             self.members[group] = member, life
             return member
 
-    def leave(self, member: GroupMember) -> None:
+    def leave(self, member: ConsumerGroupMetadata) -> None:
         """Leave a group; generations go on."""
         with self.lock:
             if self.is_member(member.group, member.member_id, member.generation):

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ottla.base import KafkaError, OttlaError
+from ottla.base import ErrorCode, KafkaError, OttlaError
+from ottla.client import GroupMember, JoinedGeneration, JoinedMember, JoinRefusedError
 from ottla.connect.distributed.config_store import ConfigStore, FencedError
 from ottla.connect.distributed.leading import Leading
 from ottla.connect.distributed.local_work import LocalWork
-from ottla.connect.distributed.member import GroupMember, Joined, Joiner, JoinRefusedError
 from ottla.connect.distributed.settings import DistributedSettings
 from ottla.connect.distributed.status_store import StatusStore
 from ottla.connect.errors import ConnectError
@@ -188,7 +188,7 @@ class GroupLoop:
                     wait_s = await self._round()
                 retry_s = RETRY_S
             except JoinRefusedError as error:
-                self.ended.set_exception(error)
+                self.ended.set_exception(_refusal(error, self._settings.group_id))
                 self.ended.exception()  # seen, whether or not somebody waits for it
                 return
             except (OttlaError, TimeoutError) as error:
@@ -248,6 +248,7 @@ class GroupLoop:
         joined = await self.member.join(offered, self._divide)
         if joined is None:
             return False
+        self.member.start_heartbeats()
         found = decode_assignment(joined.assignment)
         if found is None:
             self.member.request_rejoin("the leader has assigned nothing")
@@ -255,7 +256,7 @@ class GroupLoop:
         await self._take(joined, found)
         return True
 
-    def _divide(self, protocol: str, generation: int, joiners: Sequence[Joiner]) -> Mapping[str, bytes]:
+    def _divide(self, protocol: str, generation: int, joiners: Sequence[JoinedMember]) -> Mapping[str, bytes]:
         return self.leading.assignments(
             *(GroupProtocol.of_group_name(protocol), joiners, self.configs.state),
             leader=self.member.member_id,
@@ -264,7 +265,7 @@ class GroupLoop:
             now_ms=int(time.monotonic() * 1000),
         )
 
-    async def _take(self, joined: Joined, found: Assignment) -> None:
+    async def _take(self, joined: JoinedGeneration, found: Assignment) -> None:
         """Do what a new generation asks for: give up what is revoked, then know what is to be done."""
         self.protocol = GroupProtocol.of_group_name(joined.protocol)
         if self.protocol is not GroupProtocol.EAGER:
@@ -478,3 +479,19 @@ def _merged(found: Assignment, held: Assignment | None) -> Assignment:
 def _impact(request: RestartRequest) -> int:
     """Return how much a restart touches: of several that wait, the largest is carried out."""
     return 2 * (not request.only_failed) + request.include_tasks
+
+
+def _refusal(error: JoinRefusedError, group: str) -> ConnectError:
+    hint = _HINTS.get(error.code, "")
+    return ConnectError(f"Group {group} does not take this worker: {error.code.name}{hint}")
+
+
+_HINTS = {
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
+        ". Its members speak another protocol: group.id is another kind of group's, or connect.protocol does not fit"
+    ),
+    ErrorCode.INVALID_SESSION_TIMEOUT: (
+        ". session.timeout.ms has to lie between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms"
+    ),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: ". The worker needs the right to read group.id",
+}

@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from ottla.client import Client
+from ottla.client import Client, GroupMember
 from ottla.connect import herding
 from ottla.connect.distributed.config_store import ConfigStore
 from ottla.connect.distributed.fencing import Fencing
 from ottla.connect.distributed.group_loop import GroupLoop
 from ottla.connect.distributed.local_work import LocalWork
-from ottla.connect.distributed.member import GroupMember
 from ottla.connect.distributed.offset_store import OffsetStores
 from ottla.connect.distributed.peers import Ask, ask_to_fence, send_tasks
 from ottla.connect.distributed.settings import DistributedSettings
@@ -103,7 +102,16 @@ class DistributedHerder:
             settings,
             url=url,
             worker_id=self.worker_id,
-            member=lambda wake, lost: GroupMember(make_client("group"), settings, wake=wake, lost=lost),
+            member=lambda wake, lost: GroupMember(
+                make_client("group"),
+                settings.group_id,
+                protocol_type="connect",
+                session_timeout_ms=settings.session_timeout_ms,
+                rebalance_timeout_ms=settings.rebalance_timeout_ms,
+                heartbeat_interval_ms=settings.heartbeat_interval_ms,
+                wake=wake,
+                lost=lost,
+            ),
             configs=lambda hear: ConfigStore(settings, make_client, hear),
             statuses=self._statuses,
             loggers=self.loggers,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ottla.connect.distributed.member import Joiner
+from ottla.client import JoinedMember
 from ottla.connect.grouping import (
     CONFIG_MISMATCH,
     Assignment,
@@ -42,7 +42,7 @@ class Leading:
     def assignments(
         self,
         protocol: GroupProtocol,
-        joiners: Sequence[Joiner],
+        joiners: Sequence[JoinedMember],
         config: ConfigState,
         *,
         leader: str,

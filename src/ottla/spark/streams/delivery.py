@@ -24,7 +24,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from ottla.base import ConfigError, KafkaError, Offset
-from ottla.client import BlockingClient, GroupMember, TransactionalProducer
+from ottla.client import BlockingClient, ConsumerGroupMetadata, TransactionalProducer
 from ottla.spark.failpoints import failpoint
 from ottla.spark.source.client_pool import PooledClient, pooled_client
 from ottla.spark.source.options import WriteOptions, write_options
@@ -89,7 +89,7 @@ class Delivery:
     guarantee: Guarantee = "at_least_once"
     task_partitions: int | None = None
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS_DEFAULT
-    member: GroupMember | None = None
+    member: ConsumerGroupMetadata | None = None
     own_topics: frozenset[str] = frozenset()
     """Topics that no other query of the application reads: tasks that know how far they come commit their offsets."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)

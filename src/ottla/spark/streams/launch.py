@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import Offset, TopicPartition
-from ottla.client import BlockingClient, GroupMember
+from ottla.client import BlockingClient, ConsumerGroupMetadata
 from ottla.spark.shipping import ship_files
 from ottla.spark.streams.preparation import Prepared, topics_of
 from ottla.spark.streams.progress import BatchProgress, read_progress
@@ -79,7 +79,7 @@ class SparkLauncher:
         prepared: Prepared,
         settings: StreamsSettings,
         spark: SparkSession,
-        member: Callable[[], GroupMember] | None = None,
+        member: Callable[[], ConsumerGroupMetadata] | None = None,
         *,
         owns: bool,
     ) -> None:

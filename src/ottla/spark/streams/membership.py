@@ -15,18 +15,22 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.base import ErrorCode, KafkaError, OttlaError
-from ottla.client import BlockingClient, Coordinated, GroupMember, Limits
+from ottla.client import (
+    BlockingClient,
+    ConsumerGroupMetadata,
+    Coordinated,
+    GroupMember,
+    JoinedMember,
+    JoinRefusedError,
+    Limits,
+)
 from ottla.wire import encode
 from ottla.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from ottla.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
-from ottla.wire.messages.heartbeat import HeartbeatRequest
-from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 __all__ = ["SESSION_TIMEOUT_MS_DEFAULT", "Membership"]
 
@@ -36,15 +40,11 @@ SESSION_TIMEOUT_MS_DEFAULT = 10_000
 HEARTBEATS_PER_SESSION = 5
 PROTOCOL_TYPE, PROTOCOL = "consumer", "ottla-driver-"
 JOIN_SECONDS_MAX = 60.0
-"""How long the coordinator may hold a join back (`group.initial.rebalance.delay.ms`)."""
-LEAVE_SECONDS_MAX = 5.0
+"""How long joins may come to nothing, one after another."""
 LOOK_SECONDS = 0.25
 """How often it is looked whether a member that may be dead is gone."""
 SLACK_SECONDS = 5.0
 """How much longer than a session a member that is there is waited for before it is said to live."""
-MEMBERS_FROM = 3
-AGAIN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS})
-"""Codes after which a member joins once more."""
 
 
 class Membership:
@@ -61,39 +61,40 @@ class Membership:
     ) -> None:
         self._application = application
         self._bootstrap, self._client_id = bootstrap, client_id
-        self._coordinator = Coordinated(application)
         self._session_s = session_ms / 1000
         self._protocol = f"{PROTOCOL}{uuid.uuid4().hex}"
         subscription = ConsumerProtocolSubscription(topics=sorted(topics))
         self._metadata = (1).to_bytes(2, "big") + encode(subscription, 1)
         self._member: GroupMember | None = None
+        self._identity: ConsumerGroupMetadata | None = None
         self._lost: KafkaError | None = None
         self._leaving = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
-    def member(self) -> GroupMember:
+    def member(self) -> ConsumerGroupMetadata:
         """The member as it is now; raises KafkaError where another driver has taken over."""
         if self._lost is not None:
             raise self._lost
-        assert self._member is not None, "join comes first"
-        return self._member
+        assert self._identity is not None, "join comes first"
+        return self._identity
 
     @property
     def lost(self) -> KafkaError | None:
         """Why this driver may not go on; None while it may."""
         return self._lost
 
-    def join(self) -> GroupMember:
+    def join(self) -> ConsumerGroupMetadata:
         """Become the group's one member; waits for one that may be dead as long as its session may last.
 
         Raises KafkaError INCONSISTENT_GROUP_PROTOCOL, with words that name it, where another driver lives.
         """
         client = self._client()
         try:
+            self._member = self._new_member(client)
             until = time.monotonic() + self._session_s + SLACK_SECONDS
             said = False
-            while (member := self._try_join(client, "")) is None:
+            while not self._try_join(client):
                 who = self._holder(client)
                 if time.monotonic() > until:
                     raise self._refused(who)
@@ -104,11 +105,10 @@ class Membership:
         except BaseException:
             client.close()
             raise
-        self._member = member
         name = f"driver-{self._application}"
         self._thread = threading.Thread(target=self._beat, args=(client,), name=name, daemon=True)
         self._thread.start()
-        return member
+        return self.member
 
     def leave(self) -> None:
         """Leave the group, so that the next driver need not wait; does nothing where it never joined."""
@@ -123,52 +123,37 @@ class Membership:
         limits = Limits(request_s=max(self._session_s / 2, 1.0))
         return BlockingClient(self._bootstrap, client_id=self._client_id, limits=limits)
 
-    def _try_join(self, client: BlockingClient, member_id: str) -> GroupMember | None:
-        """Join and return the member, or None where somebody else is in the group; raises KafkaError."""
+    def _new_member(self, client: BlockingClient) -> GroupMember:
+        session_ms = round(self._session_s * 1000)
+        return GroupMember(
+            client.client,
+            self._application,
+            protocol_type=PROTOCOL_TYPE,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=session_ms,
+            heartbeat_interval_ms=session_ms // HEARTBEATS_PER_SESSION,
+        )
+
+    def _try_join(self, client: BlockingClient) -> bool:
+        """Join; false where somebody else is in the group. Raises KafkaError."""
+        assert self._member is not None
         until = time.monotonic() + JOIN_SECONDS_MAX
-        code = ErrorCode.NONE
-        while time.monotonic() < until:
-            joining = JoinGroupRequest(
-                group_id=self._application,
-                session_timeout_ms=round(self._session_s * 1000),
-                rebalance_timeout_ms=round(self._session_s * 1000),
-                member_id=member_id,
-                protocol_type=PROTOCOL_TYPE,
-                protocols=[JoinGroupRequestProtocol(name=self._protocol, metadata=self._metadata)],
-            )
-            call = client.client.request(joining, coordinator_of=self._coordinator, timeout_s=JOIN_SECONDS_MAX)
-            answer = client.run(call)
-            code, member_id = ErrorCode(answer.error_code), answer.member_id
-            if code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
-                return None
-            if code is ErrorCode.MEMBER_ID_REQUIRED:
-                continue
-            if code is ErrorCode.UNKNOWN_MEMBER_ID:
-                member_id = ""
-                continue
-            if code.value:
-                raise KafkaError(code, f"application {self._application} cannot join its group: {code.name}")
-            assignment = (0).to_bytes(2, "big") + encode(ConsumerProtocolAssignment(), 0)
-            syncing = SyncGroupRequest(
-                group_id=self._application,
-                generation_id=answer.generation_id,
-                member_id=member_id,
-                protocol_type=PROTOCOL_TYPE,
-                protocol_name=self._protocol,
-                assignments=[SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)],
-            )
-            code = ErrorCode(client.request(syncing, coordinator_of=self._coordinator).error_code)
-            if code in AGAIN:
-                continue
-            if code.value:
-                raise KafkaError(code, f"application {self._application} cannot join its group: {code.name}")
-            return GroupMember(self._application, member_id, answer.generation_id)
-        raise KafkaError(code, f"application {self._application} does not come to be in its group")
+        try:
+            while client.run(self._member.join([(self._protocol, self._metadata)], _assign_nothing)) is None:
+                if time.monotonic() > until:
+                    words = f"application {self._application} does not come to be in its group"
+                    raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, words)
+        except JoinRefusedError as error:
+            if error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+                return False
+            raise
+        self._identity = self._member.identity
+        return True
 
     def _holder(self, client: BlockingClient) -> str:
         """Return words for who is in the group."""
         request = DescribeGroupsRequest(groups=[self._application])
-        [group] = client.request(request, coordinator_of=self._coordinator).groups
+        [group] = client.request(request, coordinator_of=Coordinated(self._application)).groups
         found = [f"{each.client_id} at {each.client_host} (member {each.member_id})" for each in group.members]
         return ", ".join(found) or "a group of another kind, or one that is just ending"
 
@@ -195,30 +180,21 @@ class Membership:
     def _beat_once(self, client: BlockingClient) -> None:
         member = self._member
         assert member is not None
-        request = HeartbeatRequest(group_id=member.group, generation_id=member.generation, member_id=member.member_id)
-        code = ErrorCode(client.request(request, coordinator_of=self._coordinator).error_code)
-        if not code.value:
+        if not member.rejoins:
+            client.run(member.heartbeat())
+        if not member.rejoins:
             return
-        if code not in AGAIN:
-            raise KafkaError(code, f"heartbeat of application {self._application}: {code.name}")
-        log.warning("driver of %s is to join again: %s", self._application, code.name)
-        is_unknown = code is ErrorCode.UNKNOWN_MEMBER_ID
-        again = self._try_join(client, "" if is_unknown else member.member_id)
-        if again is None:
+        log.warning("driver of %s is to join again", self._application)
+        if not self._try_join(client):
             words = f"application {self._application} was taken over by {self._holder(client)}"
             self._lost = KafkaError(ErrorCode.FENCED_INSTANCE_ID, words)
             log.error("%s", words)
-        else:
-            self._member = again
 
     def _leave(self, client: BlockingClient) -> None:
         assert self._member is not None
-        going = [MemberIdentity(member_id=self._member.member_id, reason="the driver has stopped")]
-        request = LeaveGroupRequest(group_id=self._application, members=going)
-        call = client.client.request(
-            request, coordinator_of=self._coordinator, lowest=MEMBERS_FROM, timeout_s=LEAVE_SECONDS_MAX
-        )
-        try:
-            client.run(call)
-        except OttlaError as error:
-            log.warning("leaving the group is left to the session: %s", error)
+        client.run(self._member.leave("the driver has stopped"))
+
+
+def _assign_nothing(protocol: str, generation: int, members: Sequence[JoinedMember]) -> Mapping[str, bytes]:
+    nothing = (0).to_bytes(2, "big") + encode(ConsumerProtocolAssignment(), 0)
+    return {each.member_id: nothing for each in members}
