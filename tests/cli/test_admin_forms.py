@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from ottla.admin.groups import parse_assignment
 from ottla.base import ErrorCode, KafkaError, TopicPartition
 from ottla.cli.commands.delete_records import parse_offsets
 from ottla.cli.config_quotas import java_double, salted_password
-from ottla.cli.group_queries import parse_assignment
 from ottla.cli.group_reset import parse_duration, parse_scope
 from ottla.cli.options import UsageError
 from ottla.wire import encode

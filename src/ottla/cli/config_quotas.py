@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import raise_code
 from ottla.base import ErrorCode, KafkaError
-from ottla.cli.kafka_errors import raise_code
 from ottla.cli.options import UsageError, warn
 from ottla.cli.output import Answer, print_answer
 

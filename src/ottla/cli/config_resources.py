@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import raise_code
 from ottla.base import ErrorCode, KafkaError, NodeId, OttlaError
-from ottla.cli.kafka_errors import raise_code
 from ottla.cli.options import UsageError
 from ottla.cli.output import Answer, print_answer
 
@@ -90,7 +90,7 @@ def names_of(client: BlockingClient, args: Namespace, kind: str) -> list[str]:
         case "brokers" | "broker-loggers":
             return [*(str(node) for node in broker_ids(client, args)), ""]
         case "groups":
-            from ottla.cli.group_queries import list_groups
+            from ottla.admin import list_groups
 
             return sorted({*configured(client, kind), *_listed(lambda: [each.group for each in list_groups(client)])})
     return sorted(configured(client, kind))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import GroupDescription, MemberDescription, by_topic, describe_group
 from ottla.base import OttlaError, TopicPartition
-from ottla.cli.group_queries import GroupMember, GroupView, by_topic, describe_group
 from ottla.cli.options import warn
 from ottla.cli.output import Answer, print_answer
 
@@ -37,7 +37,7 @@ def describe_groups(client: BlockingClient, args: Namespace, groups: Sequence[st
         notice(view)
 
 
-def notice(view: GroupView) -> None:
+def notice(view: GroupDescription) -> None:
     """Say beside the table why there may be less in it than expected."""
     if view.state == "Empty":
         warn(f"\nConsumer group '{view.group}' has no active members.")
@@ -45,7 +45,7 @@ def notice(view: GroupView) -> None:
         warn(f"\nWarning: Consumer group '{view.group}' is rebalancing.")
 
 
-def offset_rows(client: BlockingClient, view: GroupView) -> list[Row]:
+def offset_rows(client: BlockingClient, view: GroupDescription) -> list[Row]:
     """Return a row for each partition that a member reads, and for each further one with a committed offset.
 
     A member that reads nothing is in the table of members only, as in Kafka's.
@@ -78,11 +78,11 @@ def end_offsets(client: BlockingClient, partitions: Sequence[TopicPartition]) ->
 
 
 def _offset_row(
-    view: GroupView,
+    view: GroupDescription,
     partition: TopicPartition,
     offsets: dict[TopicPartition, CommittedOffset],
     ends: dict[TopicPartition, int],
-    member: GroupMember | None,
+    member: MemberDescription | None,
 ) -> Row:
     current = offsets.get(partition)
     end = ends.get(partition)
@@ -100,7 +100,7 @@ def _offset_row(
     }
 
 
-def member_rows(client: BlockingClient, view: GroupView) -> list[Row]:
+def member_rows(client: BlockingClient, view: GroupDescription) -> list[Row]:
     """Return a row for each member."""
     return [
         {
@@ -126,7 +126,7 @@ def assignment_text(partitions: Sequence[TopicPartition]) -> str:
     )
 
 
-def state_rows(client: BlockingClient, view: GroupView) -> list[Row]:
+def state_rows(client: BlockingClient, view: GroupDescription) -> list[Row]:
     """Return the one row of the group's state."""
     row = {
         "group": view.group,
@@ -151,7 +151,7 @@ def width(rows: list[Row], key: str) -> int:
     return max([COLUMN, *(len(shown(row[key])) for row in rows)])
 
 
-def print_offsets(view: GroupView, rows: list[Row], *, verbose: bool) -> None:
+def print_offsets(view: GroupDescription, rows: list[Row], *, verbose: bool) -> None:
     """Print Kafka's table of offsets; nothing where there are none."""
     if not rows:
         return
@@ -170,7 +170,7 @@ def print_offsets(view: GroupView, rows: list[Row], *, verbose: bool) -> None:
     print_columns(columns, rows)
 
 
-def print_members(view: GroupView, rows: list[Row], *, verbose: bool) -> None:
+def print_members(view: GroupDescription, rows: list[Row], *, verbose: bool) -> None:
     """Print Kafka's table of members, also where there are none; the last column is padded as in Kafka's."""
     group, consumer, host, client = (width(rows, key) for key in ("group", "consumerId", "host", "clientId"))
     columns = {"GROUP": (group, "group"), "CONSUMER-ID": (consumer, "consumerId")}
@@ -188,7 +188,7 @@ def print_members(view: GroupView, rows: list[Row], *, verbose: bool) -> None:
     print_columns(columns, rows, end="" if verbose else " ")
 
 
-def print_state(view: GroupView, rows: list[Row], *, verbose: bool) -> None:
+def print_state(view: GroupDescription, rows: list[Row], *, verbose: bool) -> None:
     """Print Kafka's table of one state."""
     (row,) = rows
     row = {**row, "coordinator": f"{row['coordinator']}  ({row['coordinatorId']})"}

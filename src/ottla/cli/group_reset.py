@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ottla.admin import by_topic, describe_group, words
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.cli.group_description import print_columns
-from ottla.cli.group_queries import by_topic, describe_group
-from ottla.cli.kafka_errors import words
 from ottla.cli.options import UsageError, warn
 from ottla.cli.output import Answer, print_answer
 

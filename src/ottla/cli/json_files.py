@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition
+from ottla.admin import invalid_request
+from ottla.base import OttlaError, TopicPartition
 
-__all__ = ["duplicates", "entries", "field", "file_text", "invalid", "parsed", "topic_partition"]
+__all__ = ["entries", "field", "file_text", "parsed", "topic_partition"]
 
 KINDS = {str: "String", int: "Integer", list: "JSON array"}
 """What Kafka's tools call the kinds of values."""
@@ -31,9 +32,9 @@ def parsed(text: str | bytes, otherwise: str = "The input string is not a valid 
     try:
         document = json.loads(text)
     except ValueError:
-        raise invalid(otherwise) from None
+        raise invalid_request(otherwise) from None
     if not isinstance(document, dict):
-        raise invalid(f"Expected JSON object, received {json.dumps(document)}")
+        raise invalid_request(f"Expected JSON object, received {json.dumps(document)}")
     return document
 
 
@@ -45,29 +46,19 @@ def entries(document: dict[str, Any], name: str) -> list[Any]:
 def field(each: Any, name: str, kind: type) -> Any:
     """Return a field of an object; raises KafkaError where it is missing or of another kind."""
     if not isinstance(each, dict):
-        raise invalid(f"Expected JSON object, received {json.dumps(each)}")
+        raise invalid_request(f"Expected JSON object, received {json.dumps(each)}")
     if name not in each:
-        raise invalid(f"No such field exists: `{name}`")
+        raise invalid_request(f"No such field exists: `{name}`")
     return value(each[name], kind)
 
 
 def value(found: Any, kind: type) -> Any:
     """Return a value; raises KafkaError where it is of another kind."""
     if not isinstance(found, kind) or isinstance(found, bool):
-        raise invalid(f"Expected `{KINDS[kind]}` value, received {json.dumps(found)}")
+        raise invalid_request(f"Expected `{KINDS[kind]}` value, received {json.dumps(found)}")
     return found
 
 
 def topic_partition(each: Any) -> TopicPartition:
     """Return the partition that an object names."""
     return TopicPartition(field(each, "topic", str), field(each, "partition", int))
-
-
-def duplicates(found: list[Any]) -> list[Any]:
-    """Return what stands more than once in a list, in order."""
-    return sorted(each for each in dict.fromkeys(found) if found.count(each) > 1)
-
-
-def invalid(message: str) -> KafkaError:
-    """Return the error of a file that cannot be used."""
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)

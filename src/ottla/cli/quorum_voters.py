@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.admin import raise_code
 from ottla.base import OttlaError, Uuid, parse_uuid, uuid_text
-from ottla.cli.kafka_errors import raise_code
 from ottla.cli.options import Options, UsageError, properties_file, whole_number
 
 if TYPE_CHECKING:

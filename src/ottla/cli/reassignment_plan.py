@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.admin import duplicates, invalid_request
 from ottla.base import TopicPartition
-from ottla.cli.json_files import duplicates, entries, invalid, parsed, topic_partition, value
+from ottla.cli.json_files import entries, parsed, topic_partition, value
 from ottla.cli.json_files import field as field_of
 
 if TYPE_CHECKING:
@@ -46,19 +47,19 @@ class Plan:
     def check(self) -> None:
         """Raise KafkaError for what cannot be carried out."""
         if not self.targets:
-            raise invalid("Partition reassignment list cannot be empty")
+            raise invalid_request("Partition reassignment list cannot be empty")
         if not all(replicas for _, replicas in self.targets):
-            raise invalid("Partition replica list cannot be empty")
+            raise invalid_request("Partition replica list cannot be empty")
         if twice := duplicates([partition for partition, _ in self.targets]):
             listed = ",".join(map(str, twice))
-            raise invalid(f"Partition reassignment contains duplicate topic partitions: {listed}")
+            raise invalid_request(f"Partition reassignment contains duplicate topic partitions: {listed}")
         wrong = [
             f"{partition} contains multiple entries for {','.join(map(str, twice))}"
             for partition, replicas in self.targets
             if (twice := duplicates(replicas))
         ]
         if wrong:
-            raise invalid(f"Partition replica lists may not contain duplicate entries: {'. '.join(wrong)}")
+            raise invalid_request(f"Partition replica lists may not contain duplicate entries: {'. '.join(wrong)}")
 
 
 def parse_plan(text: str | bytes) -> Plan:
@@ -72,7 +73,7 @@ def parse_plan(text: str | bytes) -> Plan:
         replicas = [value(broker, int) for broker in field_of(each, "replicas", list)]
         wanted = [value(path, str) for path in entries(each, "log_dirs")] if "log_dirs" in each else None
         if wanted is not None and len(wanted) != len(replicas):
-            raise invalid(
+            raise invalid_request(
                 f"Size of replicas list {_listed(replicas)} is different from size of log dirs list {_listed(wanted)} "
                 f"for partition {partition}"
             )
@@ -89,7 +90,7 @@ def parse_topics(text: str | bytes) -> list[str]:
     check_version(document)
     found = [str(field_of(each, "topic", str)) for each in entries(document, "topics")]
     if twice := duplicates(found):
-        raise invalid(f"List of topics to reassign contains duplicate entries: {_listed(twice)}")
+        raise invalid_request(f"List of topics to reassign contains duplicate entries: {_listed(twice)}")
     return found
 
 
@@ -97,7 +98,7 @@ def check_version(document: Mapping[str, object]) -> None:
     """Raise KafkaError for a file of a version that is not known."""
     version = value(document.get("version", VERSION), int)
     if version != VERSION:
-        raise invalid(f"Not supported version field value {version}")
+        raise invalid_request(f"Not supported version field value {version}")
 
 
 def _listed(values: Sequence[object]) -> str:
@@ -129,7 +130,7 @@ def proposed(
 
     without = [each for each in brokers if each.rack is None]
     if rack_aware and without and len(without) < len(brokers):
-        raise invalid(
+        raise invalid_request(
             "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica assignment "
             "without rack information."
         )

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import by_topic, raise_code
 from ottla.base import ErrorCode, KafkaError, NodeId, TopicPartition
-from ottla.cli.group_queries import by_topic
-from ottla.cli.kafka_errors import raise_code
 from ottla.cli.reassignment_plan import Replica
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ottla.admin import raise_code
 from ottla.base import NodeId, TopicPartition
 from ottla.cli.config_resources import DELETE, RESOURCE_TYPES, SET
-from ottla.cli.kafka_errors import raise_code
 from ottla.cli.options import warn
 
 if TYPE_CHECKING:

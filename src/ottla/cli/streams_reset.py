@@ -73,7 +73,7 @@ def reset(args: Namespace) -> int:
 
 def check_members(client: BlockingClient, group: str, *, force: bool) -> None:
     """Raise KafkaError where somebody is in the group; with `force` throw classic members out."""
-    from ottla.cli.group_queries import describe_group
+    from ottla.admin import describe_group
 
     try:
         view = describe_group(client, group)
@@ -97,7 +97,7 @@ def check_members(client: BlockingClient, group: str, *, force: bool) -> None:
 
 def throw_out(client: BlockingClient, group: str, members: list[Any]) -> None:
     """Make members leave, as an administrator may (KIP-345)."""
-    from ottla.cli.kafka_errors import raise_code
+    from ottla.admin import raise_code
     from ottla.client import Coordinated
     from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import raise_code
 from ottla.base import OttlaError
 from ottla.cli.actions import parse_action
 from ottla.cli.confirmation import confirmed, destruction_options
 from ottla.cli.endpoints import asks_controllers, open_either
-from ottla.cli.kafka_errors import raise_code
 from ottla.cli.local.nodes import ACTIONS, node_parsers, run_action, start_parser
 from ottla.cli.options import Options, UsageError, check_required, output_option, whole_number
 from ottla.cli.output import Answer, print_answer

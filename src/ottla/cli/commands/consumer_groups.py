@@ -9,11 +9,11 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from ottla.admin import consumer_groups, list_groups, words
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.cli.confirmation import confirmed, destruction_options
-from ottla.cli.group_queries import consumer_groups, list_groups
 from ottla.cli.group_reset import SCENARIOS, parse_scope, reset_offsets
-from ottla.cli.kafka_errors import exception_text, words
+from ottla.cli.kafka_errors import exception_text
 from ottla.cli.options import (
     Options,
     UsageError,

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from ottla.admin import by_topic, duplicates, invalid_request
 from ottla.base import ErrorCode, NodeId, Offset, OttlaError, TopicPartition
 from ottla.cli.confirmation import confirmed, destruction_options
-from ottla.cli.group_queries import by_topic
-from ottla.cli.json_files import duplicates, field, file_text, invalid, parsed, topic_partition
+from ottla.cli.json_files import field, file_text, parsed, topic_partition
 from ottla.cli.kafka_errors import exception_text
 from ottla.cli.options import Options, check_required, open_client, output_option, properties_file
 from ottla.cli.output import Answer, print_answer
@@ -66,16 +66,16 @@ def parse_offsets(text: str | bytes) -> dict[TopicPartition, Offset]:
     """Read the file's JSON; raises KafkaError for what is missing in it, or double."""
     document = parsed(text)
     if not isinstance(document.get("partitions"), list):
-        raise invalid("Missing partitions field")
+        raise invalid_request("Missing partitions field")
     version = document.get("version", VERSION)
     if version != VERSION:
-        raise invalid(f"Not supported version field value {version}")
+        raise invalid_request(f"Not supported version field value {version}")
     found: dict[TopicPartition, Offset] = {}
     partitions = [topic_partition(each) for each in document["partitions"]]
     for each, partition in zip(document["partitions"], partitions, strict=True):
         found[partition] = Offset(field(each, "offset", int))
     if twice := duplicates(partitions):
-        raise invalid(f"Offset json file contains duplicate topic partitions: {','.join(map(str, twice))}")
+        raise invalid_request(f"Offset json file contains duplicate topic partitions: {','.join(map(str, twice))}")
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import words
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.cli.actions import parse_action
 from ottla.cli.endpoints import asks_controllers, controller_option, open_either
@@ -17,7 +18,6 @@ from ottla.cli.feature_levels import (
     print_dependencies,
     print_mapping,
 )
-from ottla.cli.kafka_errors import words
 from ottla.cli.options import Options, UsageError, output_option, warn
 from ottla.cli.output import Answer, print_answer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from ottla.admin import CONSUMER_PROTOCOL, ListedGroup, list_groups
 from ottla.base import OttlaError
-from ottla.cli.group_queries import CONSUMER_PROTOCOL, ListedGroup, list_groups
 from ottla.cli.options import (
     Options,
     UsageError,

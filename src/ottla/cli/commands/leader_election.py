@@ -6,10 +6,10 @@ import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from ottla.admin import by_topic, duplicates, invalid_request, raise_code
 from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition
-from ottla.cli.group_queries import by_topic
-from ottla.cli.json_files import duplicates, file_text, invalid, parsed, topic_partition
-from ottla.cli.kafka_errors import exception_text, raise_code
+from ottla.cli.json_files import file_text, parsed, topic_partition
+from ottla.cli.kafka_errors import exception_text
 from ottla.cli.options import Options, UsageError, open_client, output_option, properties_file, whole_number
 from ottla.cli.output import Answer, print_answer
 
@@ -103,10 +103,10 @@ def partitions_of(args: Namespace) -> list[TopicPartition] | None:
         return None
     document = parsed(file_text(args.path_to_json_file), "Replica election data is empty")
     if "partitions" not in document:
-        raise invalid('Replica election data is missing "partitions" field')
+        raise invalid_request('Replica election data is missing "partitions" field')
     found = [topic_partition(each) for each in document["partitions"]]
     if twice := duplicates(found):
-        raise invalid(f"Replica election data contains duplicate partitions: [{', '.join(map(str, twice))}]")
+        raise invalid_request(f"Replica election data contains duplicate partitions: [{', '.join(map(str, twice))}]")
     return found
 
 

@@ -6,10 +6,11 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import raise_code
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, OttlaError, Uuid, uuid_text
 from ottla.cli.actions import parse_action
 from ottla.cli.endpoints import asks_controllers, controller_option, open_either
-from ottla.cli.kafka_errors import exception_text, raise_code
+from ottla.cli.kafka_errors import exception_text
 from ottla.cli.options import Options, UsageError, output_option
 from ottla.cli.output import Answer, print_answer
 from ottla.cli.quorum_voters import (

@@ -7,10 +7,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import duplicates, invalid_request, raise_code, words
 from ottla.base import ErrorCode, KafkaError, NodeId, OttlaError, TopicPartition
 from ottla.cli.endpoints import controller_option, open_either
-from ottla.cli.json_files import duplicates, file_text, invalid
-from ottla.cli.kafka_errors import exception_text, raise_code, words
+from ottla.cli.json_files import file_text
+from ottla.cli.kafka_errors import exception_text
 from ottla.cli.options import Options, UsageError, check_required, output_option, whole_number
 from ottla.cli.output import Answer, print_answer
 from ottla.cli.reassignment_plan import Plan, Replica, parse_plan, parse_topics, plan_json, proposed
@@ -165,7 +166,7 @@ def generate(client: BlockingClient, args: Namespace) -> None:
     try:
         plan = proposed(current, brokers, rack_aware=not args.disable_rack_aware) if current else {}
     except KafkaError as error:
-        raise invalid(error.message) from None
+        raise invalid_request(error.message) from None
     now = plan_json(current, lying(client, current))
     if args.output == "text":
         print(f"Current partition replica assignment\n{now}\n")
@@ -185,9 +186,9 @@ def broker_ids(text: str) -> list[int]:
         try:
             found.append(int(part))
         except ValueError:
-            raise invalid(f'For input string: "{part}"') from None
+            raise invalid_request(f'For input string: "{part}"') from None
     if twice := duplicates(found):
-        raise invalid(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
+        raise invalid_request(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
     return found
 
 
@@ -210,7 +211,7 @@ def execute(client: BlockingClient, args: Namespace) -> None:
     nodes = client.metadata(()).nodes
     for broker in sorted({each for replicas in plan.replicas.values() for each in replicas}):
         if broker not in nodes:
-            raise invalid(f"Unknown broker id {broker}")
+            raise invalid_request(f"Unknown broker id {broker}")
     current = existing(client, plan)
     say(args, "Current partition replica assignment\n")
     say(args, plan_json(current, lying(client, current)))
@@ -272,7 +273,7 @@ def altered(
     allow_factor_change: bool = True,
 ) -> list[str]:
     """Ask for replicas, None for those from before; return a line for each partition that was refused."""
-    from ottla.cli.group_queries import by_topic
+    from ottla.admin import by_topic
     from ottla.wire.messages.alter_partition_reassignments import (
         AlterPartitionReassignmentsRequest,
         ReassignablePartition,

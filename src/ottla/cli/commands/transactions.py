@@ -7,6 +7,18 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import (
+    PartitionProducer,
+    TransactionAbort,
+    abort_transaction,
+    describe_producers,
+    describe_transaction,
+    find_hanging_transactions,
+    led_partitions,
+    list_transactions,
+    plan_abort,
+    terminate_transaction,
+)
 from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition
 from ottla.cli.actions import parse_action
 from ottla.cli.confirmation import confirmed, destruction_options
@@ -16,7 +28,6 @@ from ottla.cli.output import Answer, print_answer
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from ottla.cli.transaction_queries import Producer
     from ottla.client import BlockingClient
 
 __all__ = ["main", "parsers"]
@@ -127,8 +138,6 @@ def _of_partition(parser: Options) -> None:
 
 def run_list(client: BlockingClient, args: Namespace) -> None:
     """Print the transactional ids of every coordinator."""
-    from ottla.cli.transaction_queries import list_transactions
-
     duration_ms = -1 if args.duration_filter is None else args.duration_filter
     found = list_transactions(client, duration_ms=duration_ms, pattern=args.transactional_id_pattern)
     head = (
@@ -140,22 +149,20 @@ def run_list(client: BlockingClient, args: Namespace) -> None:
     rows = [
         {
             "transactionalId": each.transactional_id,
-            "coordinator": node,
+            "coordinator": each.coordinator,
             "producerId": each.producer_id,
-            "state": each.transaction_state,
+            "state": each.state,
         }
-        for node, each in found
+        for each in found
     ]
     show(args.output, head, rows)
 
 
 def run_describe(client: BlockingClient, args: Namespace) -> None:
     """Print one transactional id's state."""
-    from ottla.cli.transaction_queries import describe
-
     name = args.transactional_id
     try:
-        coordinator, found = describe(client, name)
+        found = describe_transaction(client, name)
     except KafkaError as error:
         why = str(error)
         if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
@@ -173,25 +180,22 @@ def run_describe(client: BlockingClient, args: Namespace) -> None:
         ("TransactionDurationMs", "durationMs"),
         ("TopicPartitions", "partitions"),
     )
-    started_ms = found.transaction_start_time_ms
     row = {
-        "coordinator": coordinator,
+        "coordinator": found.coordinator,
         "transactionalId": found.transactional_id,
         "producerId": found.producer_id,
         "producerEpoch": found.producer_epoch,
-        "state": found.transaction_state,
-        "timeoutMs": found.transaction_timeout_ms,
-        "startTimeMs": started_ms if started_ms >= 0 else None,
-        "durationMs": now_ms() - started_ms if started_ms >= 0 else None,
-        "partitions": ",".join(f"{each.topic}-{index}" for each in found.topics for index in each.partitions),
+        "state": found.state,
+        "timeoutMs": found.timeout_ms,
+        "startTimeMs": found.started_ms,
+        "durationMs": None if found.started_ms is None else now_ms() - found.started_ms,
+        "partitions": ",".join(map(str, found.partitions)),
     }
     show(args.output, head, [row])
 
 
 def run_describe_producers(client: BlockingClient, args: Namespace) -> None:
     """Print the producers that a partition knows."""
-    from ottla.cli.transaction_queries import describe_producers
-
     partition = TopicPartition(args.topic, args.partition)
     try:
         found = describe_producers(client, partition, args.broker_id)
@@ -210,7 +214,7 @@ def run_describe_producers(client: BlockingClient, args: Namespace) -> None:
     show(args.output, head, [_row(each) for each in found])
 
 
-def _row(producer: Producer) -> dict[str, object]:
+def _row(producer: PartitionProducer) -> dict[str, object]:
     return {
         "topic": producer.partition.topic,
         "partition": producer.partition.partition,
@@ -225,40 +229,33 @@ def _row(producer: Producer) -> dict[str, object]:
 
 def run_abort(client: BlockingClient, args: Namespace) -> None:
     """Have the transaction aborted that begins at an offset, or is a producer's."""
-    from ottla.cli.transaction_queries import abort, describe_producers
-
     partition = TopicPartition(args.topic, args.partition)
-    producer_id, epoch, coordinator = args.producer_id, args.producer_epoch, args.coordinator_epoch
     if args.start_offset is not None:
-        found = [each for each in describe_producers(client, partition) if each.start_offset == args.start_offset]
-        if not found or args.start_offset < 0:
-            raise KafkaError(
-                ErrorCode.INVALID_TXN_STATE,
-                f"Could not find any open transactions starting at offset {args.start_offset} on partition {partition}",
-            )
-        producer_id, epoch, coordinator = found[0].producer_id, found[0].epoch, found[0].coordinator_epoch
-    elif None in (producer_id, epoch, coordinator):
+        abort = plan_abort(client, partition, args.start_offset)
+    elif None in (args.producer_id, args.producer_epoch, args.coordinator_epoch):
         raise UsageError(
             "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) or "
             "with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
         )
-    name = f"of producer {producer_id} in {partition}"
+    else:
+        abort = TransactionAbort(partition, args.producer_id, args.producer_epoch, args.coordinator_epoch)
+    name = f"of producer {abort.producer_id} in {partition}"
     if not confirmed(args, "abort the transaction", [name], asked_for=[name]):
         return
     try:
-        abort(client, partition, producer_id, epoch, coordinator)
+        abort_transaction(client, abort)
     except KafkaError as error:
         raise KafkaError(error.code, f"Failed to abort the transaction {name}: {error}") from error
 
 
 def run_find_hanging(client: BlockingClient, args: Namespace) -> None:
     """Print the open transactions that nobody will end."""
-    from ottla.cli.transaction_queries import find_hanging, partitions_of
-
-    found = partitions_of(client, args.topic, args.broker_id)
+    found = led_partitions(client, args.topic, args.broker_id)
     wanted = [each for each in found if args.partition in (None, each.partition)]
     now = now_ms()
-    hanging = find_hanging(client, wanted, older_than_ms=args.max_transaction_timeout * MINUTE_MS, now_ms=now)
+    hanging = find_hanging_transactions(
+        client, wanted, older_than_ms=args.max_transaction_timeout * MINUTE_MS, now_ms=now
+    )
     head = (
         ("Topic", "topic"),
         ("Partition", "partition"),
@@ -275,11 +272,9 @@ def run_find_hanging(client: BlockingClient, args: Namespace) -> None:
 
 def run_force_termination(client: BlockingClient, args: Namespace) -> None:
     """Fence whoever has the transactional id."""
-    from ottla.cli.transaction_queries import force_termination
-
     name = args.transactional_id
     if confirmed(args, "terminate the transaction of", [name], asked_for=[name]):
-        force_termination(client, name)
+        terminate_transaction(client, name)
 
 
 # -- printing

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ottla.admin import raise_code
 from ottla.base import NodeId
 from ottla.cli.config_resources import RESOURCE_TYPES
 from ottla.cli.doctor.findings import Finding, fail, named, ok, warning
-from ottla.cli.kafka_errors import raise_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

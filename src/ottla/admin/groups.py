@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin.errors import raise_code
 from ottla.base import ErrorCode, KafkaError, TopicPartition
-from ottla.cli.kafka_errors import raise_code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ottla.client import BlockingClient, Node
 
 __all__ = [
     "CONSUMER_PROTOCOL",
-    "GroupMember",
-    "GroupView",
+    "GroupDescription",
     "ListedGroup",
+    "MemberDescription",
     "consumer_groups",
     "describe_group",
     "list_groups",
@@ -45,7 +45,7 @@ class ListedGroup:
 
 
 @dataclass(frozen=True)
-class GroupMember:
+class MemberDescription:
     """One member; epochs and target are None where the group's protocol has none (KIP-848)."""
 
     member_id: str
@@ -58,14 +58,14 @@ class GroupMember:
 
 
 @dataclass(frozen=True)
-class GroupView:
+class GroupDescription:
     """A group as its coordinator describes it; `state` is Dead where there is none of that name."""
 
     group: str
     coordinator: Node
     state: str
     assignor: str
-    members: list[GroupMember]
+    members: list[MemberDescription]
     epoch: int | None = None
     target_epoch: int | None = None
 
@@ -101,7 +101,7 @@ def consumer_groups(client: BlockingClient) -> list[str]:
     return [each.group for each in list_groups(client) if each.is_consumer_group]
 
 
-def describe_group(client: BlockingClient, group: str) -> GroupView:
+def describe_group(client: BlockingClient, group: str) -> GroupDescription:
     """Ask a group's coordinator, by the newer protocol first; raises GROUP_ID_NOT_FOUND where there is none."""
     from ottla.wire import ApiKey
 
@@ -125,7 +125,7 @@ def _coordinator(client: BlockingClient, group: str) -> Node:
     return client.client.cluster.nodes[node]
 
 
-def _modern(client: BlockingClient, group: str, coordinator: Node) -> GroupView:
+def _modern(client: BlockingClient, group: str, coordinator: Node) -> GroupDescription:
     from ottla.client import Coordinated
     from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
@@ -133,7 +133,7 @@ def _modern(client: BlockingClient, group: str, coordinator: Node) -> GroupView:
     (found,) = response.groups
     raise_code(found.error_code, found.error_message or f"Group {group} not found.")
     members = [
-        GroupMember(
+        MemberDescription(
             each.member_id,
             each.instance_id,
             each.client_id,
@@ -144,7 +144,7 @@ def _modern(client: BlockingClient, group: str, coordinator: Node) -> GroupView:
         )
         for each in found.members
     ]
-    return GroupView(
+    return GroupDescription(
         group, coordinator, found.group_state, found.assignor_name, members, found.group_epoch, found.assignment_epoch
     )
 
@@ -155,7 +155,7 @@ def _partitions(assignment: Any) -> list[TopicPartition]:
     )
 
 
-def _classic(client: BlockingClient, group: str, coordinator: Node) -> GroupView:
+def _classic(client: BlockingClient, group: str, coordinator: Node) -> GroupDescription:
     from ottla.client import Coordinated
     from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 
@@ -169,7 +169,7 @@ def _classic(client: BlockingClient, group: str, coordinator: Node) -> GroupView
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"GroupId {group} is not a consumer group ({found.protocol_type})."
         )
     members = [
-        GroupMember(
+        MemberDescription(
             each.member_id,
             each.group_instance_id,
             each.client_id,
@@ -178,7 +178,7 @@ def _classic(client: BlockingClient, group: str, coordinator: Node) -> GroupView
         )
         for each in found.members
     ]
-    return GroupView(group, coordinator, found.group_state, found.protocol_data, members)
+    return GroupDescription(group, coordinator, found.group_state, found.protocol_data, members)
 
 
 def parse_assignment(data: bytes) -> list[TopicPartition]:
@@ -195,11 +195,3 @@ def parse_assignment(data: bytes) -> list[TopicPartition]:
     except WireError:
         return []
     return sorted(TopicPartition(each.topic, index) for each in found.assigned_partitions for index in each.partitions)
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Group partitions by their topics."""
-    found: dict[str, list[TopicPartition]] = {}
-    for each in partitions:
-        found.setdefault(each.topic, []).append(each)
-    return found
