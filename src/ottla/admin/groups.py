@@ -1,4 +1,4 @@
-"""What the commands about groups ask: which there are, and who is in them."""
+"""Groups: which there are, who is in them, and how members are thrown out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ __all__ = [
     "MemberDescription",
     "consumer_groups",
     "describe_group",
+    "group_state",
     "list_groups",
+    "remove_members",
 ]
 
 CONSUMER_PROTOCOL = "consumer"
@@ -76,7 +78,10 @@ class GroupDescription:
 
 
 def list_groups(client: BlockingClient, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
-    """Ask every broker for the groups that it coordinates; sorted by name."""
+    """Return the groups that every broker coordinates, sorted by name, of some states (KIP-518) or types (KIP-848).
+
+    Raises the first broker's KafkaError; UNSUPPORTED_VERSION where one does not know a filter.
+    """
     from ottla.wire.messages.list_groups import ListGroupsRequest
 
     message = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
@@ -114,6 +119,28 @@ def describe_group(client: BlockingClient, group: str) -> GroupDescription:
             if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
                 raise
     return _classic(client, group, coordinator)
+
+
+def group_state(client: BlockingClient, group: str) -> str:
+    """Return a group's state; a group that does not exist is as good as Dead."""
+    try:
+        return describe_group(client, group).state
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return "Dead"
+        raise
+
+
+def remove_members(client: BlockingClient, group: str, members: Sequence[MemberDescription], *, reason: str) -> None:
+    """Make members of a classic group leave, as an administrator may (KIP-345, KIP-800); raises the group's KafkaError."""
+    from ottla.client import Coordinated
+    from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+
+    identities = [
+        MemberIdentity(member_id=each.member_id, group_instance_id=each.instance_id, reason=reason) for each in members
+    ]
+    message = LeaveGroupRequest(group_id=group, members=identities)
+    raise_code(client.request(message, coordinator_of=Coordinated(group), lowest=3).error_code)
 
 
 def _coordinator(client: BlockingClient, group: str) -> Node:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.admin import GroupDescription, MemberDescription, by_topic, describe_group
-from ottla.base import OttlaError, TopicPartition
+from ottla.admin import GroupDescription, by_topic, describe_group, group_lag
+from ottla.base import TopicPartition
 from ottla.cli.options import warn
 from ottla.cli.output import Answer, print_answer
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from ottla.client import BlockingClient, CommittedOffset
+    from ottla.client import BlockingClient
 
 __all__ = ["describe_groups"]
 
@@ -46,58 +46,25 @@ def notice(view: GroupDescription) -> None:
 
 
 def offset_rows(client: BlockingClient, view: GroupDescription) -> list[Row]:
-    """Return a row for each partition that a member reads, and for each further one with a committed offset.
-
-    A member that reads nothing is in the table of members only, as in Kafka's.
-    """
-    offsets = client.committed_offsets(view.group)
-    owned = {partition for member in view.members for partition in member.assignment}
-    rest = [partition for partition in offsets if partition not in owned]
-    ends = end_offsets(client, [*owned, *rest])
-    rows = [
-        _offset_row(view, partition, offsets, ends, member)
-        for member in sorted(view.members, key=lambda each: -len(each.assignment))
-        for partition in member.assignment
+    """Return a row for each partition that a member reads, and for each further one with a committed offset."""
+    found = group_lag(client, view)
+    if found.ends_unknown is not None:
+        warn(f"Warning: the end of some partitions is not known: {found.ends_unknown}")
+    return [
+        {
+            "group": view.group,
+            "topic": each.partition.topic,
+            "partition": each.partition.partition,
+            "leaderEpoch": each.committed.leader_epoch if each.committed is not None else None,
+            "currentOffset": each.committed.offset if each.committed is not None else None,
+            "logEndOffset": each.log_end_offset,
+            "lag": each.lag,
+            "consumerId": each.member.member_id if each.member is not None else None,
+            "host": each.member.host if each.member is not None else None,
+            "clientId": each.member.client_id if each.member is not None else None,
+        }
+        for each in found.partitions
     ]
-    return rows + [_offset_row(view, each, offsets, ends, None) for each in rest]
-
-
-def end_offsets(client: BlockingClient, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return where the partitions end; one that is gone or cannot answer is left out."""
-    from ottla.client import LATEST
-
-    if not partitions:
-        return {}
-    cluster = client.metadata({each.topic for each in partitions})
-    alive = [each for each in partitions if cluster.leader_of(each) is not None]
-    try:
-        return {each: found.offset for each, found in client.list_offsets(dict.fromkeys(alive, LATEST)).items()}
-    except OttlaError as error:
-        warn(f"Warning: the end of some partitions is not known: {error}")
-        return {}
-
-
-def _offset_row(
-    view: GroupDescription,
-    partition: TopicPartition,
-    offsets: dict[TopicPartition, CommittedOffset],
-    ends: dict[TopicPartition, int],
-    member: MemberDescription | None,
-) -> Row:
-    current = offsets.get(partition)
-    end = ends.get(partition)
-    return {
-        "group": view.group,
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "leaderEpoch": current.leader_epoch if current is not None else None,
-        "currentOffset": current.offset if current is not None else None,
-        "logEndOffset": end,
-        "lag": end - current.offset if current is not None and end is not None else None,
-        "consumerId": member.member_id if member is not None else None,
-        "host": member.host if member is not None else None,
-        "clientId": member.client_id if member is not None else None,
-    }
 
 
 def member_rows(client: BlockingClient, view: GroupDescription) -> list[Row]:

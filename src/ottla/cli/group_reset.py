@@ -6,19 +6,31 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.admin import by_topic, describe_group, words
+from ottla.admin import (
+    OffsetReset,
+    ResetKind,
+    ResetTarget,
+    TopicScope,
+    by_topic,
+    group_state,
+    partitions_in_scope,
+    plan_offset_reset,
+    plan_reset_to_offsets,
+    reset_offsets,
+)
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.cli.group_description import print_columns
-from ottla.cli.options import UsageError, warn
+from ottla.cli.options import UsageError, usage_errors, warn
 from ottla.cli.output import Answer, print_answer
+from ottla.cli.records.positions import now_ms
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ottla.client import BlockingClient
 
-__all__ = ["SCENARIOS", "ParsedScope", "parse_duration", "parse_scope", "reset_offsets"]
+__all__ = ["SCENARIOS", "from_file", "parse_datetime", "parse_duration", "parse_scope", "reset_groups"]
 
 SCENARIOS = (
     "shift-by",
@@ -37,9 +49,6 @@ DURATION = re.compile(
 )
 UNIT_MS = (86_400_000, 3_600_000, 60_000, 1000)
 DATETIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{1,3})(Z|[+-]\d\d:?\d\d)?", re.ASCII)
-Plan = dict[TopicPartition, Offset]
-ParsedScope = dict[str, list[int] | None]
-"""Topic -> its partitions, or None for all of them."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +59,9 @@ class Scenario:
     value: str | int | bool
 
 
-def parse_scope(topics: Iterable[str]) -> ParsedScope:
+def parse_scope(topics: Iterable[str]) -> TopicScope:
     """Parse `topic` and `topic:0,1`; raises UsageError for a partition that is no number."""
-    found: ParsedScope = {}
+    found: dict[str, list[int] | None] = {}
     for text in topics:
         name, colon, partitions = text.partition(":")
         if not colon:
@@ -101,14 +110,14 @@ def parse_datetime(text: str) -> Millis:
     return Millis((since.days * 86_400 + since.seconds) * 1000 + int(match[2]))
 
 
-def reset_offsets(client: BlockingClient, args: Namespace, groups: Sequence[str]) -> bool:
+def reset_groups(client: BlockingClient, args: Namespace, groups: Sequence[str]) -> bool:
     """Plan, commit where asked to, and print; returns False where a group was left out because it is active."""
     if not (args.execute or args.dry_run):
         warn("WARN: No action will be performed as the --execute option is missing.")
-    plans: dict[str, Plan] = {}
+    plans: dict[str, OffsetReset] = {}
     complete = True
     for group in groups:
-        state = state_of(client, group)
+        state = group_state(client, group)
         if state not in ("Empty", "Dead"):
             complete = False
             text = (
@@ -118,49 +127,54 @@ def reset_offsets(client: BlockingClient, args: Namespace, groups: Sequence[str]
                 print(f"\nError: {text}")
             else:
                 warn(f"Error: {text}")
-            plans[group] = {}
+            plans[group] = OffsetReset(group, {})
             continue
-        plan = plan_of(client, args, group)
-        if args.execute and plan:
-            client.commit_offsets(group, plan)
-        plans[group] = dict(sorted(plan.items()))
+        plans[group] = plan = plan_of(client, args, group)
+        tell_differences(plan)
+        if args.execute and plan.offsets:
+            reset_offsets(client, plan)
     show(args, plans)
     return complete
 
 
-def state_of(client: BlockingClient, group: str) -> str:
-    """Return a group's state; a group that does not exist yet is as good as dead."""
-    try:
-        return describe_group(client, group).state
-    except KafkaError as error:
-        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return "Dead"
-        raise
-
-
-def plan_of(client: BlockingClient, args: Namespace, group: str) -> Plan:
+def plan_of(client: BlockingClient, args: Namespace, group: str) -> OffsetReset:
     """Return the new offset of every partition in the options' scope."""
     scenario = scenario_of(args)
     if scenario.name == "from-file":
-        return in_range(client, from_file(str(scenario.value), group))
-    partitions = [*client.committed_offsets(group)] if args.all_topics else in_scope(client, parse_scope(args.topic))
-    match scenario.name:
-        case "to-earliest" | "to-latest":
-            return ends(client, partitions, earliest=scenario.name == "to-earliest")
-        case "to-offset":
-            return in_range(client, dict.fromkeys(partitions, Offset(int(scenario.value))))
-        case "shift-by":
-            return in_range(client, shifted(client, group, partitions, int(scenario.value)))
-        case "to-current":
-            current = {
-                each: found.offset for each, found in client.committed_offsets(group).items() if each in partitions
-            }
-            return current | ends(client, [each for each in partitions if each not in current], earliest=False)
-        case "to-datetime":
-            return at_time(client, partitions, parse_datetime(str(scenario.value)))
-    from ottla.cli.records.positions import now_ms
+        return plan_reset_to_offsets(client, group, from_file(str(scenario.value), group))
+    if args.all_topics:
+        partitions = [*client.committed_offsets(group)]
+    else:
+        partitions = partitions_in_scope(client, parse_scope(args.topic))
+    with usage_errors():
+        return plan_offset_reset(client, group, partitions, target_of(scenario))
 
-    return at_time(client, partitions, Millis(now_ms() - parse_duration(str(scenario.value))))
+
+def target_of(scenario: Scenario) -> ResetTarget:
+    """Return where a scenario leads."""
+    match scenario.name:
+        case "to-earliest":
+            return ResetTarget(ResetKind.EARLIEST)
+        case "to-latest":
+            return ResetTarget(ResetKind.LATEST)
+        case "to-current":
+            return ResetTarget(ResetKind.CURRENT)
+        case "to-offset":
+            return ResetTarget(ResetKind.OFFSET, int(scenario.value))
+        case "shift-by":
+            return ResetTarget(ResetKind.SHIFT, int(scenario.value))
+        case "to-datetime":
+            return ResetTarget(ResetKind.TIME, parse_datetime(str(scenario.value)))
+    return ResetTarget(ResetKind.TIME, now_ms() - parse_duration(str(scenario.value)))
+
+
+def tell_differences(plan: OffsetReset) -> None:
+    """Say where a plan is not quite what was asked for."""
+    for partition, wanted, offset in plan.moved:
+        which = "higher than latest" if wanted > offset else "lower than earliest"
+        warn(f"New offset ({wanted}) is {which} offset for topic partition {partition}. Value will be set to {offset}")
+    for topic, index in plan.without_records:
+        print(f"\nWarn: Partition {index} from topic {topic} is empty. Falling back to latest known offset.")
 
 
 def scenario_of(args: Namespace) -> Scenario:
@@ -173,85 +187,11 @@ def scenario_of(args: Namespace) -> Scenario:
     raise UsageError(f"Option '[reset-offsets]' requires one of the following scenarios: [{options}]")
 
 
-def in_scope(client: BlockingClient, scope: ParsedScope) -> list[TopicPartition]:
-    """Return the partitions of a scope; raises KafkaError for a topic or partition that does not exist."""
-    cluster = client.metadata(scope)
-    found: list[TopicPartition] = []
-    missing: list[str] = []
-    for name, partitions in scope.items():
-        topic = cluster.topics.get(name)
-        if topic is None or topic.error:
-            code = topic.error if topic is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            raise KafkaError(code, words(code))
-        if partitions is None:
-            found += cluster.partitions_of(name)
-            continue
-        found += [TopicPartition(name, index) for index in partitions]
-        missing += [f"{name}-{index}" for index in partitions if index not in topic.partitions]
-    if missing:
-        text = f'The partitions "{",".join(missing)}" do not exist'
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    return list(dict.fromkeys(found))
-
-
-def ends(client: BlockingClient, partitions: Sequence[TopicPartition], *, earliest: bool) -> Plan:
-    """Return the partitions' first or next offsets."""
-    from ottla.client import EARLIEST, LATEST
-
-    if not partitions:
-        return {}
-    time = EARLIEST if earliest else LATEST
-    return {each: found.offset for each, found in client.list_offsets(dict.fromkeys(partitions, time)).items()}
-
-
-def in_range(client: BlockingClient, wanted: Plan) -> Plan:
-    """Return the offsets, moved to the nearest end where they lie outside, with a warning for each."""
-    lows = ends(client, [*wanted], earliest=True)
-    highs = ends(client, [*wanted], earliest=False)
-    found: Plan = {}
-    for partition, offset in wanted.items():
-        low, high = lows[partition], highs[partition]
-        if offset > high:
-            warn(
-                f"New offset ({offset}) is higher than latest offset for topic partition {partition}. "
-                f"Value will be set to {high}"
-            )
-        elif offset < low:
-            warn(
-                f"New offset ({offset}) is lower than earliest offset for topic partition {partition}. "
-                f"Value will be set to {low}"
-            )
-        found[partition] = max(low, min(high, offset))
-    return found
-
-
-def shifted(client: BlockingClient, group: str, partitions: Sequence[TopicPartition], by: int) -> Plan:
-    """Return the committed offsets moved by a number; raises UsageError for a partition without one."""
-    current = client.committed_offsets(group)
-    for partition in partitions:
-        if partition not in current:
-            raise UsageError(
-                f"Cannot shift offset for partition {partition} since there is no current committed offset"
-            )
-    return {each: Offset(current[each].offset + by) for each in partitions}
-
-
-def at_time(client: BlockingClient, partitions: Sequence[TopicPartition], time: Millis) -> Plan:
-    """Return the first offsets at or after a time; a partition with nothing so young goes to its end."""
-    if not partitions:
-        return {}
-    found = {each: listed.offset for each, listed in client.list_offsets(dict.fromkeys(partitions, time)).items()}
-    late = [each for each, offset in found.items() if offset < 0]
-    for topic, index in late:
-        print(f"\nWarn: Partition {index} from topic {topic} is empty. Falling back to latest known offset.")
-    return found | ends(client, late, earliest=False)
-
-
-def from_file(path: str, group: str) -> Plan:
+def from_file(path: str, group: str) -> dict[TopicPartition, Offset]:
     """Read `topic,partition,offset` or `group,topic,partition,offset`; raises KafkaError for a line that is neither."""
     import csv
 
-    plan: Plan = {}
+    plan: dict[TopicPartition, Offset] = {}
     with open(path, newline="", encoding="utf-8", errors="replace") as file:  # what is no text fails as a line below
         for number, row in enumerate(csv.reader(file), 1):
             if not row:
@@ -267,12 +207,12 @@ def from_file(path: str, group: str) -> Plan:
     return plan
 
 
-def show(args: Namespace, plans: dict[str, Plan]) -> None:
+def show(args: Namespace, plans: Mapping[str, OffsetReset]) -> None:
     """Print the plan: as CSV that `--from-file` takes, as Kafka's table, or in another form."""
     rows = [
         {"group": group, "topic": each.topic, "partition": each.partition, "newOffset": offset}
         for group, plan in plans.items()
-        for each, offset in plan.items()
+        for each, offset in plan.offsets.items()
     ]
     columns = {"GROUP": "group", "TOPIC": "topic", "PARTITION": "partition", "NEW-OFFSET": "newOffset"}
     if args.export:
@@ -282,7 +222,7 @@ def show(args: Namespace, plans: dict[str, Plan]) -> None:
         print_answer(args.output, Answer(rows, columns))
     else:
         group = max([15, *(len(name) for name in plans)])
-        topic = max([15, *(len(name) for plan in plans.values() for name in by_topic(plan))])
+        topic = max([15, *(len(name) for plan in plans.values() for name in by_topic(plan.offsets))])
         sizes = dict(zip(columns, (group, topic, 10, 0), strict=True))
         print_columns({head: (sizes[head], key) for head, key in columns.items()}, rows)
 

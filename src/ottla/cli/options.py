@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -27,6 +28,7 @@ __all__ = [
     "output_option",
     "properties_file",
     "properties_text",
+    "usage_errors",
     "warn",
     "whole_number",
 ]
@@ -92,6 +94,17 @@ class Options(argparse.ArgumentParser):
         self.add_argument("--context", metavar="NAME", help="the cluster of this name; `ottla context` keeps them")
         names = ["--command-config", *([old_config] if old_config else [])]
         self.add_argument(*names, metavar="FILE", dest="command_config", help="properties file for the client")
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn an `AdminError` inside the block into a UsageError: the options asked for what makes no sense."""
+    from ottla.admin import AdminError
+
+    try:
+        yield
+    except AdminError as error:
+        raise UsageError(str(error)) from None
 
 
 def _joined(argv: Sequence[str]) -> list[str]:

@@ -6,11 +6,22 @@ Reached as `ottla streams reset` and as `ottla streams-application-reset`, which
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
-from ottla.cli.group_reset import ends, parse_datetime, parse_duration
+from ottla.admin import (
+    OffsetReset,
+    ResetKind,
+    ResetTarget,
+    describe_group,
+    plan_offset_reset,
+    plan_reset_to_offsets,
+    remove_members,
+    reset_offsets,
+)
+from ottla.base import ErrorCode, KafkaError, TopicPartition
+from ottla.cli.group_reset import from_file, parse_datetime, parse_duration
 from ottla.cli.options import Options, UsageError, check_invalid, open_client, properties_file, warn, whole_number
+from ottla.cli.records.positions import now_ms
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -25,7 +36,6 @@ INTERNAL = re.compile(
     r".-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic|-commits)"
 )
 """Kafka's own pattern, and `-commits`: where queries note which batch they have delivered."""
-Plan = dict[TopicPartition, Offset]
 
 
 def reset_options(noun: str = "streams-application-reset") -> Options:
@@ -73,8 +83,6 @@ def reset(args: Namespace) -> int:
 
 def check_members(client: BlockingClient, group: str, *, force: bool) -> None:
     """Raise KafkaError where somebody is in the group; with `force` throw classic members out."""
-    from ottla.admin import describe_group
-
     try:
         view = describe_group(client, group)
     except KafkaError as error:
@@ -92,23 +100,7 @@ def check_members(client: BlockingClient, group: str, *, force: bool) -> None:
             "active members from the group.",
         )
     print(f"Force deleting all active members in the group: {group}")
-    throw_out(client, group, view.members)
-
-
-def throw_out(client: BlockingClient, group: str, members: list[Any]) -> None:
-    """Make members leave, as an administrator may (KIP-345)."""
-    from ottla.admin import raise_code
-    from ottla.client import Coordinated
-    from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-
-    identities = [
-        MemberIdentity(member_id=each.member_id, group_instance_id=each.instance_id, reason="reset by force")
-        for each in members
-    ]
-    answer = client.request(
-        LeaveGroupRequest(group_id=group, members=identities), coordinator_of=Coordinated(group), lowest=3
-    )
-    raise_code(answer.error_code)
+    remove_members(client, group, view.members, reason="reset by force")
 
 
 # -- offsets
@@ -138,10 +130,10 @@ def reset_positions(client: BlockingClient, args: Namespace, topics: set[str]) -
             for name in missing:
                 print(f"{head}{name}")
             code = 1
-    plan = input_plan(client, args, [name for name in inputs if name in topics])
-    plan |= end_plan(client, args, [name for name in between if name in topics])
-    if not args.dry_run and plan:
-        client.commit_offsets(args.application_id, plan)
+    first = input_plan(client, args, [name for name in inputs if name in topics])
+    last = end_plan(client, args, [name for name in between if name in topics])
+    if not args.dry_run:
+        reset_offsets(client, OffsetReset(args.application_id, {**first.offsets, **last.offsets}))
     print("Done.")
     return code
 
@@ -152,83 +144,62 @@ def partitions_of(client: BlockingClient, names: list[str]) -> list[TopicPartiti
     return [each for name in names for each in cluster.partitions_of(name)] if cluster else []
 
 
-def end_plan(client: BlockingClient, args: Namespace, names: list[str]) -> Plan:
+def end_plan(client: BlockingClient, args: Namespace, names: list[str]) -> OffsetReset:
     """Return the ends of intermediate topics, and say so."""
     if not names:
-        return {}
+        return OffsetReset(args.application_id, {})
     print(f"Following intermediate topics offsets will be reset to end (for consumer group {args.application_id})")
     for name in names:
         print(f"Topic: {name}")
-    return ends(client, partitions_of(client, names), earliest=False)
+    return plan_offset_reset(client, args.application_id, partitions_of(client, names), ResetTarget(ResetKind.LATEST))
 
 
-def input_plan(client: BlockingClient, args: Namespace, names: list[str]) -> Plan:
+def input_plan(client: BlockingClient, args: Namespace, names: list[str]) -> OffsetReset:
     """Return where input topics begin again, and print it."""
     if not names:
-        return {}
+        return OffsetReset(args.application_id, {})
     print(f"Following input topics offsets will be reset to (for consumer group {args.application_id})")
-    partitions = partitions_of(client, names)
-    plan = wanted_offsets(client, args, partitions)
-    for each, offset in sorted(plan.items()):
+    plan = wanted_offsets(client, args, partitions_of(client, names))
+    tell_differences(plan)
+    for each, offset in plan.offsets.items():
         print(f"Topic: {each.topic} Partition: {each.partition} Offset: {offset}")
     return plan
 
 
-def wanted_offsets(client: BlockingClient, args: Namespace, partitions: list[TopicPartition]) -> Plan:
+def wanted_offsets(client: BlockingClient, args: Namespace, partitions: list[TopicPartition]) -> OffsetReset:
     """Return the offsets that the one position option asks for; the earliest without one."""
-    if args.to_offset is not None:
-        return in_range(client, dict.fromkeys(partitions, Offset(args.to_offset)))
-    if args.to_latest:
-        return ends(client, partitions, earliest=False)
-    if args.shift_by is not None:
-        return in_range(client, shifted(client, args.application_id, partitions, args.shift_by))
-    if args.to_datetime is not None:
-        return at_time(client, partitions, parse_datetime(args.to_datetime))
-    if args.by_duration is not None:
-        from ottla.cli.records.positions import now_ms
-
-        return at_time(client, partitions, Millis(now_ms() - parse_duration(args.by_duration)))
+    group = args.application_id
     if args.from_file is not None:
-        from ottla.cli.group_reset import from_file
-
-        found = from_file(args.from_file, args.application_id)
-        return in_range(client, {each: found[each] for each in partitions if each in found})
-    return ends(client, partitions, earliest=True)
+        found = from_file(args.from_file, group)
+        return plan_reset_to_offsets(client, group, {each: found[each] for each in partitions if each in found})
+    return plan_offset_reset(client, group, partitions, target_of(args), shift_from_earliest=True)
 
 
-def shifted(client: BlockingClient, group: str, partitions: list[TopicPartition], by: int) -> Plan:
-    """Return committed offsets moved by a number; a partition without one moves from its beginning."""
+def target_of(args: Namespace) -> ResetTarget:
+    """Return where the position option leads; to the earliest without one."""
+    if args.to_offset is not None:
+        return ResetTarget(ResetKind.OFFSET, args.to_offset)
+    if args.to_latest:
+        return ResetTarget(ResetKind.LATEST)
+    if args.shift_by is not None:
+        return ResetTarget(ResetKind.SHIFT, args.shift_by)
+    if args.to_datetime is not None:
+        return ResetTarget(ResetKind.TIME, parse_datetime(args.to_datetime))
+    if args.by_duration is not None:
+        return ResetTarget(ResetKind.TIME, now_ms() - parse_duration(args.by_duration))
+    return ResetTarget(ResetKind.EARLIEST)
 
-    known = client.committed_offsets(group)
-    begin = ends(client, [each for each in partitions if each not in known], earliest=True)
-    return {each: Offset((known[each].offset if each in known else begin[each]) + by) for each in partitions}
 
-
-def at_time(client: BlockingClient, partitions: list[TopicPartition], time: Millis) -> Plan:
-    """Return the first offsets at or after a time, or a partition's end where nothing is that young."""
-    listed = client.list_offsets(dict.fromkeys(partitions, time)) if partitions else {}
-    found = {each: one.offset for each, one in listed.items()}
-    late = [each for each, offset in found.items() if offset < 0]
-    for each in late:
+def tell_differences(plan: OffsetReset) -> None:
+    """Say where a plan is not quite what was asked for."""
+    for each in plan.without_records:
         print(
             f"Partition {each.partition} from topic {each.topic} is empty, without a committed record. "
             "Falling back to latest known offset."
         )
-    return found | ends(client, late, earliest=False)
-
-
-def in_range(client: BlockingClient, wanted: Plan) -> Plan:
-    """Return offsets moved to the nearest end where they lie outside, each with a line."""
-    lows, highs = ends(client, [*wanted], earliest=True), ends(client, [*wanted], earliest=False)
-    found: Plan = {}
-    for each, offset in wanted.items():
-        low, high = lows[each], highs[each]
-        if offset > high:
-            print(f"New offset ({offset}) is higher than latest offset. Value will be set to {high}")
-        elif offset < low:
-            print(f"New offset ({offset}) is lower than earliest offset. Value will be set to {low}")
-        found[each] = min(max(offset, low), high)
-    return found
+    for _, wanted, offset in plan.moved:
+        which = "higher than latest" if wanted > offset else "lower than earliest"
+        print(f"New offset ({wanted}) is {which} offset. Value will be set to {offset}")
 
 
 # -- internal topics, checkpoint

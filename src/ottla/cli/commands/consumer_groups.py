@@ -9,10 +9,18 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.admin import consumer_groups, list_groups, words
+from ottla.admin import (
+    OffsetDeletionResult,
+    consumer_groups,
+    delete_groups,
+    delete_offsets,
+    list_groups,
+    plan_offset_deletion,
+    words,
+)
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.cli.confirmation import confirmed, destruction_options
-from ottla.cli.group_reset import SCENARIOS, parse_scope, reset_offsets
+from ottla.cli.group_reset import SCENARIOS, parse_scope, reset_groups
 from ottla.cli.kafka_errors import exception_text
 from ottla.cli.options import (
     Options,
@@ -101,8 +109,8 @@ def run(client: BlockingClient, args: Namespace) -> int:
     if args.delete:
         return delete(client, args, groups)
     if args.delete_offsets:
-        return delete_offsets(client, args, groups)
-    return 0 if reset_offsets(client, args, groups) else 1
+        return forget_offsets(client, args, groups)
+    return 0 if reset_groups(client, args, groups) else 1
 
 
 def options() -> Options:
@@ -254,7 +262,8 @@ def delete(client: BlockingClient, args: Namespace, groups: list[str]) -> int:
     """Delete groups one by one; 1 where any could not be."""
     if not confirmed(args, "delete group", groups, asked_for=args.group):
         return 0
-    errors = {group: error for group in groups if (error := delete_group(client, group)) is not None}
+    codes = delete_groups(client, groups)
+    errors = {group: exception_text(code) for group, code in codes.items() if code}
     done = [group for group in groups if group not in errors]
     named = ", ".join(f"'{group}'" for group in done)
     if args.output != "text":
@@ -274,54 +283,35 @@ def delete(client: BlockingClient, args: Namespace, groups: list[str]) -> int:
     return 1 if errors else 0
 
 
-def delete_group(client: BlockingClient, group: str) -> str | None:
-    """Delete one group; returns the error as Kafka's tool prints it."""
-    from ottla.client import delete_group as request_deletion
-
-    code = client.run(request_deletion(client.client, group))
-    return exception_text(code) if code else None
-
-
-def delete_offsets(client: BlockingClient, args: Namespace, groups: list[str]) -> int:
+def forget_offsets(client: BlockingClient, args: Namespace, groups: list[str]) -> int:
     """Delete what one group committed for topics or partitions; 1 where any could not be."""
-    from ottla.base import TopicPartition
-    from ottla.client import delete_offsets as request_deletion
-
     (group,) = groups
-    scope = parse_scope(args.topic)
-    cluster = client.metadata([name for name, partitions in scope.items() if partitions is None])
-    wanted = {
-        TopicPartition(name, index)
-        for name, partitions in scope.items()
-        for index in (
-            partitions if partitions is not None else [each.partition for each in cluster.partitions_of(name)]
-        )
-    }
-    unknown = [name for name, partitions in scope.items() if partitions is None and not cluster.partitions_of(name)]
+    plan = plan_offset_deletion(client, group, parse_scope(args.topic))
     if args.dry_run:
-        confirmed(args, f"delete the offset of group {group} for", [str(each) for each in sorted(wanted)])
+        confirmed(args, f"delete the offset of group {group} for", [str(each) for each in plan.partitions])
         return 0
-    top, errors = client.run(request_deletion(client.client, group, sorted(wanted)))
+    result = delete_offsets(client, plan)
     missing = exception_text(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    rows: list[dict[str, object]] = [{"topic": name, "partition": None, "error": missing} for name in unknown]
-    for each in sorted(wanted):
-        code = top or errors.get(each, ErrorCode.NONE)
+    rows: list[dict[str, object]] = [
+        {"topic": name, "partition": None, "error": missing} for name in plan.unknown_topics
+    ]
+    for each, code in result.partitions.items():
         rows.append({**each._asdict(), "error": exception_text(code) if code else None})
-    show_deletion(args, group, top, rows, partly=any(errors.values()))
+    show_deletion(args, result, rows)
     return 1 if any(row["error"] for row in rows) else 0
 
 
-def show_deletion(args: Namespace, group: str, top: ErrorCode, rows: list[dict[str, object]], *, partly: bool) -> None:
+def show_deletion(args: Namespace, result: OffsetDeletionResult, rows: list[dict[str, object]]) -> None:
     """Print Kafka's table of statuses, or another form of it."""
     if args.output != "text":
         print_answer(args.output, Answer(rows, {"TOPIC": "topic", "PARTITION": "partition", "ERROR": "error"}))
         return
-    if top:
-        print(f"\nError: {words(top)}")
-    elif partly:
+    if result.group:
+        print(f"\nError: {words(result.group)}")
+    elif any(result.partitions.values()):
         print("\nError: Encountered some partition-level error, see the follow-up details.")
     else:
-        print(f"Request succeeded for deleting offsets from group {group}.")
+        print(f"Request succeeded for deleting offsets from group {args.group[0]}.")
     width = max([15, *(len(str(row["topic"])) for row in rows)])
     print(f"\n{'TOPIC':{width}} {'PARTITION':10} {'STATUS':15}")
     for row in rows:
