@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from ottla.admin import salted_password
 from ottla.admin.groups import parse_assignment
 from ottla.base import ErrorCode, KafkaError, TopicPartition
 from ottla.cli.commands.delete_records import parse_offsets
-from ottla.cli.config_quotas import java_double, salted_password
+from ottla.cli.config_quotas import java_double
 from ottla.cli.group_reset import parse_duration, parse_scope
 from ottla.cli.options import UsageError
 from ottla.wire import encode
@@ -336,9 +337,9 @@ def test_a_salted_password_is_pbkdf2_of_its_salt() -> None:
     import hashlib
 
     for mechanism, algorithm in (("SCRAM-SHA-256", "sha256"), ("SCRAM-SHA-512", "sha512")):
-        salt, salted = salted_password(mechanism, "secret", 4096)
-        assert salted == hashlib.pbkdf2_hmac(algorithm, b"secret", salt, 4096)
-        assert salt != salted_password(mechanism, "secret", 4096)[0]
+        found = salted_password(mechanism, "secret", 4096)
+        assert found.salted == hashlib.pbkdf2_hmac(algorithm, b"secret", found.salt, 4096)
+        assert found.salt != salted_password(mechanism, "secret", 4096).salt
 
 
 def test_assignments_are_read_in_every_version_and_garbage_is_nothing() -> None:

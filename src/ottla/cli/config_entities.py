@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ottla.admin import ConfigEntity
 from ottla.cli.options import UsageError
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ottla.cli.options import Options
 
-__all__ = ["QUOTA_TYPES", "Entity", "check_entities", "entities_of", "entity_options"]
+__all__ = ["QUOTA_TYPES", "check_entities", "entities_of", "entity_options"]
 
 FLAGS = {
     "topic": "topics",
@@ -38,19 +38,6 @@ NAMED_TYPES = frozenset({"topics", "broker-loggers", "client-metrics", "groups"}
 """Types that have no default entity, so that altering one takes a name."""
 
 
-@dataclass(frozen=True)
-class Entity:
-    """A type and a name: "" is the default entity, None all of the type."""
-
-    type: str
-    name: str | None
-
-    @property
-    def singular(self) -> str:
-        """The type as Kafka's texts say it of one."""
-        return self.type.removesuffix("s")
-
-
 def entity_options(parser: Options) -> None:
     """Declare both spellings."""
     parser.add_argument(
@@ -66,12 +53,14 @@ def entity_options(parser: Options) -> None:
         parser.add_argument(f"--{flag}", action="store_true", help=f"--entity-type {kind} --entity-default")
 
 
-def entities_of(args: Namespace) -> list[Entity]:
+def entities_of(args: Namespace) -> list[ConfigEntity]:
     """Return what the options name; raises UsageError where the two spellings are mixed."""
     names: list[str] = args.entity_names or []
     given = {name: value for name, value in vars(args).items() if value not in (None, False)}
-    flagged = [Entity(kind, given[dest]) for flag, kind in FLAGS.items() if (dest := flag.replace("-", "_")) in given]
-    flagged += [Entity(kind, "") for flag, kind in DEFAULT_FLAGS.items() if flag.replace("-", "_") in given]
+    flagged = [
+        ConfigEntity(kind, given[dest]) for flag, kind in FLAGS.items() if (dest := flag.replace("-", "_")) in given
+    ]
+    flagged += [ConfigEntity(kind, "") for flag, kind in DEFAULT_FLAGS.items() if flag.replace("-", "_") in given]
     types = [*args.entity_type, *(each.type for each in flagged)]
     if not types:
         raise UsageError("At least one entity type must be specified")
@@ -89,10 +78,10 @@ def entities_of(args: Namespace) -> list[Entity]:
     if flagged and (names or args.entity_type):
         raise UsageError("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
     padded = [*names, *[None] * len(types)]
-    return flagged or [Entity(kind, name) for kind, name in zip(types, padded, strict=False)]
+    return flagged or [ConfigEntity(kind, name) for kind, name in zip(types, padded, strict=False)]
 
 
-def check_entities(args: Namespace, entities: Sequence[Entity]) -> None:
+def check_entities(args: Namespace, entities: Sequence[ConfigEntity]) -> None:
     """Raise UsageError for names that do not fit the action or their type."""
     action = "describe" if args.describe else "alter"
     for each in entities:
@@ -111,7 +100,7 @@ def check_entities(args: Namespace, entities: Sequence[Entity]) -> None:
         raise UsageError("An entity name must be specified for every entity type")
 
 
-def _check_name(entity: Entity) -> None:
+def _check_name(entity: ConfigEntity) -> None:
     if not entity.name:
         return
     if entity.type in ("brokers", "broker-loggers") and not entity.name.lstrip("-").isdecimal():

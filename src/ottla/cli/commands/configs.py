@@ -6,12 +6,13 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from ottla.admin import ConfigEntity, alter_config, plan_config_change
 from ottla.base import OttlaError
-from ottla.cli.config_entities import QUOTA_TYPES, Entity, check_entities, entities_of, entity_options
-from ottla.cli.config_quotas import alter_quotas, describe_quotas
-from ottla.cli.config_resources import alter_resource, describe_resources
+from ottla.cli.config_description import print_configs
+from ottla.cli.config_entities import QUOTA_TYPES, check_entities, entities_of, entity_options
+from ottla.cli.config_quotas import alter_entity, print_quotas
 from ottla.cli.endpoints import asks_controllers, controller_option, open_either
-from ottla.cli.options import Options, UsageError, check_invalid, output_option, properties_text
+from ottla.cli.options import Options, UsageError, check_invalid, output_option, properties_text, usage_errors
 from ottla.cli.output import Answer, print_answer
 
 if TYPE_CHECKING:
@@ -34,13 +35,15 @@ def main(argv: list[str]) -> int:
         with open_either(args) as client:
             quotas = entities[0].type in QUOTA_TYPES
             if args.describe and quotas:
-                describe_quotas(client, args, entities)
+                print_quotas(client, args, entities)
             elif args.describe:
-                describe_resources(client, args, entities[0])
+                print_configs(client, args, entities[0])
             elif quotas:
-                alter_quotas(client, args, entities, added, deleted)
+                alter_entity(client, args, entities, added, deleted)
             else:
-                alter_resource(client, args, entities[0], added, deleted)
+                with usage_errors():
+                    change = plan_config_change(client, entities[0], added, deleted)
+                alter_config(client, change, validate_only=args.dry_run)
     except OttlaError as error:
         print(f"Error while executing config command: {error}", file=sys.stderr)
         return 1
@@ -68,7 +71,7 @@ def options() -> Options:
     return parser
 
 
-def check(args: Namespace) -> list[Entity]:
+def check(args: Namespace) -> list[ConfigEntity]:
     """Return the entities; raises UsageError for options that are missing or do not go together."""
     if args.describe == args.alter:
         raise UsageError("Command must include exactly one action: --describe, --alter")
@@ -114,7 +117,7 @@ def parse_deleted(args: Namespace) -> list[str]:
     return [name.strip() for name in args.delete_config[0].split(",") if name.strip()] if args.delete_config else []
 
 
-def report(args: Namespace, entities: Sequence[Entity]) -> None:
+def report(args: Namespace, entities: Sequence[ConfigEntity]) -> None:
     """Say what was done to the first entity, as Kafka's tool does."""
     entity = entities[0]
     if args.output != "text":

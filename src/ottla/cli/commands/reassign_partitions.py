@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ottla.admin import duplicates, invalid_request, raise_code, words
+from ottla.admin import (
+    LogDirMoveError,
+    LogDirTimeoutError,
+    PlannedReassignment,
+    ReassignmentInProgressError,
+    ReassignmentPlan,
+    ReassignmentRefusedError,
+    ThrottleChange,
+    TopicPartitionReplica,
+    alter_reassignments,
+    apply_throttles,
+    duplicates,
+    invalid_request,
+    list_reassignments,
+    move_log_dirs,
+    plan_broker_throttles,
+    plan_disk_throttles,
+    plan_reassignment,
+    plan_throttle_removal,
+    propose_reassignment,
+    reassignment_states,
+    replica_assignments,
+    replica_log_dirs,
+    replica_moves,
+)
+from ottla.admin import broker_ids as living_brokers
 from ottla.base import ErrorCode, KafkaError, NodeId, OttlaError, TopicPartition
 from ottla.cli.endpoints import controller_option, open_either
 from ottla.cli.json_files import file_text
 from ottla.cli.kafka_errors import exception_text
-from ottla.cli.options import Options, UsageError, check_required, output_option, whole_number
+from ottla.cli.options import Options, UsageError, check_required, output_option, warn, whole_number
 from ottla.cli.output import Answer, print_answer
-from ottla.cli.reassignment_plan import Plan, Replica, parse_plan, parse_topics, plan_json, proposed
-from ottla.cli.reassignment_state import assignments, log_dirs_of, ongoing, partition_states
-from ottla.cli.reassignment_throttles import clear_brokers, clear_topics, limit_log_dirs, limit_moves, moves
+from ottla.cli.reassignment_files import parse_plan, parse_topics, plan_json
+from ottla.cli.reassignment_texts import log_dir_text, ongoing_text, state_text
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -54,21 +77,11 @@ VERIFY_LATER = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
 )
 TIMEOUT_MS_DEFAULT = 10_000
-REQUEST_TIMEOUT_MS = 60_000
-RETRY_SECONDS = 0.1
 COLUMNS = {"TOPIC": "topic", "PARTITION": "partition", "REPLICAS": "replicas"}
 
 
 class TerseError(OttlaError):
     """What Kafka's tool prints as it is."""
-
-
-class LogDirError(OttlaError):
-    """A replica that a broker does not move to another disk, after all else has begun; `reason` is the broker's."""
-
-    def __init__(self, replica: Replica, reason: str) -> None:
-        super().__init__(f"Failed to alter dir for {replica}")
-        self.reason = reason
 
 
 def main(argv: list[str]) -> int:
@@ -82,12 +95,12 @@ def main(argv: list[str]) -> int:
         deed = {"generate": generate, "execute": execute, "verify": verify, "cancel": cancel, "list": list_}[action]
         with open_either(args) as client:
             deed(client, args)
-    except TerseError as error:
+    except (TerseError, LogDirTimeoutError) as error:
         print(error, file=out)
         return 1
-    except LogDirError as error:
+    except LogDirMoveError as error:
         print(f"Error: {error}", file=out)
-        print(error.reason, file=sys.stderr)
+        print(exception_text(error.code), file=sys.stderr)
         return 1
     except KafkaError as error:
         own = error.code is ErrorCode.INVALID_REQUEST
@@ -160,11 +173,11 @@ def check(args: Namespace) -> str:
 def generate(client: BlockingClient, args: Namespace) -> None:
     """Print the plan that would bring back what is now, and one that spreads topics over some brokers."""
     wanted = broker_ids(args.broker_list)
-    current = assignments(client, parse_topics(file_text(args.topics_to_move_json_file)))
+    current = replica_assignments(client, parse_topics(file_text(args.topics_to_move_json_file)))
     nodes = client.metadata(()).nodes
     brokers = [nodes[NodeId(each)] for each in wanted if each in nodes]
     try:
-        plan = proposed(current, brokers, rack_aware=not args.disable_rack_aware) if current else {}
+        plan = propose_reassignment(current, brokers, rack_aware=not args.disable_rack_aware) if current else {}
     except KafkaError as error:
         raise invalid_request(error.message) from None
     now = plan_json(current, lying(client, current))
@@ -192,10 +205,16 @@ def broker_ids(text: str) -> list[int]:
     return found
 
 
-def lying(client: BlockingClient, assignment: Mapping[TopicPartition, Sequence[int]]) -> dict[Replica, str]:
+def lying(
+    client: BlockingClient, assignment: Mapping[TopicPartition, Sequence[int]]
+) -> dict[TopicPartitionReplica, str]:
     """Return the folder of each replica that lies somewhere."""
-    replicas = [Replica(broker, *partition) for partition, brokers in assignment.items() for broker in brokers]
-    return {each: found.current for each, found in log_dirs_of(client, replicas).items() if found.current is not None}
+    replicas = [
+        TopicPartitionReplica(broker, *partition) for partition, brokers in assignment.items() for broker in brokers
+    ]
+    return {
+        each: found.current for each, found in replica_log_dirs(client, replicas).items() if found.current is not None
+    }
 
 
 # -- execute
@@ -204,25 +223,23 @@ def lying(client: BlockingClient, assignment: Mapping[TopicPartition, Sequence[i
 def execute(client: BlockingClient, args: Namespace) -> None:
     """Begin what the plan says: throttles first, then partitions, then moves between disks."""
     plan = parse_plan(file_text(args.reassignment_json_file))
-    plan.check()
-    under_way = ongoing(client)
-    if under_way and not args.additional:
-        raise TerseError(BUSY)
-    nodes = client.metadata(()).nodes
-    for broker in sorted({each for replicas in plan.replicas.values() for each in replicas}):
-        if broker not in nodes:
-            raise invalid_request(f"Unknown broker id {broker}")
-    current = existing(client, plan)
+    try:
+        planned = plan_reassignment(client, plan, additional=args.additional)
+    except ReassignmentInProgressError:
+        raise TerseError(BUSY) from None
     say(args, "Current partition replica assignment\n")
-    say(args, plan_json(current, lying(client, current)))
+    say(args, plan_json(planned.current, lying(client, planned.current)))
     say(args, "\nSave this to use as the --reassignment-json-file option during rollback")
-    throttle(client, args, plan, moves(under_way, plan.replicas, current))
-    reassign(client, plan.replicas, allow_factor_change=not args.disallow_replication_factor_change)
+    throttle(client, args, planned)
+    try:
+        alter_reassignments(client, plan.replicas, allow_factor_change=not args.disallow_replication_factor_change)
+    except ReassignmentRefusedError as error:
+        raise TerseError("\n".join(["Error reassigning partition(s):", *refusals(error)])) from None
     started = sorted(plan.replicas)
     plural = "" if len(started) == 1 else "s"
     say(args, f"Successfully started partition reassignment{plural} for {','.join(map(str, started))}")
     if plan.log_dirs:
-        move_log_dirs(client, args, plan.log_dirs)
+        tell_log_dir_moves(client, args, plan.log_dirs)
     if args.output != "text":
         rows = [{**each._asdict(), "replicas": plan.replicas[each], "status": "started"} for each in started]
         print_answer(args.output, Answer(rows, {**COLUMNS, "STATUS": "status"}))
@@ -234,124 +251,43 @@ def say(args: Namespace, line: str) -> None:
         print(line)
 
 
-def existing(client: BlockingClient, plan: Plan) -> dict[TopicPartition, list[int]]:
-    """Return where the plan's partitions lie now; raises KafkaError where one is not there."""
-    found = assignments(client, {partition.topic for partition in plan.replicas})
-    if missing := sorted(plan.replicas.keys() - found.keys()):
-        listed = ", ".join(map(str, missing))
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition: {listed}")
-    return {partition: found[partition] for partition in plan.replicas}
-
-
-def throttle(client: BlockingClient, args: Namespace, plan: Plan, moving: Mapping[TopicPartition, Any]) -> None:
+def throttle(client: BlockingClient, args: Namespace, planned: PlannedReassignment) -> None:
     """Set the throttles that were asked for."""
     between_brokers = -1 if args.throttle is None else args.throttle
     between_disks = -1 if args.replica_alter_log_dirs_throttle is None else args.replica_alter_log_dirs_throttle
     if between_brokers >= 0 or between_disks >= 0:
         say(args, VERIFY_LATER)
     if between_brokers >= 0:
-        limit_moves(client, moving, between_brokers)
+        moves = replica_moves(planned.under_way, planned.plan.replicas, planned.current)
+        change_throttles(client, plan_broker_throttles(client, moves, bytes_per_s=between_brokers))
         say(args, f"The inter-broker throttle limit was set to {between_brokers} B/s")
     if between_disks >= 0:
-        limit_log_dirs(client, (replica.broker for replica in plan.log_dirs), between_disks)
+        brokers = {replica.broker for replica in planned.plan.log_dirs}
+        change_throttles(client, plan_disk_throttles(client, brokers, bytes_per_s=between_disks))
         say(args, f"The replica-alter-dir throttle limit was set to {between_disks} B/s")
 
 
-def reassign(
-    client: BlockingClient, replicas: Mapping[TopicPartition, Sequence[int]], *, allow_factor_change: bool
-) -> None:
-    """Ask the controller; raises TerseError with every partition that it refused."""
-    errors = altered(client, replicas, allow_factor_change=allow_factor_change)
-    if errors:
-        raise TerseError("\n".join(["Error reassigning partition(s):", *errors]))
+def change_throttles(client: BlockingClient, plan: ThrottleChange) -> None:
+    """Set or drop throttles, and name the brokers that are away."""
+    for broker in plan.away:
+        warn(f"Broker {broker} is away, and keeps the throttle that it has.")
+    apply_throttles(client, plan)
 
 
-def altered(
-    client: BlockingClient,
-    replicas: Mapping[TopicPartition, Sequence[int] | None],
-    *,
-    allow_factor_change: bool = True,
-) -> list[str]:
-    """Ask for replicas, None for those from before; return a line for each partition that was refused."""
-    from ottla.admin import by_topic
-    from ottla.wire.messages.alter_partition_reassignments import (
-        AlterPartitionReassignmentsRequest,
-        ReassignablePartition,
-        ReassignableTopic,
-    )
-
-    topics = [
-        ReassignableTopic(
-            name=name,
-            partitions=[ReassignablePartition(partition_index=p.partition, replicas=replicas[p]) for p in partitions],
-        )
-        for name, partitions in by_topic(sorted(replicas)).items()
-    ]
-    message = AlterPartitionReassignmentsRequest(
-        timeout_ms=REQUEST_TIMEOUT_MS, allow_replication_factor_change=allow_factor_change, topics=topics
-    )
-    response = client.request(message, lowest=0 if allow_factor_change else 1)
-    raise_code(response.error_code, response.error_message)
-    return [
-        f"{topic.name}-{each.partition_index}: {words(ErrorCode(each.error_code), each.error_message)}"
-        for topic in response.responses
-        for each in topic.partitions
-        if each.error_code
-    ]
+def refusals(error: ReassignmentRefusedError) -> list[str]:
+    """Return a line for each partition that the controller refused."""
+    return [f"{partition}: {reason}" for partition, reason in error.refused.items()]
 
 
-def move_log_dirs(client: BlockingClient, args: Namespace, targets: Mapping[Replica, str]) -> None:
+def tell_log_dir_moves(client: BlockingClient, args: Namespace, targets: Mapping[TopicPartitionReplica, str]) -> None:
     """Have replicas moved to folders of their brokers, and wait for those that come to their broker just now."""
-    deadline = time.monotonic() + (TIMEOUT_MS_DEFAULT if args.timeout is None else args.timeout) / 1000
-    pending = dict(targets)
-    while True:
-        for replica in sorted(begun(client, pending)):
-            path, name = pending.pop(replica), f"{replica.topic}-{replica.partition}"
-            say(
-                args,
-                f"Successfully started moving log directory to {path} for replica {name} with broker {replica.broker} ",
-            )
-        if not pending:
-            return
-        if time.monotonic() >= deadline:
-            plural = "" if len(pending) == 1 else "s"
-            listed = ",".join(map(str, sorted(pending)))
-            raise TerseError(f"Timed out before log directory move{plural} could be started for: {listed}")
-        time.sleep(RETRY_SECONDS)
-
-
-def begun(client: BlockingClient, targets: Mapping[Replica, str]) -> list[Replica]:
-    """Ask the brokers to move replicas; return those that will, raise LogDirError for one that is refused."""
-    from ottla.wire.messages.alter_replica_log_dirs import (
-        AlterReplicaLogDir,
-        AlterReplicaLogDirsRequest,
-        AlterReplicaLogDirTopic,
-    )
-
-    found = []
-    for broker in sorted({replica.broker for replica in targets}):
-        mine = {each: path for each, path in targets.items() if each.broker == broker}
-        dirs = [
-            AlterReplicaLogDir(
-                path=path,
-                topics=[
-                    AlterReplicaLogDirTopic(
-                        name=topic, partitions=[e.partition for e in mine if (e.topic, mine[e]) == (topic, path)]
-                    )
-                    for topic in sorted({each.topic for each in mine if mine[each] == path})
-                ],
-            )
-            for path in sorted(set(mine.values()))
-        ]
-        response = client.request(AlterReplicaLogDirsRequest(dirs=dirs), node=NodeId(broker))
-        for result in response.results:
-            for each in result.partitions:
-                replica, code = Replica(broker, result.topic_name, each.partition_index), ErrorCode(each.error_code)
-                if not code:
-                    found.append(replica)
-                elif code is not ErrorCode.REPLICA_NOT_AVAILABLE:
-                    raise LogDirError(replica, exception_text(code))
-    return found
+    timeout_ms = TIMEOUT_MS_DEFAULT if args.timeout is None else args.timeout
+    for replica in move_log_dirs(client, targets, timeout_s=timeout_ms / 1000):
+        path, name = targets[replica], f"{replica.topic}-{replica.partition}"
+        say(
+            args,
+            f"Successfully started moving log directory to {path} for replica {name} with broker {replica.broker} ",
+        )
 
 
 # -- verify, cancel, list
@@ -360,13 +296,13 @@ def begun(client: BlockingClient, targets: Mapping[Replica, str]) -> list[Replic
 def verify(client: BlockingClient, args: Namespace) -> None:
     """Say how far the plan is; drop every throttle once nothing moves any more."""
     plan = parse_plan(file_text(args.reassignment_json_file))
-    under_way = ongoing(client)
-    states = partition_states(client, plan.replicas, under_way)
+    under_way = list_reassignments(client)
+    states = reassignment_states(client, plan.replicas, under_way)
     say(args, "Status of partition reassignment:")
     for partition, state in states.items():
-        say(args, state.text(partition))
-    moving = log_dirs_of(client, plan.log_dirs)
-    say(args, "\n".join(each.text(replica, plan.log_dirs[replica]) for replica, each in moving.items()))
+        say(args, state_text(state, partition))
+    moving = replica_log_dirs(client, plan.log_dirs)
+    say(args, "\n".join(log_dir_text(each, replica, plan.log_dirs[replica]) for replica, each in moving.items()))
     if args.output != "text":
         rows = [
             {**partition._asdict(), "replicas": state.current, "target": state.target, "status": state.word}
@@ -377,16 +313,14 @@ def verify(client: BlockingClient, args: Namespace) -> None:
         clear_throttles(client, args, plan)
 
 
-def clear_throttles(client: BlockingClient, args: Namespace, plan: Plan) -> None:
+def clear_throttles(client: BlockingClient, args: Namespace, plan: ReassignmentPlan) -> None:
     """Drop the throttles of all brokers, since any may have been a source, and of the plan's topics."""
-    from ottla.cli.config_resources import broker_ids as living
-
-    brokers = {*living(client, args), *(each for replicas in plan.replicas.values() for each in replicas)}
+    brokers = {*living_brokers(client), *(each for replicas in plan.replicas.values() for each in replicas)}
     say(args, f"Clearing broker-level throttles on broker{_plural(brokers)} {','.join(map(str, sorted(brokers)))}")
-    clear_brokers(client, brokers)
+    change_throttles(client, plan_throttle_removal(client, brokers=brokers))
     topics = sorted({partition.topic for partition in plan.replicas})
     say(args, f"Clearing topic-level throttles on topic{_plural(topics)} {','.join(topics)}")
-    clear_topics(client, topics)
+    change_throttles(client, plan_throttle_removal(client, topics=topics))
 
 
 def _plural(found: Collection[object]) -> str:
@@ -396,18 +330,21 @@ def _plural(found: Collection[object]) -> str:
 def cancel(client: BlockingClient, args: Namespace) -> None:
     """Undo what the plan began and what is still under way, between brokers and between disks."""
     plan = parse_plan(file_text(args.reassignment_json_file))
-    under_way = [partition for partition in ongoing(client, plan.replicas) if partition in plan.replicas]
+    under_way = [partition for partition in list_reassignments(client, plan.replicas) if partition in plan.replicas]
     if under_way:
-        if errors := altered(client, dict.fromkeys(under_way)):
-            raise TerseError("\n".join([f"Error cancelling partition reassignment{_plural(errors)} for:", *errors]))
+        try:
+            alter_reassignments(client, dict.fromkeys(under_way))
+        except ReassignmentRefusedError as error:
+            head = f"Error cancelling partition reassignment{_plural(error.refused)} for:"
+            raise TerseError("\n".join([head, *refusals(error)])) from None
         listed = ",".join(map(str, under_way))
         say(args, f"Successfully cancelled partition reassignment{_plural(under_way)} for: {listed}")
     else:
         say(args, "None of the specified partition reassignments are active.")
-    moving = log_dirs_of(client, plan.log_dirs)
+    moving = replica_log_dirs(client, plan.log_dirs)
     back = {replica: each.current for replica, each in moving.items() if each.future and each.current}
     if back:
-        move_log_dirs(client, args, back)
+        tell_log_dir_moves(client, args, back)
     elif args.output == "text":
         print("None of the specified partition moves are active.", end="")
     if not args.preserve_throttles:
@@ -419,7 +356,7 @@ def cancel(client: BlockingClient, args: Namespace) -> None:
 
 def list_(client: BlockingClient, args: Namespace) -> None:
     """Print the reassignments under way."""
-    found = ongoing(client)
+    found = list_reassignments(client)
     if args.output != "text":
         rows = [
             {**partition._asdict(), "replicas": each.replicas, "adding": each.adding, "removing": each.removing}
@@ -431,4 +368,4 @@ def list_(client: BlockingClient, args: Namespace) -> None:
     else:
         print("Current partition reassignments:")
         for partition, each in found.items():
-            print(each.text(partition))
+            print(ongoing_text(each, partition))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ottla.admin import raise_code
-from ottla.base import NodeId
-from ottla.cli.config_resources import RESOURCE_TYPES
+from ottla.admin import ConfigEntity, describe_configs, list_reassignments
 from ottla.cli.doctor.findings import Finding, fail, named, ok, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from ottla.client import BlockingClient, Cluster, Partition
 
@@ -20,7 +18,6 @@ __all__ = ["leaders", "min_insync", "moves"]
 UNBALANCED_SHARE = 0.10
 """As `leader.imbalance.per.broker.percentage` by default: from here on the controller moves leaders itself."""
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-DEFAULT_CONFIG = 5
 
 
 def leaders(cluster: Cluster) -> list[Finding]:
@@ -76,9 +73,7 @@ def min_insync(client: BlockingClient, cluster: Cluster) -> list[Finding]:
 
 def moves(client: BlockingClient, cluster: Cluster) -> list[Finding]:
     """Say what is on the move, and name throttles that were left behind."""
-    from ottla.cli.reassignment_state import ongoing
-
-    moving = list(ongoing(client))
+    moving = list(list_reassignments(client))
     found = [ok("moves", f"{len(moving)} partitions are on the move: {named(moving)}")] if moving else []
     held = sorted({name for name, _ in _values(client, "brokers", map(str, sorted(cluster.nodes)), RATES)})
     if held and not moving:
@@ -90,19 +85,14 @@ def moves(client: BlockingClient, cluster: Cluster) -> list[Finding]:
     return found
 
 
-def _values(client: BlockingClient, kind: str, names: Iterable[str], keys: Iterable[str]) -> dict[tuple[str, str], str]:
+def _values(
+    client: BlockingClient, kind: str, names: Iterable[str], keys: Collection[str]
+) -> dict[tuple[str, str], str]:
     """Return what is in effect on topics, or what is set on brokers, each of which is asked itself."""
-    from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-
-    found = {}
-    for name in names:
-        resource = DescribeConfigsResource(
-            resource_type=RESOURCE_TYPES[kind], resource_name=name, configuration_keys=list(keys)
-        )
-        node = NodeId(int(name)) if kind == "brokers" else None
-        for result in client.request(DescribeConfigsRequest(resources=[resource]), node=node, lowest=1).results:
-            raise_code(result.error_code, result.error_message)
-            for each in result.configs:
-                if each.value is not None and not (kind == "brokers" and each.config_source == DEFAULT_CONFIG):
-                    found[name, each.name] = each.value
-    return found
+    entities = [ConfigEntity(kind, name) for name in names]
+    return {
+        (entity.name or "", each.name): each.value
+        for entity, found in describe_configs(client, entities, keys=keys).items()
+        for each in found
+        if each.value is not None and not (kind == "brokers" and each.is_default)
+    }
