@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
@@ -32,7 +31,7 @@ from ottla.wire.messages.create_topics import (
 )
 from ottla.wire.messages.partition_change_record import PartitionChangeRecord
 
-__all__ = ["Follower", "add_replica", "configure", "create_followed", "everything", "lead", "until"]
+__all__ = ["Follower", "add_replica", "configure", "create_followed", "everything", "lead"]
 
 FOLLOWER = NodeId(2)
 
@@ -173,14 +172,6 @@ async def configure(node: Node, kind: ResourceType, name: str, key: str, value: 
     """Set one value of a topic's or broker's configuration."""
     record = ConfigRecord(resource_type=int(kind), resource_name=name, name=key, value=value)
     await node._quorum.submit(lambda image: Decision((record,), None))
-
-
-async def until(condition: Callable[[], Any], seconds: float = 10) -> None:
-    """Wait until something is so."""
-    deadline_s = asyncio.get_running_loop().time() + seconds
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline_s, "it did not come to be so"
-        await asyncio.sleep(0.005)
 
 
 def everything(log: Log) -> bytes:

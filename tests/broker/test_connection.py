@@ -26,6 +26,7 @@ from ottla.broker.services import Services
 from ottla.config import BrokerConfig
 from ottla.net import FrameProtocol, ReceiveBuffer, TcpNetwork
 from ottla.security import NEEDS_NOTHING
+from tests.waiting import until_async
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 
@@ -120,12 +121,6 @@ def echo(context: RequestContext[Any], asked: Asked) -> Encoded:
     return encoded(context, asked.body)
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Let the loop run until something holds; the test's own bound ends what never does."""
-    while not holds():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
-
-
 async def turns(count: int = 20) -> None:
     """Let the loop handle what has arrived; each turn polls the sockets."""
     for _ in range(count):
@@ -155,7 +150,7 @@ def test_answers_leave_in_request_order_whatever_is_ready_first() -> None:
             client = await world.open()
             for number in range(4):
                 client.ask(PRODUCE, number)
-            await until(lambda: len(waiting) == 4)
+            await until_async(lambda: len(waiting) == 4)
             for number in (2, 0, 3, 1):
                 context, deferred = waiting[number]
                 deferred.resolve(encoded(context, b"done"))
@@ -395,7 +390,7 @@ def test_connections_beyond_the_limit_are_closed() -> None:
             first, second, third = await world.open(), await world.open(), await world.open()
             assert await third.ended() == b""
             first.writer.close()
-            await until(lambda: len(world.limits) == 1)
+            await until_async(lambda: len(world.limits) == 1)
             fourth = await world.open()
             fourth.ask(METADATA, 1, b"in")
             assert await fourth.answer() == (1, b"in")
@@ -422,8 +417,8 @@ def test_a_connection_whose_client_reads_nothing_ends_when_its_idle_time_is_over
             client = await world.open()
             cast(asyncio.ReadTransport, client.writer.transport).pause_reading()
             client.ask(METADATA, 1)
-            await until(lambda: world.memory.held > 0)
-            await until(lambda: not len(world.limits))
+            await until_async(lambda: world.memory.held > 0)
+            await until_async(lambda: not len(world.limits))
             assert world.memory.held == 0
 
     run(test)
@@ -437,12 +432,12 @@ def test_a_connection_whose_client_reads_slowly_is_not_idle() -> None:
             client = await world.open()
             cast(asyncio.ReadTransport, client.writer.transport).pause_reading()
             client.ask(METADATA, 1)
-            await until(lambda: world.memory.held > 0)
+            await until_async(lambda: world.memory.held > 0)
             (connection,) = world.connections
             connection.last_active_s = connection.outbound.moved_s = -1.0
             cast(asyncio.ReadTransport, client.writer.transport).resume_reading()
             answered = asyncio.ensure_future(client.answer())
-            await until(lambda: connection.active_s() >= 0)
+            await until_async(lambda: connection.active_s() >= 0)
             assert await answered == (1, body)
 
     run(test)

@@ -11,7 +11,6 @@ from ottla.base import ErrorCode, NodeId, Offset
 from ottla.metadata import Delta
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
-from tests.broker.follower import until
 from tests.broker.group_script import (
     Teller,
     commit_request,
@@ -21,6 +20,7 @@ from tests.broker.group_script import (
     sync_request,
 )
 from tests.broker.node_client import NodeClient, run, running_node
+from tests.waiting import until_async
 
 OTHER = NodeId(9)
 TOPIC = "__consumer_offsets"
@@ -283,7 +283,7 @@ def test_what_was_committed_for_a_deleted_topic_goes_when_that_can_be_written_do
             else:
                 partition.lead()
             await client.create("t")
-            await until(lambda: partition.held.log.log_end_offset > end)
+            await until_async(lambda: partition.held.log.log_end_offset > end)
             partition.fetch()
             assert await read(client) == -1
 

@@ -18,7 +18,6 @@ from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
-from tests.broker.follower import until
 from tests.broker.group_script import (
     Teller,
     commit_request,
@@ -30,6 +29,7 @@ from tests.broker.group_script import (
 from tests.broker.hooked_disk import HookedDisk, broken, gone
 from tests.broker.node_client import NodeClient, run, running_node
 from tests.broker.test_coordinator import SETTINGS, Copied, code, copied, read
+from tests.waiting import until_async
 
 SHORT = (*SETTINGS, "group.min.session.timeout.ms=1")
 
@@ -311,7 +311,7 @@ def test_what_a_coordinator_meets_while_it_is_loaded_costs_what_it_costs_anybody
 
         disk.hook = fail
         async with running_node(tmp_path / "a", *SETTINGS, f"log.dirs={tmp_path}/a,{tmp_path}/b", disk=disk) as client:
-            await until(lambda: held(client).is_offline)
+            await until_async(lambda: held(client).is_offline)
             assert held(client).is_lost is (failure is gone)
             assert (await offset_of(client))[0] == ErrorCode.NOT_COORDINATOR
 

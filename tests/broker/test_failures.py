@@ -20,10 +20,10 @@ from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRec
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.broker.follower import until
 from tests.broker.hooked_disk import HookedDisk, broken, full, gone
 from tests.broker.node_client import NOW_MS, NodeClient, batch, run, running_node, start_node
 from tests.broker.test_log_dir_moves import dirs, move
+from tests.waiting import until_async
 
 CRC_AT, ATTRIBUTES_AT = 17, 21
 MAX_TIMESTAMP = -3
@@ -109,7 +109,7 @@ class Gate:
             assert self.open.wait(20)
 
     async def wait(self) -> None:
-        await until(self.reached.is_set)
+        await until_async(self.reached.is_set)
 
 
 # -- a record
@@ -276,7 +276,7 @@ def test_a_topic_may_be_deleted_and_made_again_while_it_is_flushed(tmp_path: Pat
             gate.open.set()
             answer = await client.receive(client.produce_request("t", None), 13)
             assert answer.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            await until(lambda: client.node._partitions.get("t", 0) is not None)
+            await until_async(lambda: client.node._partitions.get("t", 0) is not None)
             assert (await second.produce("t", batch(b"two"))).error_code == 0
             assert await fetched(second, 0) == (ErrorCode.NONE, [b"two"])
             assert serves(client.node)
@@ -309,7 +309,7 @@ def test_what_fails_for_a_topic_that_was_deleted_meanwhile_fails_nothing(
             answer = await client.receive(list_offsets(0), 11)
             assert answer.topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
             assert serves(client.node)
-            await until(lambda: not (tmp_path / "t-0").exists())
+            await until_async(lambda: not (tmp_path / "t-0").exists())
             second.close()
 
     run(test)
@@ -339,11 +339,11 @@ def test_a_move_off_a_failing_disk_fails_that_disk_and_not_its_target(tmp_path: 
 
             disk.hook = fail
             assert await move(client, target, topic) == 0
-            await until(lambda: bool(node._storage.offline))
+            await until_async(lambda: bool(node._storage.offline))
             assert list(node._storage.offline) == [source]
             assert node.failed is not None and not node.failed.done()
             disk.hook = lambda call, path: None
-            await until(lambda: not len(node._moves))
+            await until_async(lambda: not len(node._moves))
             other = "t" if topic == "u" else "u"
             assert await fetched(client, 0, other) == (ErrorCode.NONE, [b"x" * 100])
             client.close()

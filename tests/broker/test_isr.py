@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 from ottla.base import ErrorCode
@@ -11,6 +9,7 @@ from ottla.broker import Node
 from ottla.metadata import Partition
 from tests.broker.followers import FakeFollower, create_replicated, image_of
 from tests.broker.node_client import batch, run, running_node
+from tests.waiting import until_async
 
 QUICK = ("replica.lag.time.max.ms=600", "replica.fetch.wait.max.ms=100")
 
@@ -19,12 +18,6 @@ def partition(node: Node, topic: str = "t") -> Partition:
     found = image_of(node).partition(topic, 0)
     assert found is not None
     return found
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def counted(node: Node, name: str) -> int:
@@ -40,15 +33,15 @@ def test_a_follower_that_lags_leaves_and_one_that_has_caught_up_returns(tmp_path
             await client.produce("t", batch(b"a"), acks=1)
             held = node._partitions.get("t", 0)
             assert held.replica.high_watermark == 0
-            await until(lambda: partition(node).isr == (1,))
+            await until_async(lambda: partition(node).isr == (1,))
             assert held.replica.high_watermark == 1, "alone, the leader has what is replicated"
-            await until(lambda: counted(node, "IsrShrinksPerSec") == 1)
+            await until_async(lambda: counted(node, "IsrShrinksPerSec") == 1)
             await follower.fetch("t", 0)
             assert partition(node).isr == (1,)
             await follower.fetch("t", 1)
-            await until(lambda: partition(node).isr == (1, 2))
+            await until_async(lambda: partition(node).isr == (1, 2))
             assert partition(node).leader_epoch == 0
-            await until(lambda: counted(node, "IsrExpandsPerSec") == 1)
+            await until_async(lambda: counted(node, "IsrExpandsPerSec") == 1)
             assert counted(node, "FailedIsrUpdatesPerSec") == 0
 
     run(test)
@@ -61,14 +54,14 @@ def test_too_few_in_sync_refuse_acks_all_and_hold_the_high_watermark(tmp_path: P
             follower = await FakeFollower.register(node, 2)
             await create_replicated(client, "t", 1, 2, min_insync_replicas="2")
             await client.produce("t", batch(b"a"), acks=1)
-            await until(lambda: partition(node).isr == (1,))
+            await until_async(lambda: partition(node).isr == (1,))
             assert partition(node).eligible_leader_replicas == (2,), "it has everything that was acknowledged"
             refused = await client.produce("t", batch(b"b"))
             assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
             held = node._partitions.get("t", 0)
             assert held.replica.high_watermark == 0
             await follower.fetch("t", 1)
-            await until(lambda: partition(node).isr == (1, 2))
+            await until_async(lambda: partition(node).isr == (1, 2))
             assert held.replica.high_watermark == 1
             assert partition(node).eligible_leader_replicas == ()
 
@@ -101,7 +94,7 @@ def test_a_fenced_follower_is_not_taken_in(tmp_path: Path) -> None:
             await follower.beat()
             assert partition(node).isr == (1,), "to be unfenced is not yet to be in sync"
             await follower.fetch("t", 1)
-            await until(lambda: partition(node).isr == (1, 2))
+            await until_async(lambda: partition(node).isr == (1, 2))
 
     run(test)
 
@@ -119,10 +112,10 @@ def test_what_the_controller_refuses_is_given_up_and_proposed_anew(tmp_path: Pat
             held.fetched_by(2, fetch_offset=0, log_start_offset=0, now_s=0.0, broker_epoch=7, is_eligible=True)
             node._services.isr.fetched(held, 2)
             assert held.replica.proposal is not None
-            await until(lambda: held.replica.proposal is None)
+            await until_async(lambda: held.replica.proposal is None)
             assert partition(node).isr == (1,) and counted(node, "FailedIsrUpdatesPerSec") == 1
             await follower.fetch("t", 0)
-            await until(lambda: partition(node).isr == (1, 2))
+            await until_async(lambda: partition(node).isr == (1, 2))
 
     run(test)
 

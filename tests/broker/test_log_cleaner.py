@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +18,7 @@ from ottla.wire import Record, build_batch, iter_records
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.node_client import NodeClient, run, running_node
 from tests.server import running_server
+from tests.waiting import until_async
 
 QUICK = ("log.cleaner.backoff.ms=20", "log.flush.scheduler.interval.ms=20", "log.cleaner.dedupe.buffer.size=4194304")
 COMPACT = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01", "segment_ms": "1000"}
@@ -33,14 +32,6 @@ def batch(at: int, *pairs: tuple[bytes | None, bytes | None]) -> bytes:
     return bytes(build_batch(records))
 
 
-async def until(true: Callable[[], bool]) -> None:
-    """Return when something is true that the broker does by itself."""
-    deadline = asyncio.get_running_loop().time() + WAIT_S_MAX
-    while not true():
-        assert asyncio.get_running_loop().time() < deadline, "it did not happen"
-        await asyncio.sleep(0.01)
-
-
 def held(client: NodeClient, topic: str) -> LocalPartition:
     found = client.node._partitions.get(topic, 0)
     assert found is not None
@@ -50,7 +41,7 @@ def held(client: NodeClient, topic: str) -> LocalPartition:
 async def cleaned(client: NodeClient, topic: str) -> None:
     """Return when everything but the active segment is clean."""
     log = held(client, topic).log
-    await until(lambda: log.cleaned_to == log.segments[-1].base_offset)
+    await until_async(lambda: log.cleaned_to == log.segments[-1].base_offset)
 
 
 async def delete(client: NodeClient, topic: str) -> None:
@@ -178,7 +169,7 @@ def test_a_damaged_log_is_left_alone_and_counted_while_others_are_cleaned(tmp_pa
             bad = held(client, "bad")
             bad.log.config = replace(bad.log.config, min_compaction_lag_ms=0)
             tag = f"logDirectory={tmp_path}"
-            await until(lambda: len(cleaner.uncleanable_in(bad.log_dir)) == 1)
+            await until_async(lambda: len(cleaner.uncleanable_in(bad.log_dir)) == 1)
             values = dict(metrics.values())
             assert values[f"LogCleanerManager.uncleanable-partitions-count,{tag}"] == 1
             assert values[f"LogCleanerManager.uncleanable-bytes,{tag}"] > 0
@@ -200,14 +191,14 @@ def test_a_topic_that_is_deleted_while_it_is_cleaned_is_gone(tmp_path: Path) -> 
             await client.create("t", **COMPACT)
             await fill(client, "t")
             partition = held(client, "t")
-            await until(lambda: partition.being_cleaned)
+            await until_async(lambda: partition.being_cleaned)
             await delete(client, "t")
-            await until(lambda: not partition.being_cleaned)
+            await until_async(lambda: not partition.being_cleaned)
             await client.create("t", **COMPACT)
             await fill(client, "t", rounds=5)
             assert len(await everything(client, "t")) == 15
             again = held(client, "t")
-            await until(lambda: again.being_cleaned)
+            await until_async(lambda: again.being_cleaned)
         # and a stop does not wait for it either
         assert not list(tmp_path.glob("t-0/*.cleaned")) and not list(tmp_path.glob("t-0/*.tmp"))
 
@@ -222,7 +213,7 @@ def test_a_cleaning_that_takes_long_keeps_no_produce_waiting(tmp_path: Path) -> 
             await client.create("t", **COMPACT)
             await fill(client, "t")
             partition = held(client, "t")
-            await until(lambda: partition.being_cleaned)
+            await until_async(lambda: partition.being_cleaned)
             await client.create("zstd", compression_type="zstd")
             answer = await client.produce("zstd", batch(0, (b"k", b"v" * 1000)))
             assert answer.error_code == 0 and partition.being_cleaned
@@ -241,7 +232,7 @@ def test_a_compacted_log_is_also_deleted_by_time_where_it_is_asked_for(tmp_path:
             now_ms = client.node._clock.now_ms()
             await client.produce("t", bytes(build_batch([Record(timestamp=now_ms, key=b"k1", value=b"new")])))
             partition = held(client, "t")
-            await until(lambda: partition.log.log_start_offset == 9)
+            await until_async(lambda: partition.log.log_start_offset == 9)
             assert [each.value for each in await everything_from(client, "t", 9)] == [b"new"]
 
     run(test, 60)

@@ -19,8 +19,9 @@ from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from tests.broker.follower import configure, everything, until
+from tests.broker.follower import configure, everything
 from tests.broker.node_client import NodeClient, batch, run, start_node
+from tests.waiting import until_async
 
 
 def dirs(tmp_path: Path) -> str:
@@ -121,7 +122,7 @@ async def slowed(client: NodeClient, path: str) -> None:
     node = client.node
     await configure(node, ResourceType.BROKER, "", "replica.alter.log.dirs.io.max.bytes.per.second", "1")
     assert await move(client, path) == 0
-    await until(lambda: node._throttles.log_dirs.wait_s() > 0)
+    await until_async(lambda: node._throttles.log_dirs.wait_s() > 0)
 
 
 async def hurried(node: Node) -> None:
@@ -149,7 +150,7 @@ def test_a_move_is_throttled_and_seen(tmp_path: Path) -> None:
         ]
         assert 0 < max(each[2] for each in found) < 5
         await hurried(node)
-        await until(lambda: held(node).log_dir.path == path)
+        await until_async(lambda: held(node).log_dir.path == path)
         await node.stop()
 
     run(test)
@@ -173,7 +174,7 @@ def test_a_move_goes_on_after_a_restart(tmp_path: Path, cleanly: bool) -> None:
         node = await started(tmp_path)
         assert node._moves.get(TopicPartition("t", 0)) is not None or held(node).log_dir.path == path
         await hurried(node)
-        await until(lambda: held(node).log_dir.path == path)
+        await until_async(lambda: held(node).log_dir.path == path)
         assert everything(held(node).log) == content
         await node.stop()
 

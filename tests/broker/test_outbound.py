@@ -20,7 +20,8 @@ from ottla.broker.requests.answers import Encoded
 from ottla.broker.requests.file_part import FilePart
 from ottla.broker.requests.handler import RequestContext
 from ottla.log import File, OsDisk
-from tests.broker.test_connection import FETCH, METADATA, Asked, World, echo, encoded, handler, run, turns, until
+from tests.broker.test_connection import FETCH, METADATA, Asked, World, echo, encoded, handler, run, turns
+from tests.waiting import until_async
 
 SIZE = 5_000_000
 
@@ -139,7 +140,7 @@ def test_pieces_that_a_client_does_not_take_cost_no_memory(stored: Path) -> None
             slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
             for number in range(20):
                 slow.ask(FETCH, number, b"0,60000")
-            await until(lambda: world.memory.held > 0)
+            await until_async(lambda: world.memory.held > 0)
             await turns()
             assert world.memory.held < 100 * PART_BYTES
             slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
@@ -157,15 +158,15 @@ def test_what_a_client_takes_last_is_no_more_counted(stored: Path) -> None:
             client = await world.open()
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             client.ask(METADATA, 1)
-            await until(lambda: world.memory.held > 1_000_000)
+            await until_async(lambda: world.memory.held > 1_000_000)
             client.writer.transport.resume_reading()  # type: ignore[attr-defined]
             assert await client.answer() == (1, body)
-            await until(lambda: world.memory.held == 0)
+            await until_async(lambda: world.memory.held == 0)
             client.ask(METADATA, 2)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            await until(lambda: world.memory.held > 1_000_000)
+            await until_async(lambda: world.memory.held > 1_000_000)
             client.writer.transport.abort()
-            await until(lambda: world.memory.held == 0)
+            await until_async(lambda: world.memory.held == 0)
 
     run(test)
 
@@ -230,7 +231,7 @@ def test_descriptors_are_given_back_when_the_client_leaves(stored: Path) -> None
                 client.ask(FETCH, number, b"0,5000000")
             await turns()
             client.writer.transport.abort()
-            await until(lambda: not len(world.limits))
+            await until_async(lambda: not len(world.limits))
             await turns()
             assert open_parts() <= before
 

@@ -13,7 +13,7 @@ from ottla.base import ErrorCode
 from ottla.wire import Codec, build_mode, iter_batches, iter_records, stamp_batch
 from tests.broker.hooked_disk import HookedDisk, full
 from tests.broker.node_client import NOW_MS, NodeClient, batch, run, running_node
-from tests.broker.test_connection import until
+from tests.waiting import until_async
 
 WEEK_MS = 7 * 86_400_000
 
@@ -286,7 +286,7 @@ def test_a_produce_that_waits_keeps_nothing_of_its_records_in_memory(tmp_path: P
             disk.hook = lambda call, path: None if call != "fsync" else _wait(may_end)
             try:
                 client.send(client.produce_request("t", batch(b"x" * 400_000)), 12)
-                await until(lambda: len(frames) == 1 and frames[0]() is None)
+                await until_async(lambda: len(frames) == 1 and frames[0]() is None)
             finally:
                 may_end.set()
             answer = await client.receive(client.produce_request("t", b""), 12)

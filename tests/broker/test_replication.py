@@ -11,8 +11,9 @@ import pytest
 from ottla.base import Millis, Offset, StorageError
 from ottla.metadata import ResourceType
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.broker.follower import Follower, add_replica, configure, create_followed, everything, lead, until
+from tests.broker.follower import Follower, add_replica, configure, create_followed, everything, lead
 from tests.broker.node_client import NOW_MS, NodeClient, batch, run, start_node
+from tests.waiting import until_async
 
 
 @asynccontextmanager
@@ -49,7 +50,7 @@ def test_what_the_leader_appends_is_committed_once_the_follower_has_it(tmp_path:
                 assert answer.error_code == 0
                 assert follower.held("t").log.log_end_offset == at + 1
             assert alike(client, follower, "t")
-            await until(lambda: follower.held("t").replica.high_watermark == 20)
+            await until_async(lambda: follower.held("t").replica.high_watermark == 20)
             assert follower.held("t").log.producers.entries[9].last_sequence == 19
             assert follower.replication.meters.bytes_in == follower.held("t").log.size
 
@@ -75,12 +76,12 @@ def test_a_follower_cuts_what_its_leader_does_not_have(tmp_path: Path) -> None:
             await client.produce("t", batch(b"both"))
             await lead(client.node, "t", 2)
             held = follower.held("t")
-            await until(lambda: held.replica.is_leader)
+            await until_async(lambda: held.replica.is_leader)
             for at in range(5):
                 held.append_from_client(bytearray(batch(b"only here %d" % at)), acks=1, now_ms=Millis(NOW_MS))  # type: ignore[arg-type]
             await lead(client.node, "t", 1)
             assert (await client.produce("t", batch(b"the other"), acks=1)).error_code == 0
-            await until(lambda: alike(client, follower, "t"))
+            await until_async(lambda: alike(client, follower, "t"))
             assert [each.epoch for each in held.log.leader_epochs.starts] == [0, 2]
             assert not held.stores_truncation
             assert (await client.produce("t", batch(b"and on"))).error_code == 0
@@ -99,7 +100,7 @@ def test_a_follower_that_was_away_too_long_begins_where_the_leaders_log_does(tmp
             leader.log.delete_records_before(Offset(13))
             await add_replica(client.node, "t", 1, 2)
             held = follower.held("t")
-            await until(lambda: held.log.log_end_offset == 20)
+            await until_async(lambda: held.log.log_end_offset == 20)
             assert held.log.log_start_offset == 13
             assert held.replica.high_watermark == 20
 
@@ -114,7 +115,7 @@ def test_a_follower_follows_its_leaders_log_start(tmp_path: Path) -> None:
             leader = client.node._partitions.get("t", 0)
             assert leader is not None
             leader.log.delete_records_before(Offset(2))
-            await until(lambda: follower.held("t").log.log_start_offset == 2)
+            await until_async(lambda: follower.held("t").log.log_start_offset == 2)
 
     run(test)
 
@@ -159,10 +160,10 @@ def test_a_throttled_replica_is_held_back_until_the_limit_is_raised(tmp_path: Pa
             await add_replica(node, "t", 1, 2)
             held = follower.held("t")
             throttles = node._throttles.leader if side == "leader" else follower.throttle
-            await until(lambda: held.log.log_end_offset > 0 and throttles.wait_s() > 0)
+            await until_async(lambda: held.log.log_end_offset > 0 and throttles.wait_s() > 0)
             assert held.log.log_end_offset < 5
             await configure(node, ResourceType.BROKER, broker, rate, str((1 << 63) - 1))
-            await until(lambda: held.log.log_end_offset == 5)
+            await until_async(lambda: held.log.log_end_offset == 5)
 
     run(test)
 
@@ -176,7 +177,7 @@ def test_a_replica_without_a_limit_is_not_held_back_beside_one_that_is(tmp_path:
             for _ in range(5):
                 await client.produce("slow", batch(b"x" * 500_000))
             await add_replica(client.node, "slow", 1, 2)
-            await until(lambda: follower.throttle.wait_s() > 0)
+            await until_async(lambda: follower.throttle.wait_s() > 0)
             for _ in range(5):
                 assert (await client.produce("quick", batch(b"v"))).error_code == 0
             assert follower.held("slow").log.log_end_offset < 5

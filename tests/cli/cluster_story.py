@@ -15,8 +15,12 @@ from tests.cli.conftest import Run
 from tests.cli.golden import Step
 from tests.cli.golden import neutral as neutral_lines
 from tests.peer.nodes import Nodes
+from tests.waiting import until
 
-__all__ = ["Story", "Told", "until"]
+__all__ = [
+    "Story",
+    "Told",
+]
 
 SETTLED_SECONDS_MAX = 20
 RECORDS, RECORD_BYTES = 300, 10_000
@@ -174,11 +178,3 @@ class Story:
 def is_reading(step: Step) -> bool:
     """True for a step that changes nothing, or nothing more when it is repeated."""
     return any(word in READING for word in step.args.split())
-
-
-def until(condition: Callable[[], bool], meaning: str) -> None:
-    """Wait for a condition; raises AssertionError where it does not come."""
-    deadline = time.monotonic() + SETTLED_SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline, f"it did not come about that {meaning}"
-        time.sleep(0.1)

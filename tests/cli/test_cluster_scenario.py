@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests import peer
-from tests.cli.cluster_story import Story, Told, until
+from tests.cli.cluster_story import Story, Told
 from tests.cli.conftest import Run
 from tests.cli.golden import steps_of
 from tests.cli.ottla_nodes import running_ottla_nodes
 from tests.peer.nodes import QUICK_SESSIONS, running_nodes
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 KAFKA_PORTS = (25021, 25022, 25023)

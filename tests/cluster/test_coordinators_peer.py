@@ -54,6 +54,7 @@ from tests.broker.group_script import (
 )
 from tests.cli.ottla_nodes import running_ottla_nodes
 from tests.peer.nodes import Nodes, running_nodes
+from tests.waiting import until
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow, pytest.mark.timeout(900)]
 KAFKA_PORTS, OTTLA_PORTS = (25051, 25052, 25053), (25061, 25062, 25063)
@@ -141,18 +142,6 @@ def codes(answer: Any) -> list[str]:
     return sorted(set(found))
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while True:
-        try:
-            if condition():
-                return
-        except OttlaError:
-            pass
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
 def create(teller: Teller) -> None:
     """Make the coordinators' topics with copies on nodes 1 and 2, both of which have to be in sync."""
     topics = []
@@ -205,7 +194,7 @@ class Chapter:
         ask(join_request(self.classic, self.member, session_ms=SESSION_MS))
         ask(sync_request(self.member, 1, self.member, group_id=self.classic))
         self.epoch = ask(self._modern_heartbeat(self.modern_member, 0)).member_epoch
-        until(lambda: self._settled(node), "the new group is assigned")
+        until(lambda: self._settled(node), "the new group is assigned", past=(OttlaError,))
         for each in (self.open, self.idle, self.offsets):
             made = ask(InitProducerIdRequest(transactional_id=each, transaction_timeout_ms=600_000))
             self.producers[each] = made.producer_id, made.producer_epoch
@@ -227,7 +216,7 @@ class Chapter:
                 answer = self._teller.ask(node, message, highest)
                 return codes(answer) == ["NONE"]
 
-            until(well, f"{message} is answered: {answer}")
+            until(well, lambda: f"{message} is answered: {answer}", past=(OttlaError,))
             return answer
 
         return ask
@@ -363,16 +352,16 @@ def story(nodes: Nodes) -> dict[str, Answers]:
     found: dict[str, Answers] = {}
     try:
         create(teller)
-        until(lambda: in_sync(nodes, 1) == {(1, 1, 2)}, "the copies are in sync")
+        until(lambda: in_sync(nodes, 1) == {(1, 1, 2)}, "the copies are in sync", past=(OttlaError,))
         chapters = {name: Chapter(teller, name, "u" if name == "a" else "t") for name in ("s", "d", "a")}
         for each in chapters.values():
             each.tell(1)
         nodes.nodes[2].kill()
-        until(lambda: in_sync(nodes, 1) == {(1, 1)}, "one copy is left")
+        until(lambda: in_sync(nodes, 1) == {(1, 1)}, "one copy is left", past=(OttlaError,))
         found["stayed, reads"] = chapters["s"].reads(1)
         found["stayed, writes"] = chapters["s"].writes(1)
         nodes.start(2)
-        until(lambda: in_sync(nodes, 1) == {(1, 1, 2)}, "the copies are in sync again")
+        until(lambda: in_sync(nodes, 1) == {(1, 1, 2)}, "the copies are in sync again", past=(OttlaError,))
         found[AGAIN] = chapters["s"].offsets_read(1)
         for node in (2, 3):
             nodes.nodes[node].kill()
@@ -382,9 +371,9 @@ def story(nodes: Nodes) -> dict[str, Answers]:
         found["two dead, writes"] = chapters["d"].writes(1, of_transactions=False)
         nodes.nodes[3].start()
         nodes.start(2)
-        until(lambda: in_sync(nodes, 2) == {(1, 1, 2)}, "the copies are in sync again")
+        until(lambda: in_sync(nodes, 2) == {(1, 1, 2)}, "the copies are in sync again", past=(OttlaError,))
         nodes.nodes[1].kill()
-        until(lambda: in_sync(nodes, 2) == {(2, 2)}, "the other copy leads")
+        until(lambda: in_sync(nodes, 2) == {(2, 2)}, "the other copy leads", past=(OttlaError,))
         found["took over, reads"] = chapters["a"].reads(2)
         found["took over, writes"] = chapters["a"].writes(2)
     finally:

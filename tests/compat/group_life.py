@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests import waiting
 from tests.processes import end
 
 __all__ = ["Line", "Member", "live_through_it", "python_member"]
@@ -90,13 +90,12 @@ def started(command: Sequence[str], read: Line, *, folder: Path | None = None) -
 
 def until(claim: str, holds: Callable[[], bool], members: Sequence[Member]) -> None:
     """Wait until something holds; AssertionError with what the members have printed where it never does."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while time.monotonic() < deadline:
-        if holds():
-            return
-        time.sleep(0.02)
-    said = "\n".join(f"member {n}: {each.assigned}\n{''.join(each.output[-15:])}" for n, each in enumerate(members))
-    raise AssertionError(f"{claim}: not within {SECONDS_MAX} s\n{said}")
+
+    def said() -> str:
+        each_said = (f"member {n}: {each.assigned}\n{''.join(each.output[-15:])}" for n, each in enumerate(members))
+        return "\n".join((claim, *each_said))
+
+    waiting.until(holds, said, seconds=SECONDS_MAX)
 
 
 def produce(bootstrap: str, topic: str, first: int, count: int) -> None:

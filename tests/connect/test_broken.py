@@ -9,9 +9,10 @@ import pytest
 
 from ottla.connect import ConnectError
 from ottla.spark.connect import worker as worker_module
-from tests.connect.whole import running_connect, until
+from tests.connect.whole import running_connect
 from tests.ports import free_port
 from tests.server import Server, running_server, start_server
+from tests.waiting import until
 
 
 def test_a_worker_waits_for_its_cluster_when_it_starts(tmp_path: Path) -> None:

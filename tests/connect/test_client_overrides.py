@@ -18,8 +18,9 @@ from ottla.connect.storage import State, TaskId
 from ottla.connect.tasks.settings import admin_settings, consumer_settings, producer_settings
 from ottla.connectors import CONNECTORS
 from tests.connect.tasks.world import bench, task_start
-from tests.connect.whole import WholeWorker, running_connect, until
+from tests.connect.whole import WholeWorker, running_connect
 from tests.server import running_server
+from tests.waiting import until
 
 POLICY, ALLOWLIST = client_overrides.POLICY, client_overrides.ALLOWLIST
 PACKAGE = "org.apache.kafka.connect.connector.policy."

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.main import main
-from tests.connect.whole import WholeWorker, running_connect, until
+from tests.connect.whole import WholeWorker, running_connect
 from tests.server import running_server
+from tests.waiting import until
 
 Run = Callable[..., tuple[int, str, str]]
 

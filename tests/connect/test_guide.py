@@ -11,8 +11,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import pytest
 from tests.connectors.s3_server import running_s3
 from tests.ports import free_port
 from tests.server import running_server
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -125,13 +125,6 @@ class Guide:
 def guide(tmp_path: Path) -> Iterator[Guide]:
     with running_server(tmp_path) as server:
         yield Guide(tmp_path, server.bootstrap)
-
-
-def until(holds: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def lines_of(path: Path) -> list[str]:

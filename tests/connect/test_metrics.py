@@ -14,8 +14,9 @@ from ottla.base import TopicPartition
 from ottla.connect import WorkerConfig, WorkerMode
 from ottla.connect.tasks.metrics import Average, Lags, SampleWindow, Total
 from tests.connect.__main__ import FACTS
-from tests.connect.whole import WholeWorker, running_connect, until
+from tests.connect.whole import WholeWorker, running_connect
 from tests.server import running_server
+from tests.waiting import until
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
 BROKEN = """

@@ -14,8 +14,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from ottla.base import ConfigError
 from ottla.connect import ConnectError, WorkerConfig, WorkerMode
-from tests.connect.whole import WholeWorker, running_connect, until
+from tests.connect.whole import WholeWorker, running_connect
 from tests.server import running_server
+from tests.waiting import until
 
 SOURCE = {"connector.class": "FileStreamSource", "tasks.max": "1"}
 SINK = {"connector.class": "FileStreamSink", "tasks.max": "1"}

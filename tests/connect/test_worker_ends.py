@@ -5,11 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +15,7 @@ from tests.connect.rest.asked import ask_once
 from tests.connect.rest.calls import Call
 from tests.ports import free_port
 from tests.server import running_server
+from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -45,13 +44,6 @@ def worker(folder: Path, bootstrap: str, *connectors: str) -> Iterator[tuple[sub
     finally:
         process.kill()
         process.wait()
-
-
-def until(holds: Callable[[], Any], shown: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline, shown()
-        time.sleep(0.02)
 
 
 def stat_of(pid: int) -> list[str]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from ottla.connect import WorkerConfig, WorkerMode
 from ottla.spark import ConnectWorker, ThreadJobs, distributed_herder
 from ottla.spark.connect.jobs import Jobs
 from ottla.spark.connect.worker import standalone
+from tests.waiting import until
 
 __all__ = ["WholeWorker", "running_connect"]
 
@@ -77,14 +77,6 @@ class WholeWorker:
     def call(self, work: Any) -> Any:
         """Run a coroutine on the worker's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(WAIT_S)
-
-
-def until(holds: Callable[[], bool], shown: Callable[[], Any] = lambda: "") -> None:
-    """Return when something holds; raises AssertionError with what is shown after two."""
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline, shown()
-        time.sleep(0.02)
 
 
 @contextmanager

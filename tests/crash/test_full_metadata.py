@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -16,6 +14,7 @@ from ottla.base import ErrorCode
 from tests.crash.test_crash import create_topic
 from tests.crash.test_disks import SECONDS_MAX, SETTINGS, Sent, mounted
 from tests.server import Server, running_server
+from tests.waiting import until
 
 DISK = ["-t", "tmpfs", "-o", "size=16m", "tmpfs"]
 TINY = "t"
@@ -78,13 +77,6 @@ def filled(server: Server, topic: str) -> Sent:
 
 def until_free(disk: Path, size: int) -> None:
     until(lambda: os.statvfs(disk).f_bavail * 4096 >= size, "the space is given back")
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def spare(disk: Path) -> int:

@@ -11,6 +11,7 @@ import uvloop
 
 from ottla.base import WireError
 from ottla.net import FrameProtocol, ReceiveBuffer, RequestMemory, TcpNetwork
+from tests.waiting import until_async
 
 MAX = 1_000_000
 
@@ -51,7 +52,7 @@ class World:
     async def open(self) -> tuple[asyncio.StreamWriter, Receiver]:
         count = len(self.receivers)
         _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        await until(lambda: len(self.receivers) > count and self.receivers[-1].frames is not None)
+        await until_async(lambda: len(self.receivers) > count and self.receivers[-1].frames is not None)
         return writer, self.receivers[-1]
 
 
@@ -70,11 +71,6 @@ def run(test: Callable[[World], Coroutine[Any, Any, None]]) -> None:
             runner.run(asyncio.wait_for(with_world(), 20))
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
-
-
 def frame(size: int) -> bytes:
     return struct.pack(">i", size) + b"x" * size
 
@@ -83,15 +79,15 @@ def test_a_request_counts_with_what_it_declares_until_it_is_handled() -> None:
     async def test(world: World) -> None:
         writer, receiver = await world.open()
         writer.write(frame(500_000)[:9])
-        await until(lambda: world.memory.held == 500_004)
+        await until_async(lambda: world.memory.held == 500_004)
         assert world.memory.free == MAX - 500_004
         writer.write(frame(500_000)[9:])
-        await until(lambda: receiver.sizes == [500_000])
+        await until_async(lambda: receiver.sizes == [500_000])
         assert world.memory.held == 0
         writer.write(frame(300_000)[:30_000])
-        await until(lambda: world.memory.held == 300_004)
+        await until_async(lambda: world.memory.held == 300_004)
         writer.close()
-        await until(lambda: world.memory.held == 0)
+        await until_async(lambda: world.memory.held == 0)
 
     run(test)
 
@@ -100,21 +96,21 @@ def test_nobody_begins_a_request_where_memory_is_full_and_who_has_begun_one_ends
     async def test(world: World) -> None:
         begun = [await world.open() for _ in range(2)]
         begun[0][0].write(frame(900_000)[:70_000])
-        await until(lambda: world.memory.held == 900_004)
+        await until_async(lambda: world.memory.held == 900_004)
         begun[1][0].write(frame(400_000)[:70_000])
-        await until(lambda: world.memory.is_full)
+        await until_async(lambda: world.memory.is_full)
         late = [await world.open() for _ in range(3)]
         for number, (writer, _) in enumerate(late):
             writer.write(frame(10) + frame(200_000))
-            await until(lambda number=number: world.memory.waiting == number + 1)  # type: ignore[misc]
+            await until_async(lambda number=number: world.memory.waiting == number + 1)  # type: ignore[misc]
         assert world.memory.held == 1_300_008
         begun[0][0].write(frame(900_000)[70_000:])
-        await until(lambda: begun[0][1].sizes == [900_000])
+        await until_async(lambda: begun[0][1].sizes == [900_000])
         for _, receiver in late:
-            await until(lambda receiver=receiver: receiver.sizes == [10, 200_000])  # type: ignore[misc]
+            await until_async(lambda receiver=receiver: receiver.sizes == [10, 200_000])  # type: ignore[misc]
         assert world.memory.waiting == 0
         begun[1][0].write(frame(400_000)[70_000:] + frame(7))
-        await until(lambda: begun[1][1].sizes == [400_000, 7])
+        await until_async(lambda: begun[1][1].sizes == [400_000, 7])
         assert world.memory.held == 0
 
     run(test)
@@ -124,16 +120,16 @@ def test_who_leaves_while_it_waits_is_passed_over() -> None:
     async def test(world: World) -> None:
         first, _ = await world.open()
         first.write(frame(2_000_000)[:70_000])
-        await until(lambda: world.memory.is_full)
+        await until_async(lambda: world.memory.is_full)
         (leaving, _), (waiting, receiver) = await world.open(), await world.open()
         for number, writer in enumerate((leaving, waiting)):
             writer.write(frame(20))
-            await until(lambda number=number: world.memory.waiting == number + 1)  # type: ignore[misc]
+            await until_async(lambda number=number: world.memory.waiting == number + 1)  # type: ignore[misc]
         assert world.receivers[1].frames is not None
         world.receivers[1].frames.close()
         assert world.memory.waiting == 1
         first.close()  # its request never ends, and counts no more
-        await until(lambda: receiver.sizes == [20])
+        await until_async(lambda: receiver.sizes == [20])
 
     run(test)
 
@@ -151,12 +147,12 @@ def test_what_a_paused_receiver_has_yet_to_take_counts() -> None:
 
         receiver.frame_received = hold  # type: ignore[method-assign]
         writer.write(frame(5_000) + frame(10_000) + frame(10))
-        await until(lambda: bool(kept))
+        await until_async(lambda: bool(kept))
         assert world.memory.held == 5_000 + 10_004 + 14
         frames.let_go()
         del receiver.frame_received
         frames.resume_reading()
-        await until(lambda: receiver.sizes == [10_000, 10])
+        await until_async(lambda: receiver.sizes == [10_000, 10])
         assert world.memory.held == 0
 
     run(test)
@@ -166,7 +162,7 @@ def test_a_request_larger_than_all_memory_is_taken_alone() -> None:
     async def test(world: World) -> None:
         writer, receiver = await world.open()
         writer.write(frame(3 * MAX))
-        await until(lambda: receiver.sizes == [3 * MAX])
+        await until_async(lambda: receiver.sizes == [3 * MAX])
         assert not world.memory.is_full
 
     run(test)

@@ -6,8 +6,7 @@ what KIP-890 is about: messages of an old attempt that arrive late.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,6 +14,7 @@ from ottla.base import ErrorCode
 from ottla.wire import iter_batch_records, iter_batches
 from tests.server import Server
 from tests.transactions.talker import Talker, transactional_batch
+from tests.waiting import until
 
 UNCOMMITTED, COMMITTED = 0, 1
 SECONDS_MAX = 20.0
@@ -50,13 +50,6 @@ def values(talker: Talker, topic: str, *, index: int = 0) -> list[bytes]:
         elif not (header.is_transactional and header.producer_id in open_aborted):
             read += [bytes(each.value or b"") for each in iter_batch_records(data, at, header)]
     return read
-
-
-def eventually(claim: Callable[[], bool]) -> None:
-    """Ask until it is so: the broker does it by the clock."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while not claim():
-        assert time.monotonic() < deadline, "it did not come to be so"
 
 
 def test_no_aborted_read(talker: Talker) -> None:
@@ -143,7 +136,7 @@ def test_nothing_is_written_that_no_coordinator_knows_of(talker: Talker) -> None
 def test_a_producer_that_takes_too_long_is_aborted_and_fenced(talker: Talker) -> None:
     producer_id, epoch = begin(talker, "slow", timeout_ms=50)
     assert talker.produce("slow", "slow", transactional_batch(producer_id, epoch, 0, b"slow")) == 0
-    eventually(lambda: talker.end_offset("slow") == 2)
+    until(lambda: talker.end_offset("slow") == 2)
     assert values(talker, "slow") == []
     assert talker.end("slow", producer_id, epoch, commit=True)[0] == ErrorCode.INVALID_TXN_STATE
     late = transactional_batch(producer_id, epoch, 1, b"late")

@@ -11,8 +11,9 @@ from typing import Any
 
 from ottla.connect.storage import TaskId
 from tests.broker.node_client import run, start_node
-from tests.connect.distributed.workers import BROKER, SETTINGS, Cluster, cluster_at, until
+from tests.connect.distributed.workers import BROKER, SETTINGS, Cluster, cluster_at
 from tests.connect.rest.calls import SOURCE
+from tests.waiting import until_async
 
 SECRETIVE = {"connector.class": "tests.Secretive", "tasks.max": "4", "tasks": "4"}
 
@@ -37,12 +38,12 @@ def test_a_connector_put_to_any_worker_runs_once_with_its_tasks_shared(tmp_path:
             await group.grown(3)
             status, found = await group.follower.ask("POST", "/connectors", {"name": "a", "config": SECRETIVE})
             assert (status, found["name"], found["tasks"]) == (201, "a", [])
-            await until(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
+            await until_async(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
             assert sorted(len(each.runner.tasks) for each in group.workers) == [1, 1, 2]
             for worker in group.workers:
                 assert await worker.ask("GET", "/connectors") == (200, ["a"])
             await group.together()
-            await until(lambda: all(len(each.herder._statuses.state.statuses) == 5 for each in group.workers))
+            await until_async(lambda: all(len(each.herder._statuses.state.statuses) == 5 for each in group.workers))
             _, shown = await group.leader.ask("GET", "/connectors/a/status")
             assert shown["connector"]["state"] == "RUNNING"
             assert [each["state"] for each in shown["tasks"]] == ["RUNNING"] * 4
@@ -56,11 +57,11 @@ def test_a_dead_workers_tasks_run_elsewhere_and_a_new_worker_gets_its_share(tmp_
         async with cluster(tmp_path) as group:
             await group.grown(2)
             await group.leader.ask("POST", "/connectors", {"name": "a", "config": SECRETIVE})
-            await until(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
+            await until_async(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
             await group.kill(group.leader)
-            await until(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
+            await until_async(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
             await group.add()
-            await until(lambda: [len(each.runner.tasks) for each in group.workers] == [2, 2])
+            await until_async(lambda: [len(each.runner.tasks) for each in group.workers] == [2, 2])
             await group.together()
             found = group.leader.herder.metrics()
             assert found["coordinator-assigned-tasks"] == 2 and found["worker-rebalance-completed-rebalances-total"] > 1
@@ -74,11 +75,11 @@ def test_pausing_and_resuming_reaches_every_task(tmp_path: Path) -> None:
         async with cluster(tmp_path) as group:
             await group.grown(2)
             await group.leader.ask("POST", "/connectors", {"name": "a", "config": SECRETIVE})
-            await until(lambda: group.running() == tasks("a", 4))
+            await until_async(lambda: group.running() == tasks("a", 4))
             for verb, state in (("pause", "PAUSED"), ("resume", "RUNNING")):
                 assert (await group.follower.ask("PUT", f"/connectors/a/{verb}"))[0] == 202
                 view = group.follower.herder._statuses
-                await until(
+                await until_async(
                     lambda state=state, view=view: (
                         [each.state.value for each in view.state.statuses.values()] == [state] * 5
                     )
@@ -92,13 +93,13 @@ def test_stopping_removes_the_tasks_and_deleting_everything(tmp_path: Path) -> N
         async with cluster(tmp_path) as group:
             await group.grown(2)
             await group.leader.ask("POST", "/connectors", {"name": "a", "config": SECRETIVE})
-            await until(lambda: group.running() == tasks("a", 4))
+            await until_async(lambda: group.running() == tasks("a", 4))
             assert (await group.follower.ask("PUT", "/connectors/a/stop"))[0] == 204
-            await until(lambda: not group.running())
+            await until_async(lambda: not group.running())
             state = group.leader.herder._statuses
-            await until(lambda: [each.state.value for each in state.state.statuses.values()] == ["STOPPED"])
+            await until_async(lambda: [each.state.value for each in state.state.statuses.values()] == ["STOPPED"])
             assert (await group.follower.ask("DELETE", "/connectors/a"))[0] == 204
-            await until(lambda: not group.hosting() and not state.state.statuses)
+            await until_async(lambda: not group.hosting() and not state.state.statuses)
             assert (await group.follower.ask("GET", "/connectors/a"))[0] == 404
 
     run(test, 60)
@@ -109,7 +110,7 @@ def test_restarts_reach_the_worker_that_has_the_task(tmp_path: Path) -> None:
         async with cluster(tmp_path) as group:
             await group.grown(2)
             await group.leader.ask("POST", "/connectors", {"name": "a", "config": SECRETIVE})
-            await until(lambda: group.running() == tasks("a", 4))
+            await until_async(lambda: group.running() == tasks("a", 4))
             await group.together()
             starts = sum(each.runner.starts for each in group.workers)
             for worker in group.workers:
@@ -119,7 +120,7 @@ def test_restarts_reach_the_worker_that_has_the_task(tmp_path: Path) -> None:
             path = "/connectors/a/restart?includeTasks=true"
             status, body = await group.follower.ask("POST", path)
             assert status == 202 and {each["state"] for each in body["tasks"]} == {"RESTARTING"}
-            await until(lambda: sum(each.runner.starts for each in group.workers) == starts + 12)
+            await until_async(lambda: sum(each.runner.starts for each in group.workers) == starts + 12)
             assert (await group.follower.ask("POST", "/connectors/a/restart"))[0] == 204
             assert (await group.follower.ask("POST", "/connectors/b/restart"))[0] == 404
 
@@ -131,7 +132,7 @@ def test_another_configuration_sets_the_tasks_anew_on_all_workers(tmp_path: Path
         async with cluster(tmp_path) as group:
             await group.grown(2)
             await group.leader.ask("POST", "/connectors", {"name": "a", "config": SECRETIVE})
-            await until(lambda: group.running() == tasks("a", 4))
+            await until_async(lambda: group.running() == tasks("a", 4))
             for worker in group.workers:
                 port = str(worker.port)
                 status, _ = await worker.ask("PUT", "/connectors/a/config", {**SECRETIVE, "tasks": "2", "to": port})
@@ -143,7 +144,7 @@ def test_another_configuration_sets_the_tasks_anew_on_all_workers(tmp_path: Path
                         each.config.get("to") == port for each in found
                     )
 
-                await until(is_set)
+                await until_async(is_set)
 
     run(test, 60)
 
@@ -176,6 +177,6 @@ def test_a_cluster_wide_level_reaches_every_worker(tmp_path: Path) -> None:
             await group.grown(2)
             path = "/admin/loggers/ottla.tests.distributed"
             assert (await group.follower.ask("PUT", f"{path}?scope=cluster", {"level": "ERROR"}))[0] == 204
-            await until(lambda: logging.getLogger("ottla.tests.distributed").level == logging.ERROR)
+            await until_async(lambda: logging.getLogger("ottla.tests.distributed").level == logging.ERROR)
 
     run(test, 60)

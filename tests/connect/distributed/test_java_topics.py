@@ -12,12 +12,13 @@ import pytest
 from ottla.connect import herding
 from ottla.connect.storage import State, TaskId
 from tests.broker.node_client import run
-from tests.connect.distributed.workers import SETTINGS, cluster_at, until
+from tests.connect.distributed.workers import SETTINGS, cluster_at
 from tests.connect.rest.asked import ask_once
 from tests.connect.rest.calls import SOURCE, Call
 from tests.peer.connect.worker import running_worker
 from tests.ports import free_port
 from tests.server import running_server
+from tests.waiting import until_async
 
 FIRST, MORE = 20, 7
 JAVAS = replace(
@@ -86,7 +87,7 @@ async def _ours(bootstrap: str, text: Path, config: dict[str, str], topics: Any)
         assert view.config.connectors() == ["lines", "other"]
         assert dict(view.config.configs["lines"]) == {**config, "name": "lines"}
         assert view.config.session_key is not None and len(view.config.session_key.key) == 32
-        await until(lambda: group.running() == [TaskId("lines", 0), TaskId("other", 0)])
+        await until_async(lambda: group.running() == [TaskId("lines", 0), TaskId("other", 0)])
         assert worker.runner.tasks[TaskId("lines", 0)].config["task.class"] == f"{SOURCE[:-9]}Task"
         assert {"lines": {"topics": herding.topics_of(view, "lines")}} == topics
         stored = await worker.herder.stored_offsets("lines")
@@ -97,5 +98,5 @@ async def _ours(bootstrap: str, text: Path, config: dict[str, str], topics: Any)
         assert (await worker.ask("PUT", "/connectors/lines/pause"))[0] == 202
         statuses = worker.herder._statuses
         wanted = {"lines": State.PAUSED, TaskId("lines", 0): State.PAUSED}
-        await until(lambda: {of: each.state for of, each in statuses.state.statuses.items()} == wanted)
+        await until_async(lambda: {of: each.state for of, each in statuses.state.statuses.items()} == wanted)
         await group.together()

@@ -6,11 +6,9 @@ import http.client
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +17,7 @@ from tests.connect.rest.calls import Call
 from tests.ports import free_port
 from tests.processes import end
 from tests.server import running_server
+from tests.waiting import until
 
 PROPERTIES = """
 group.id=connect-cluster
@@ -54,18 +53,6 @@ def running_process(folder: Path, bootstrap: str, port: int) -> Iterator[subproc
             end(process, 60)
 
 
-def until(what: str, condition: Callable[[], Any], seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            if condition():
-                return
-        except OSError:
-            pass
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
 def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
@@ -84,7 +71,12 @@ def test_a_killed_workers_connectors_and_tasks_run_on_another_and_offsets_go_on(
         running_process(tmp_path, server.bootstrap, ports[1]) as other,
     ):
         for port in ports:
-            until("healthy", lambda port=port: ask_once(port, Call("GET", "/health"))["status"] == 200)
+            until(
+                lambda port=port: ask_once(port, Call("GET", "/health"))["status"] == 200,
+                "health",
+                seconds=240,
+                past=(OSError,),
+            )
         configs = {
             "src": {"connector.class": "FileStreamSource", "file": str(source), "topic": "lines"},
             "snk": {"connector.class": "FileStreamSink", "file": str(sink), "topics": "lines"},
@@ -92,17 +84,22 @@ def test_a_killed_workers_connectors_and_tasks_run_on_another_and_offsets_go_on(
         for name, config in configs.items():
             made = ask_once(ports[0], Call("POST", "/connectors", {"name": name, "config": config}))
             assert made["status"] == 201, made
-        until("copied", lambda: len(lines_of(sink)) == FIRST)
+        until(lambda: len(lines_of(sink)) == FIRST, "the first lines", seconds=240)
         end = source.stat().st_size
-        until("stored", lambda: str(end) in json.dumps(ask_once(ports[0], Call("GET", "/connectors/src/offsets"))))
+        until(
+            lambda: str(end) in json.dumps(ask_once(ports[0], Call("GET", "/connectors/src/offsets"))),
+            "the offset",
+            seconds=240,
+            past=(OSError,),
+        )
         owner = _owner(ports[0], "src")
         victim, left = (one, ports[1]) if owner == ports[0] else (other, ports[0])
         victim.kill()
         victim.wait()
         with source.open("a") as file:
             file.writelines(f"line {number}\n" for number in range(FIRST, FIRST + MORE))
-        until("moved", lambda: len(set(lines_of(sink))) == FIRST + MORE)
-        until("said", lambda: _owner(left, "src") == _owner(left, "snk") == left, 30)
+        until(lambda: len(set(lines_of(sink))) == FIRST + MORE, "the other lines", seconds=240)
+        until(lambda: _owner(left, "src") == _owner(left, "snk") == left, "the new owner", seconds=30, past=(OSError,))
         # What was stored before the kill was not read again: the source went on behind it.
         assert lines_of(sink)[-MORE:] == [f"line {number}" for number in range(FIRST, FIRST + MORE)]
         assert len(lines_of(sink)) <= 2 * FIRST + MORE

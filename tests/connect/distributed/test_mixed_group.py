@@ -8,10 +8,11 @@ import pytest
 
 from tests.connect.rest.asked import ask_once
 from tests.connect.rest.calls import Call
-from tests.connect.whole import WholeWorker, running_connect, until
+from tests.connect.whole import WholeWorker, running_connect
 from tests.peer.connect.worker import running_worker
 from tests.ports import free_port
 from tests.server import running_server
+from tests.waiting import until
 
 CLASSES = "org.apache.kafka.connect.file.FileStream"
 NUMBERS = range(3)

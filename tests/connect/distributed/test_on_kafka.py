@@ -10,8 +10,9 @@ import pytest
 from tests import peer
 from tests.broker.node_client import run
 from tests.connect.distributed.test_group import SECRETIVE, tasks
-from tests.connect.distributed.workers import SETTINGS, cluster_at, until
+from tests.connect.distributed.workers import SETTINGS, cluster_at
 from tests.ports import free_port
+from tests.waiting import until_async
 
 SLOWER = replace(SETTINGS, session_timeout_ms=6_000, heartbeat_interval_ms=200)
 
@@ -25,24 +26,24 @@ def test_workers_share_and_move_work_through_a_kafka_broker(tmp_path: Path, exac
             await group.grown(2)
             status, _ = await group.follower.ask("POST", "/connectors", {"name": "a", "config": SECRETIVE})
             assert status == 201
-            await until(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
+            await until_async(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
             await group.together()
             status, _ = await group.follower.ask("PUT", "/connectors/a/config", {**SECRETIVE, "tasks": "3"})
             assert status == 200
-            await until(lambda: group.running() == tasks("a", 3))
+            await until_async(lambda: group.running() == tasks("a", 3))
             await group.together()
             assert (await group.leader.ask("PUT", "/connectors/a/stop"))[0] == 204
-            await until(lambda: not group.running())
+            await until_async(lambda: not group.running())
             await group.together()
             pairs = {"offsets": [{"partition": {"n": 1}, "offset": {"m": 2}}]}
             await group.follower.ask("PATCH", "/connectors/a/offsets", pairs)
             assert await group.follower.ask("GET", "/connectors/a/offsets") == (200, pairs)
             assert (await group.leader.ask("PUT", "/connectors/a/resume"))[0] == 202
-            await until(lambda: group.running() == tasks("a", 3))
+            await until_async(lambda: group.running() == tasks("a", 3))
             await group.kill(group.leader)
-            await until(lambda: group.running() == tasks("a", 3) and group.hosting() == ["a"], 30)
+            await until_async(lambda: group.running() == tasks("a", 3) and group.hosting() == ["a"], 30)
             assert (await group.leader.ask("DELETE", "/connectors/a"))[0] == 204
-            await until(lambda: not group.running() and not group.hosting())
+            await until_async(lambda: not group.running() and not group.hosting())
 
     port = free_port()
     small = [f"{each}.num.partitions=1" for each in ("offsets.topic", "transaction.state.log")]

@@ -23,7 +23,8 @@ from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConf
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from tests.broker.node_client import run, start_node
 from tests.connect.distributed.test_group import SECRETIVE, cluster, tasks
-from tests.connect.distributed.workers import BROKER, SETTINGS, Worker, cluster_at, until
+from tests.connect.distributed.workers import BROKER, SETTINGS, Worker, cluster_at
+from tests.waiting import until_async
 
 TWO = {"connector.class": "tests.Secretive", "tasks.max": "2", "tasks": "2"}
 
@@ -34,10 +35,10 @@ def test_older_protocols_share_the_work_too(tmp_path: Path, words: str) -> None:
         async with cluster(tmp_path, protocols=tuple(GroupProtocol.offered(words))) as group:
             await group.grown(2)
             await group.follower.ask("POST", "/connectors", {"name": "a", "config": SECRETIVE})
-            await until(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
+            await until_async(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
             assert group.leader.herder._loop.session_key is None
             await group.kill(group.follower)
-            await until(lambda: group.running() == tasks("a", 4))
+            await until_async(lambda: group.running() == tasks("a", 4))
 
     run(test, 60)
 
@@ -47,7 +48,7 @@ def test_what_is_not_signed_with_the_session_key_is_refused(tmp_path: Path) -> N
         async with cluster(tmp_path) as group:
             await group.grown(2)
             await group.leader.ask("POST", "/connectors", {"name": "a", "config": TWO})
-            await until(lambda: group.running() == tasks("a", 2))
+            await until_async(lambda: group.running() == tasks("a", 2))
             await group.together()
             key = group.leader.herder._loop.session_key
             assert key is not None and len(key.key) == 32 and group.follower.herder._loop.session_key == key
@@ -68,7 +69,7 @@ def test_session_keys_are_replaced_when_they_are_old(tmp_path: Path) -> None:
         async with cluster(tmp_path, key_ttl_ms=300) as group:
             [worker] = await group.grown(1)
             first = worker.herder._loop.session_key
-            await until(lambda: worker.herder._loop.session_key not in (None, first))
+            await until_async(lambda: worker.herder._loop.session_key not in (None, first))
 
     run(test, 30)
 
@@ -78,21 +79,21 @@ def test_exactly_once_tasks_start_behind_a_fence_and_older_leaders_write_nothing
         async with cluster(tmp_path, exactly_once="enabled") as group:
             await group.grown(2)
             await group.leader.ask("POST", "/connectors", {"name": "a", "config": TWO})
-            await until(lambda: group.running() == tasks("a", 2))
+            await until_async(lambda: group.running() == tasks("a", 2))
             await group.together()
             state = group.leader.herder._loop.configs
             assert state.state.task_count_records["a"] == 2 and not state.state.pending_fencing
             [start] = [each for worker in group.workers for each in worker.runner.tasks.values() if each.task.task == 1]
             assert (start.transactional_id, start.offsets_topic) == ("connect-cluster-a-1", "connect-offset")
             await group.follower.ask("PUT", "/connectors/a/config", {**TWO, "tasks": "1"})
-            await until(lambda: group.running() == tasks("a", 1) and state.state.task_count_records["a"] == 1)
+            await until_async(lambda: group.running() == tasks("a", 1) and state.state.task_count_records["a"] == 1)
             # Another worker takes the leader's place as far as transactions go: what the leader writes is refused once.
             await group.together()
             other = group.follower.herder._loop.configs
             await other.claim()
             status, body = await group.leader.ask("DELETE", "/connectors/a")
             assert status == 500 and "can be safely retried" in body["message"]
-            await until(lambda: group.leader.settled and not group.leader.herder._loop._fenced)
+            await until_async(lambda: group.leader.settled and not group.leader.herder._loop._fenced)
             assert (await group.leader.ask("DELETE", "/connectors/a"))[0] == 204
 
     run(test, 60)
@@ -103,7 +104,7 @@ def test_a_task_that_was_configured_anew_may_not_begin_to_write(tmp_path: Path) 
         async with cluster(tmp_path) as group:
             [worker] = await group.grown(1)
             await worker.ask("POST", "/connectors", {"name": "a", "config": TWO})
-            await until(lambda: group.running() == tasks("a", 2))
+            await until_async(lambda: group.running() == tasks("a", 2))
             await worker.herder.confirm(TaskId("a", 1))
             worker.herder._work.tasks[TaskId("a", 1)] -= 1
             with pytest.raises(Exception, match="already generated a new set"):
@@ -120,9 +121,9 @@ def test_a_worker_that_no_broker_answers_stops_its_work(tmp_path: Path) -> None:
         async with cluster_at(f"127.0.0.1:{node.listeners[0].port}") as group:
             [worker] = await group.grown(1)
             await worker.ask("POST", "/connectors", {"name": "a", "config": TWO})
-            await until(lambda: group.running() == tasks("a", 2))
+            await until_async(lambda: group.running() == tasks("a", 2))
             await node.stop()
-            await until(lambda: not group.running() and not group.hosting())
+            await until_async(lambda: not group.running() and not group.hosting())
             await group.kill(worker)
 
     run(test, 60)
@@ -278,7 +279,7 @@ def test_a_task_that_two_stop_at_once_is_stopped_once(tmp_path: Path) -> None:
         async with cluster(tmp_path) as group:
             [worker] = await group.grown(1)
             await worker.ask("POST", "/connectors", {"name": "a", "config": TWO})
-            await until(lambda: group.running() == tasks("a", 2))
+            await until_async(lambda: group.running() == tasks("a", 2))
             begun, may_end = await held_back(worker)
             work, mine = worker.herder._work, [TaskId("a", 0), TaskId("a", 1)]
             reconfigured = asyncio.create_task(work.stop_tasks(mine))
@@ -298,7 +299,7 @@ def test_a_task_that_is_revoked_while_it_restarts_does_not_run_on(tmp_path: Path
         async with cluster(tmp_path) as group:
             [worker] = await group.grown(1)
             await worker.ask("POST", "/connectors", {"name": "a", "config": TWO})
-            await until(lambda: group.running() == tasks("a", 2))
+            await until_async(lambda: group.running() == tasks("a", 2))
             begun, may_end = await held_back(worker)
             work, task = worker.herder._work, TaskId("a", 0)
             restarted = asyncio.create_task(worker.herder.restart_task(task))

@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.connect.distributed.workers import BROKER
-from tests.connect.whole import running_connect, until
+from tests.connect.whole import running_connect
 from tests.server import running_server
+from tests.waiting import until
 
 LINES = 300
 STRINGS = dict.fromkeys(("key.converter", "value.converter"), "org.apache.kafka.connect.storage.StringConverter")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,8 +17,9 @@ from ottla.connect.rest.settings import Address
 from ottla.connect.storage import State, Status, TargetState, TaskId
 from tests.connect.rest.worker import FileStreamSink, FileStreamSource, Groups, Secretive
 from tests.ports import free_port
+from tests.waiting import until_async
 
-__all__ = ["SETTINGS", "Cluster", "FakeRunner", "Worker", "until"]
+__all__ = ["SETTINGS", "Cluster", "FakeRunner", "Worker"]
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SETTINGS = DistributedSettings(
@@ -37,17 +38,6 @@ SETTINGS = DistributedSettings(
 LIMITS = Limits(call_s=5, unreachable_s=1)
 BROKER = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=100", "offsets.topic.num.partitions=1")
 """What makes a broker's groups quick."""
-
-
-async def until(condition: Callable[[], Any], seconds: float = 15) -> Any:
-    """Return what a condition returns once that is true; fails where it never is."""
-    try:
-        async with asyncio.timeout(seconds):
-            while not (found := condition()):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            return found
-    except TimeoutError:
-        raise AssertionError(f"it never came to pass in {seconds} s") from None
 
 
 @dataclass
@@ -173,7 +163,7 @@ class Cluster:
 
     async def together(self) -> None:
         """Return when all workers are settled under one leader."""
-        await until(
+        await until_async(
             lambda: all(each.settled for each in self.workers) and sum(each.leads for each in self.workers) == 1
         )
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from ottla.spark import SparkJobs
-from tests.connect.whole import WholeWorker, running_connect, until
+from tests.connect.whole import WholeWorker, running_connect
 from tests.processes import below, command_of, parents
 from tests.server import running_server
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

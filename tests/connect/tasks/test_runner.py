@@ -13,7 +13,8 @@ from ottla.connect import ConnectError
 from ottla.connect.storage import State, TargetState, TaskId
 from ottla.connect.tasks.interface import TaskPort, TaskSpec
 from ottla.connect.tasks.port import Dial, RemotePort
-from tests.connect.tasks.world import Bench, Work, bench, obedient, task_start, until
+from tests.connect.tasks.world import Bench, Work, bench, obedient, task_start
+from tests.waiting import until_async
 
 FAST = {"task.restart.backoff.ms": "1", "task.restart.backoff.max.ms": "2"}
 
@@ -63,7 +64,7 @@ def test_offsets_stored_by_a_task_are_read_back_and_bytes_survive() -> None:
 
     async def story(made: Bench) -> None:
         await made.runner.start([task_start()])
-        await until(lambda: bool(made.owner.topics))
+        await until_async(lambda: bool(made.owner.topics))
         assert found == [{"position": 12}, None]
         assert made.owner.topics[0].topic == "topic" and made.owner.topics[0].connector == "lines"
 
@@ -98,7 +99,7 @@ def test_a_failed_task_starts_again_by_itself_and_says_how_often() -> None:
 
     async def story(made: Bench) -> None:
         await made.runner.start([task_start()])
-        await until(lambda: len(runs) == 4)
+        await until_async(lambda: len(runs) == 4)
         await made.until(State.RUNNING)
         traces = [each.trace for each in made.owner.told if each.state is State.FAILED]
         assert [each and each.splitlines()[0] for each in traces] == [
@@ -120,7 +121,7 @@ def test_a_task_that_fails_too_often_stays_failed(limit: str, runs_expected: int
 
     async def story(made: Bench) -> None:
         await made.runner.start([task_start()])
-        await until(lambda: made.owner.states().count(State.FAILED) == runs_expected)
+        await until_async(lambda: made.owner.states().count(State.FAILED) == runs_expected)
         assert made.runner._running[TaskId("lines", 0)]._done is not None
         await made.runner._running[TaskId("lines", 0)]._done
         assert len(runs) == runs_expected

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,6 +21,7 @@ from ottla.connect.storage import (
 from ottla.connect.tasks.interface import TaskPort, TaskSpec
 from ottla.spark import SparkTaskRunner, ThreadJobs
 from ottla.spark.connect.executor import run_here
+from tests.waiting import until_async
 
 WAIT_S = 20.0
 Work = Callable[[TaskSpec, TaskPort], None]
@@ -84,14 +83,7 @@ class Bench:
 
     async def until(self, *states: State, task: int = 0) -> None:
         """Return when these were the last states told of a task."""
-        await until(lambda: self.owner.states(task)[-len(states) :] == [*states], lambda: self.owner.states(task))
-
-
-async def until(holds: Callable[[], bool], shown: Callable[[], Any] = lambda: "") -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline, shown()
-        await asyncio.sleep(0.005)
+        await until_async(lambda: self.owner.states(task)[-len(states) :] == [*states], lambda: self.owner.states(task))
 
 
 @asynccontextmanager
