@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -191,6 +192,34 @@ def test_only_the_spark_room_imports_pyspark() -> None:
         if module.split(".")[0] == "pyspark"
     ]
     assert not wrong, "\n".join(wrong)
+
+
+SPARKS_PRIVATE = re.compile(
+    r"_(j(conf|df|map|q|rdd|reader|sc|schema|seq|spark\w*|sq|tc|vm|write)|gateway|sc|active_spark_context"
+    r"|instantiatedSession)|java_exception"
+)
+"""Attributes of PySpark's and Py4J's objects that lead into the JVM or behind PySpark's back."""
+SPARKS_PUBLIC = re.compile(r"pyspark(\.errors|\.sql(\.(datasource|functions|types|streaming(\.\w+)?))?)?")
+"""The modules that Spark's documentation names."""
+PRIVATE_API = SOURCE / "spark" / "private_api"
+
+
+def test_only_private_api_touches_what_spark_does_not_document() -> None:
+    wrong = []
+    for path in FILES:
+        if path.is_relative_to(PRIVATE_API):
+            continue
+        for node in ast.walk(tree_of(path)):
+            names = {ast.Attribute: "attr", ast.Constant: "value"}
+            name = getattr(node, names.get(type(node), ""), None)
+            if isinstance(name, str) and SPARKS_PRIVATE.fullmatch(name):
+                wrong.append(f"{path.relative_to(SOURCE)}:{node.lineno}: {name}")  # type: ignore[attr-defined]
+        for module, names_of, line in imports(path):
+            hidden = [each for each in names_of if module == "pyspark" and each.islower()]
+            foreign = module.split(".")[0] == "pyspark" and not SPARKS_PUBLIC.fullmatch(module)
+            if hidden or foreign or module.split(".")[0] == "py4j":
+                wrong.append(f"{path.relative_to(SOURCE)}:{line}: {module} {' '.join(hidden)}")
+    assert not wrong, "move it to ottla.spark.private_api, with a test:\n" + "\n".join(wrong)
 
 
 def module_name(path: Path) -> str:

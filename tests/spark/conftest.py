@@ -12,8 +12,8 @@ import pytest
 
 from ottla.client import BlockingClient
 from ottla.spark import find_java
-from ottla.spark.callbacks import answer_callbacks_by_poll
-from ottla.spark.streams.state.local_files import quick_local_files
+from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
+from ottla.spark.private_api.local_files import quick_local_files
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests import spark_connector

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.spark.streams.state.local_files import CLASS, quick_local_files
+from ottla.spark.private_api.local_files import CLASS, quick_local_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.spark.callbacks import answer_callbacks_by_poll
 from ottla.spark.class_archive import class_archive_options
 from ottla.spark.java import find_java
+from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
+from ottla.spark.private_api.local_files import quick_local_files
+from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.requirements import check_spark
-from ottla.spark.streams.state.local_files import quick_local_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +120,7 @@ def register(spark: SparkSession) -> None:
     """Register `format("ottla")` with a session; needed only where Spark cannot find `pyspark_ottla` by itself."""
     from ottla.spark.source.datasource import OttlaDataSource
 
-    if hasattr(spark, "_jsparkSession"):
+    if is_classic(spark):
         answer_callbacks_by_poll()
         spark.sparkContext.environment.update(STREAM_ENVIRONMENT)
     spark.dataSource.register(OttlaDataSource)

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ottla.spark.private_api.workers import by_value
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -32,9 +34,7 @@ def ship_module(module: ModuleType, settings: StreamsSettings) -> None:
     What it has imported from its own folder is sent as files when the session starts (`ship_files`), and found by local
     workers through PYTHONPATH at once.
     """
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    by_value(module)
     folder = str(Path(module.__file__ or ".").resolve().parent)
     if settings["spark.master"].startswith("local"):
         paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

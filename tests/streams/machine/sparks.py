@@ -23,6 +23,7 @@ from ottla.base import Offset
 from ottla.client import BlockingClient
 from ottla.connect.testing import Fault, Killed, Life
 from ottla.connect.testing.cluster import TIME
+from ottla.spark.private_api.batches import QUERY_ID_PROPERTY, RUN_ID_PROPERTY
 from ottla.spark.source.columns import SCHEMA
 from ottla.spark.source.options import read_options
 from ottla.spark.source.positions import OffsetRange, offsets_of_json
@@ -174,10 +175,10 @@ class _Query:
         step(self._life, name, lambda: (self._folder / kind / str(batch)).write_bytes(data), DISK_FAULTS)
 
     def _deliver(self, batch: int, stretches: list[OffsetRange]) -> None:
-        properties = {deliveries.QUERY_ID_PROPERTY: self._id, deliveries.RUN_ID_PROPERTY: self._run}
+        properties = {QUERY_ID_PROPERTY: self._id, RUN_ID_PROPERTY: self._run}
         off = SimpleNamespace(get=lambda *_: "false")
         context = SimpleNamespace(getConf=lambda: off, getLocalProperty=properties.get)
-        frame: Any = SimpleNamespace(_jdf=None, sparkSession=SimpleNamespace(sparkContext=context, conf=off))
+        frame: Any = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context, conf=off))
         if self._stage.kind == "stateful":
             tasks: Any = _Stateful(self, batch, stretches)
         elif self._stage.kind == "native":

@@ -14,8 +14,8 @@ import pytest
 from ottla.base import ConfigError
 from ottla.client import BlockingClient
 from ottla.spark import StreamsApplication
+from ottla.spark.checkpoint_files import HadoopFiles
 from ottla.spark.streams.preparation import prepare
-from ottla.spark.streams.state.checkpoint_files import HadoopFiles
 from tests.peer import hdfs
 from tests.streams.spark.test_application import World, joining
 from tests.streams.spark.test_one_driver import kill
@@ -63,7 +63,7 @@ def test_state_that_could_not_be_seen_is_refused(world: World, uri: str, client:
 
 
 def test_files_at_a_uri_are_as_files_of_a_folder(spark: SparkSession, uri: str, tmp_path: Path) -> None:
-    files = HadoopFiles(spark)
+    files = HadoopFiles(spark, uri)
     assert files.names(f"{uri}/a") == [] and files.read(f"{uri}/a/b") is None and not files.remove(f"{uri}/a")
     files.write(f"{uri}/a/b", "one")
     files.write(f"{uri}/a/b", "zwölf")
@@ -92,7 +92,7 @@ def test_an_application_that_is_killed_and_loses_its_checkpoint_at_a_uri_goes_on
         first._commit = lambda offsets: None  # type: ignore[method-assign]
         world.until(first, "lines", {"k": "w0 w1"})
         kill(first)
-        assert HadoopFiles(spark).remove(f"{where}/app-{world.name}")
+        assert HadoopFiles(spark, where).remove(f"{where}/app-{world.name}")
         world.feed("w2", key="k")
         for turn, words in enumerate(("w0 w1 w2", "w0 w1 w2 w3")):
             with driver() as application:

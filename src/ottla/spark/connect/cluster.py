@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from ottla import __version__
 from ottla.base import ConfigError
+from ottla.spark.private_api.sessions import executor_slots
 from ottla.spark.sessions import register
 from ottla.spark.shipping import ottla_archive
 
@@ -26,7 +27,6 @@ __all__ = [
     "HOST",
     "address_settings",
     "driver_address",
-    "executor_slots",
     "first_executor",
     "ship_ottla",
     "ship_plugins",
@@ -66,12 +66,6 @@ def address_settings(worker: Mapping[str, str], master: str) -> dict[str, str]:
     """Return the settings by which Spark's driver is at the same address as our control channel."""
     own = driver_address(worker, master)
     return {HOST: own, BIND: worker.get(BIND, "").strip() or own}
-
-
-def executor_slots(context: SparkContext) -> int:
-    """Return how many tasks the executors that are there now run at once."""
-    executors = context._jsc.sc().statusStore().executorList(True)
-    return sum(int(executors.apply(index).maxTasks()) for index in range(executors.size()))
 
 
 def first_executor(context: SparkContext) -> bool:

@@ -9,13 +9,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads would not surv
 import confluent_kafka
 import numpy
 import pyarrow
-import pyspark.worker
-from pyspark import daemon
 
 import ottla.connect
 import ottla.connectors
 import ottla.spark.connect.executor
 from ottla.connect.tasks import SinkLoop, SourceLoop
+from ottla.spark.private_api.workers import fork_workers, load_worker
 
 __all__ = ["LOADED"]
 
@@ -23,7 +22,7 @@ LOADED = (
     confluent_kafka,
     numpy,
     pyarrow,
-    pyspark.worker,
+    load_worker(),
     ottla.connect,
     SinkLoop,
     SourceLoop,
@@ -32,4 +31,4 @@ LOADED = (
 )
 
 if __name__ == "__main__":
-    daemon.manager()
+    fork_workers()

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.connect import Plugins
 from ottla.connect.tasks import Dial, TaskSpec
-from ottla.spark.connect.cluster import address_settings, executor_slots, first_executor, ship_ottla, ship_plugins
+from ottla.spark.connect.cluster import address_settings, first_executor, ship_ottla, ship_plugins
 from ottla.spark.connect.executor import OnExecutor, plugins_of, run_here
-from ottla.spark.connect.launching import Launch, forget_gateway
+from ottla.spark.connect.launching import Launch
 from ottla.spark.connect.query_sinks import is_query_sink, run_query_sink
 from ottla.spark.connect.slots import HEADROOM, SLOTS_DEFAULT, SLOTS_SETTING
+from ottla.spark.private_api.gateway import forget_gateway
+from ottla.spark.private_api.sessions import executor_slots
 from ottla.spark.sessions import session
 
 if TYPE_CHECKING:

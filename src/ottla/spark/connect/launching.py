@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import subprocess
 import threading
@@ -10,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-__all__ = ["Launch", "forget_gateway"]
+from ottla.spark.private_api.gateway import forget_gateway, launched_by, silence_py4j
+
+__all__ = ["Launch"]
 
 ORDERLY_SECONDS_MAX = 1.0
 """How long a JVM whose input has ended may take to end by itself and remove its folders."""
@@ -55,9 +56,7 @@ class Launch:
         Supervisors send SIGTERM to all processes of a service. The worker stops its tasks in order, and then its JVM, which
         with `-Xrs` leaves the mask that it inherits as it is, as the Python processes under it do.
         """
-        from pyspark import java_gateway
-
-        launch, popen = self, subprocess.Popen
+        launch = self
 
         class Noted(subprocess.Popen[Any]):
             def __init__(self, *args: Any, **more: Any) -> None:
@@ -68,11 +67,10 @@ class Launch:
                     launch._process = self
 
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        java_gateway.Popen = Noted  # type: ignore[attr-defined]  # PySpark keeps the process to itself until it answers
         try:
-            yield
+            with launched_by(Noted):
+                yield
         finally:
-            java_gateway.Popen = popen  # type: ignore[attr-defined]
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def give_up(self) -> None:
@@ -82,7 +80,7 @@ class Launch:
             process = self._process
         if process is None:
             return
-        _silence_py4j()
+        silence_py4j()
         if process.stdin is not None:
             with suppress(OSError):
                 process.stdin.close()
@@ -92,19 +90,3 @@ class Launch:
             process.kill()
             process.wait()
         forget_gateway()
-
-
-def _silence_py4j() -> None:
-    """Let Py4J not tell of every connection that ends, neither as itself nor as the root."""
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
-
-
-def forget_gateway() -> None:
-    """Let this process start another JVM, and forget the session and the context of one that is gone."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    SparkContext._gateway = SparkContext._jvm = None
-    SparkContext._active_spark_context = None
-    SparkSession._instantiatedSession = None

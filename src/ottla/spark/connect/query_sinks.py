@@ -43,6 +43,9 @@ from ottla.connect import (
     storage,
 )
 from ottla.connect.tasks import Lags, SampleWindow, TaskPort, TaskSpec
+from ottla.spark.checkpoint_files import LocalFiles
+from ottla.spark.private_api.arrow_types import spark_schema
+from ottla.spark.private_api.checkpoints import QueryCheckpoint
 from ottla.spark.source.options import Subscription
 from ottla.spark.source.positions import find_partitions, offsets_of_json, offsets_to_json
 from ottla.spark.streams.progress import reset_offsets
@@ -380,9 +383,9 @@ class _Run:
 
     def _stretches(self, number: int, checkpoint: Path) -> dict[TopicPartition, Stretch]:
         """Return how far a batch goes: Spark has written that down before it began the batch."""
-        last_line = (checkpoint / "offsets" / str(number)).read_text().splitlines()[-1]
+        planned = QueryCheckpoint(str(checkpoint), LocalFiles()).offsets_of_last_source(number)
         found: dict[TopicPartition, Stretch] = {}
-        for each, end in offsets_of_json(json.loads(last_line)).items():
+        for each, end in offsets_of_json(json.loads(planned)).items():
             start = self._positions.get(each)
             if start is None:
                 start = Offset(0)  # a new partition: the source begins it at its beginning
@@ -465,11 +468,9 @@ class _Frames:
 
     def _frame(self, rows: DataFrame, kind: pa.DataType, *, reports: bool = True) -> QueryFrame:
         """Return the rows with one type of values; every frame goes through all rows, and one reports what fails."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         from ottla.spark.connect.query_rows import converted, row_schema
 
-        schema = from_arrow_schema(row_schema(kind, with_keys=self._conversion.with_keys))
+        schema = spark_schema(row_schema(kind, with_keys=self._conversion.with_keys))
         conversion = replace(self._conversion, reports=reports)
         return QueryFrame(rows.mapInArrow(partial(converted, conversion, dict(self._kinds), kind), schema))
 

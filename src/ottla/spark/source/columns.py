@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -25,6 +24,7 @@ from pyspark.sql.types import (
 
 from ottla.base import ConfigError
 from ottla.client.arrow.gathering import Gatherer
+from ottla.spark.private_api.arrow_types import arrow_schema
 from ottla.wire import text_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ColumnBuilder:
     """Makes Arrow record batches of one topic partition's decoded columns, in a Spark schema's columns and order."""
 
     def __init__(self, schema: StructType, topic: str, partition: int) -> None:
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema, timezone="UTC")
         self._names = schema.fieldNames()
         self._topic = topic
         self._partition = partition

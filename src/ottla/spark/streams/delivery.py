@@ -26,6 +26,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from ottla.base import ConfigError, KafkaError, Offset
 from ottla.client import BlockingClient, ConsumerGroupMetadata, TransactionalProducer
 from ottla.spark.failpoints import failpoint
+from ottla.spark.private_api.arrow_types import arrow_schema
+from ottla.spark.private_api.batches import arrow_rdd, query_id, run_id, task_count
+from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.source.client_pool import PooledClient, pooled_client
 from ottla.spark.source.options import WriteOptions, write_options
 from ottla.spark.source.sender import Sender
@@ -47,7 +50,6 @@ from ottla.wire import Record, build_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.core.rdd import RDD
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -69,8 +71,6 @@ TRANSACTION_TIMEOUT_MS_DEFAULT = 300_000
 """As long as a task may take to send its rows; and as long as an application that is not started again holds readers up."""
 RESULT = "task int, rows bigint, skipped boolean"
 ABORT_SECONDS_MAX = 5.0
-QUERY_ID_PROPERTY, RUN_ID_PROPERTY = "sql.streaming.queryId", "spark.jobGroup.id"
-"""What Spark's streaming queries say to their jobs: the id in the checkpoint, and the id of this start."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def deliver(batch: DataFrame, batch_id: int, delivery: Delivery, tasks: Tasks | 
     if delivery.guarantee == "at_least_once":
         return tasks.run(Work(delivery, options, None))
     _check_session(batch)
-    commit = Commit(_query_id(batch), batch_id, tasks.count())
+    commit = Commit(_known_query_id(batch), batch_id, tasks.count())
     if delivery.task_partitions not in (None, commit.tasks):
         raise ConfigError("task partitions", commit.tasks, f"query {delivery.query} has {delivery.task_partitions}")
     history = _history_of(batch, delivery, commit.query_id)
@@ -220,41 +220,28 @@ class FrameTasks:
 
     def count(self) -> int:
         """Return how many tasks will write the batch; the plan is made, and kept for the action, but nothing runs."""
-        return int(self.batch._jdf.queryExecution().toRdd().getNumPartitions())
+        return task_count(self.batch)
 
     def run(self, work: Work) -> Delivered:
         """Have the batch written by its tasks and return what they have counted."""
-        if hasattr(self.batch, "_jdf"):
+        if is_classic(self.batch):
             task = _WriteArrow(_arrow_schema(self.batch), self.finish, work, tuple(self.readings))
-            found = _arrow_rdd(self.batch).mapPartitions(task).collect()
+            found = arrow_rdd(self.batch).mapPartitions(task).collect()
         else:
             assert self.finish is None, "only a classic session finishes rows in its tasks"
             found = [tuple(row) for row in self.batch.mapInArrow(partial(_write_in_arrow, work), RESULT).collect()]
         return Delivered(sum(rows for _, rows, _ in found), len(found), sum(skipped for _, _, skipped in found))
 
 
-def _arrow_rdd(batch: DataFrame) -> RDD[bytes]:
-    """Return a batch's rows as serialized Arrow record batches, as `mapInArrow` would give them to its function.
-
-    Without planning a query around the batch, which took longer than writing a small one.
-    """
-    from pyspark.core.rdd import RDD
-    from pyspark.serializers import NoOpSerializer
-
-    return RDD(batch._jdf.toArrowBatchRdd().toJavaRDD(), batch.sparkSession.sparkContext, NoOpSerializer())
-
-
 def _arrow_schema(batch: DataFrame) -> bytes:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     zone = str(batch.sparkSession.conf.get("spark.sql.session.timeZone"))
-    return bytes(to_arrow_schema(batch.schema, timezone=zone).serialize())
+    return bytes(arrow_schema(batch.schema, timezone=zone).serialize())
 
 
 def _check_session(batch: DataFrame) -> None:
     """Refuse what would run a task twice at once or change the number of tasks; raises ConfigError."""
     session = batch.sparkSession
-    if not hasattr(batch, "_jdf"):
+    if not is_classic(batch):
         raise ConfigError("spark.master", "sc://…", "Spark Connect does not say by how many tasks a batch is written")
     if (text := session.sparkContext.getConf().get("spark.speculation", "false")) != "false":
         raise ConfigError("spark.speculation", text, "must be false where rows are delivered exactly once")
@@ -262,8 +249,8 @@ def _check_session(batch: DataFrame) -> None:
         raise ConfigError("spark.sql.adaptive.enabled", text, "must be false where rows are delivered exactly once")
 
 
-def _query_id(batch: DataFrame) -> str:
-    found = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
+def _known_query_id(batch: DataFrame) -> str:
+    found = query_id(batch)
     if not found:
         raise ConfigError("guarantee", "exactly_once", "deliver is to be called by foreachBatch of a streaming query")
     return found
@@ -322,10 +309,10 @@ _histories: dict[tuple[object, ...], tuple[tuple[str, str | None], _History]] = 
 _histories_lock = threading.Lock()
 
 
-def _history_of(batch: DataFrame, delivery: Delivery, query_id: str) -> _History:
+def _history_of(batch: DataFrame, delivery: Delivery, query: str) -> _History:
     """Return what is known of this run of the query; before it, another process may have had the checkpoint."""
     key = (write_options(delivery.options).connecting.bootstrap, delivery.application, delivery.query)
-    run = (query_id, batch.sparkSession.sparkContext.getLocalProperty(RUN_ID_PROPERTY))
+    run = (query, run_id(batch))
     with _histories_lock:
         known = _histories.get(key)
         if known is None or known[0] != run:

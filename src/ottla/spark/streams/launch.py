@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base import Offset, TopicPartition
 from ottla.client import BlockingClient, ConsumerGroupMetadata
+from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.shipping import ship_files
 from ottla.spark.streams.preparation import Prepared, topics_of
 from ottla.spark.streams.progress import BatchProgress, read_progress
@@ -114,7 +115,7 @@ class SparkLauncher:
             settings,
             initial=self._initial(stage),
             commits_topic=noted,
-            direct=hasattr(self._spark, "_jsparkSession"),
+            direct=is_classic(self._spark),
         )
         delivery, counts, errors = self.delivery(stage), BatchCounts(), BatchErrors()
         if query.direct is not None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.base import ConfigError, Offset, TopicPartition
+from ottla.spark.private_api.batches import UnknownInputError, input_partitions
+from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.source.positions import OffsetRange
 from ottla.spark.source.reader import RangePartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.datasource import InputPartition
 
 __all__ = ["Reading", "planned_stretches", "readings"]
 
@@ -34,23 +36,16 @@ def planned_stretches(batch: DataFrame) -> list[list[OffsetRange]]:
 
     Raises ConfigError where Spark does not say.
     """
-    if not hasattr(batch, "_jdf"):
+    if not is_classic(batch):
         raise ConfigError("spark.master", "sc://…", "Spark Connect does not say what a batch reads")
-    return [_of_partition(each) for each in batch._jdf.queryExecution().toRdd().partitions()]
+    try:
+        return [_stretches_of(each) for each in input_partitions(batch)]
+    except UnknownInputError as error:
+        words = f"a task of the query reads a {error.kind}, which does not say how far it comes"
+        raise ConfigError("processing.guarantee", "exactly_once_v2", words) from None
 
 
-def _of_partition(partition: Any) -> list[OffsetRange]:
-    while (kind := str(partition.getClass().getSimpleName())) == "UnionPartition":
-        partition = partition.parentPartition()
-    if kind != "DataSourceRDDPartition":
-        words = f"a task of the query reads a {kind}, which does not say how far it comes"
-        raise ConfigError("processing.guarantee", "exactly_once_v2", words)
-    planned = (
-        partition.inputPartition().get()
-        if hasattr(partition, "inputPartition")
-        else partition.inputPartitions().apply(0)
-    )
-    read = pickle.loads(bytes(planned.pickedPartition()))
+def _stretches_of(read: InputPartition) -> list[OffsetRange]:
     assert isinstance(read, RangePartition), "the rows are those of a source of ours"
     return [] if read.offsets is None else [read.offsets, *read.more]
 

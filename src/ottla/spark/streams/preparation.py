@@ -12,11 +12,12 @@ from typing import Any
 
 from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import LATEST, BlockingClient, CommittedOffset
+from ottla.spark.checkpoint_files import Files, LocalFiles
+from ottla.spark.private_api.checkpoints import QueryCheckpoint
 from ottla.spark.source.positions import offsets_of_json, offsets_to_json
 from ottla.spark.streams.commits import deliverer, fence_tasks
 from ottla.spark.streams.internal_topics import InternalTopic, internal_topics, make_topics, repartition_topic
 from ottla.spark.streams.progress import OWN_WORDS, reset_offsets
-from ottla.spark.streams.state.checkpoint_files import Files, LocalFiles
 from ottla.spark.streams.state.positions import read_furthest, topic_ids
 from ottla.streams import (
     PartitionPlan,
@@ -82,15 +83,16 @@ class Checkpoint:
 
     def has_committed(self, stage: str) -> bool:
         """Whether a stage's query has finished a batch: it has state to go on from."""
-        return self._holds(stage, "commits")
+        query = self._query(stage)
+        return query is not None and query.has_committed()
 
     def has_begun(self, stage: str) -> bool:
         """Whether a stage's query has planned a batch, finished or not."""
-        return self._holds(stage, "offsets")
+        query = self._query(stage)
+        return query is not None and query.has_begun()
 
-    def _holds(self, stage: str, kind: str) -> bool:
-        names = self.files.names(f"{self.of_stage(stage)}/{kind}") if self.files is not None else ()
-        return any(each.isdecimal() for each in names)
+    def _query(self, stage: str) -> QueryCheckpoint | None:
+        return None if self.files is None else QueryCheckpoint(self.of_stage(stage), self.files)
 
     @property
     def exists(self) -> bool:
@@ -99,8 +101,8 @@ class Checkpoint:
 
     def query_id(self, stage: str) -> str | None:
         """Return Spark's id of a stage's query, by which the commits topic knows it; None where there is no checkpoint."""
-        text = self.files.read(f"{self.of_stage(stage)}/metadata") if self.files is not None else None
-        return None if text is None else str(json.loads(text)["id"])
+        query = self._query(stage)
+        return None if query is None else query.query_id()
 
     def remove(self, stage: str | None = None) -> bool:
         """Remove everything, or one stage's; returns whether there was something.

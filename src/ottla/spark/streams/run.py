@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
+from ottla.spark.checkpoint_files import Files, HadoopFiles
+from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.streams.membership import SESSION_TIMEOUT_MS_DEFAULT, Membership
 from ottla.spark.streams.preparation import Checkpoint, Prepared, is_uri, prepare
 from ottla.spark.streams.progress import OWN_WORDS, delete_read_records
 from ottla.spark.streams.restarts import Failure
-from ottla.spark.streams.state.checkpoint_files import Files, HadoopFiles
 from ottla.spark.streams.states import State, StateListener, StateMachine
 from ottla.spark.streams.supervisor import ErrorHandler, Launcher, Supervisor
 from ottla.streams import Stages, StreamsSettings, Topology, cut
@@ -279,12 +280,13 @@ class StreamsApplication:
 
     def _files(self) -> Files | None:
         """Return the file system of a `state.dir` that is a URI; None for folders, and where it cannot be seen."""
-        if not is_uri(self.settings.state_dir):
+        place = self.settings.state_dir
+        if place is None or not is_uri(place):
             return None
         spark = self._spark
         if spark is None:
             spark = self._made = self._own_session()
-        return HadoopFiles(spark) if hasattr(spark, "_jsparkSession") else None
+        return HadoopFiles(spark, place) if is_classic(spark) else None
 
     def _stop_made(self) -> None:
         """Stop a session that no launcher has taken over: one for a look at files, or of a start that failed."""

@@ -11,8 +11,8 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from ottla.base import ConfigError, ErrorCode, KafkaError
+from ottla.spark.private_api.batches import batches_held_up
 from ottla.spark.source.local_topics import LocalRecord, LocalTopics, LocalTopicsSource
 from ottla.spark.streams.internal_topics import changelog_topic, repartition_topic
 from ottla.spark.streams.lowering.pushed import packed_steps, unpacked_steps
@@ -230,7 +231,7 @@ class TopologyTestDriver:
 
     def _append(self, found: Mapping[str, list[LocalRecord]]) -> None:
         """Add records to topics: those of several topics come into a query's micro-batch together."""
-        with _between_batches([query for _, query in self._queries] if len(found) > 1 else ()):
+        with batches_held_up([query for _, query in self._queries] if len(found) > 1 else ()):
             for topic, records in found.items():
                 self._topics.append(topic, records)
 
@@ -293,17 +294,6 @@ class TopologyTestDriver:
     def _source_names(self) -> set[str]:
         nodes = self.topology.nodes.values()
         return {topic for node in nodes if isinstance(node, SourceNode) for topic in node.topics}
-
-
-@contextmanager
-def _between_batches(queries: Sequence[StreamingQuery]) -> Iterator[None]:
-    """Keep queries from deciding what their next micro-batch is made of (StreamExecution.awaitProgressLock)."""
-    locks = [query._jsq.streamingQuery().awaitProgressLock() for query in queries]
-    with ExitStack() as held:
-        for lock in locks:
-            lock.lock()
-            held.callback(lock.unlock)
-        yield
 
 
 class TestInputTopic:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ottla.spark.private_api.expressions import CatalystExpression, resolved_expression
+from ottla.spark.private_api.sessions import is_classic
 from ottla.streams import (
     STATELESS,
     Function,
@@ -199,37 +201,31 @@ def arrow_expression(spark: SparkSession, expression: Any, columns: frozenset[st
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    if not hasattr(spark, "_jsparkSession"):
+    if not is_classic(spark):
         return None
     try:
         frame = spark.range(0).select(*(f.lit(None).cast("string").alias(name) for name in sorted(columns)))
         made = frame.select((f.expr(expression) if isinstance(expression, str) else expression).alias("made"))
     except PySparkException:
         return None
-    return _read(made._jdf.queryExecution().analyzed().projectList().head().child())
+    return _read(resolved_expression(made))
 
 
-def _read(node: Any) -> ArrowExpression | None:
-    name, kind = str(node.getClass().getSimpleName()), str(node.dataType().simpleString())
+def _read(node: CatalystExpression) -> ArrowExpression | None:
+    name, kind = node.name, node.kind
     if name == "AttributeReference":
-        return ArrowExpression("column", literal=str(node.name()), kind=kind)
+        return ArrowExpression("column", literal=node.value, kind=kind)
     if kind not in ("string", "boolean", "int", "array<string>"):
         return None
     if name == "Literal":
-        value = node.value()
-        return ArrowExpression("literal", literal=str(node.toString()) if _is_text(value, kind) else value, kind=kind)
+        return ArrowExpression("literal", literal=node.value, kind=kind)
     if name not in OPERATIONS:
         return None
-    children = node.children()
-    read = [_read(children.apply(at)) for at in range(children.size())]
+    read = [_read(each) for each in node.children]
     arguments = tuple(each for each in read if each is not None)
     if len(arguments) != len(read) or not _takes(name, arguments):
         return None
     return ArrowExpression(name, arguments, kind=kind)
-
-
-def _is_text(value: Any, kind: str) -> bool:
-    return value is not None and kind == "string"
 
 
 def _takes(name: str, arguments: tuple[ArrowExpression, ...]) -> bool:

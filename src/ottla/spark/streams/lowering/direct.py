@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ottla.spark.private_api.workers import pickled
 from ottla.spark.source.options import ReadOptions
 from ottla.spark.source.positions import OffsetRange
 from ottla.spark.source.reader import records
@@ -84,10 +85,8 @@ def direct_writer(
     A batch of at most `driver_records_max` records the driver works on by itself, if Spark's master is local. Raises
     TypeError for a function that cannot be sent to Spark's workers.
     """
-    from pyspark import cloudpickle
-
     try:
-        steps = cloudpickle.dumps(direct.steps)  # type: ignore[no-untyped-call]
+        steps = pickled(direct.steps)
     except Exception as error:  # pickle raises whatever an object's own methods raise
         raise TypeError(f"{delivery.query}: a function or serde cannot be sent to Spark's workers: {error}") from error
     start = uuid.uuid4().hex

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ottla.spark.private_api.workers import pickled
 from ottla.spark.source.positions import OffsetRange
 
 if TYPE_CHECKING:
@@ -28,10 +29,8 @@ Steps = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 def packed_steps(steps: Steps, name: str) -> str:
     """Return steps as text, for a source's option; raises TypeError for what cannot be sent to Spark's workers."""
-    from pyspark import cloudpickle
-
     try:
-        data: bytes = cloudpickle.dumps(steps)  # type: ignore[no-untyped-call]
+        data = pickled(steps)
     except Exception as error:  # pickle raises whatever an object's own methods raise
         raise TypeError(f"{name}: a function or serde cannot be sent to Spark's workers: {error}") from error
     return base64.b64encode(data).decode()

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.spark.private_api.workers import pickled
 from ottla.spark.streams.lowering.rows import OUT
 from ottla.spark.streams.state.chunks import CHUNKS, fold_entries, unfold
 from ottla.streams import EngineSettings, Progress, Stage, operations
@@ -108,7 +109,6 @@ def stateful(rows: DataFrame, plan: TaskPlan, *, initial: DataFrame | None = Non
     `initial` is state for the first batch of a new checkpoint (`state_rebuild.rebuild_state`). Each result of a batch must
     be used by one action only. Batches fail with StateMismatch (its text) where the checkpoint holds another plan's state.
     """
-    from pyspark import cloudpickle
     from pyspark.sql import functions as f
 
     from ottla.spark.streams.state.task import RESULTS, TaskProcessor
@@ -116,10 +116,10 @@ def stateful(rows: DataFrame, plan: TaskPlan, *, initial: DataFrame | None = Non
     if "chunk" not in rows.columns:
         rows = rows.mapInArrow(partial(fold_entries, wake=plan.tasks if plan.wall_clock else 0), CHUNKS)
     try:
-        pickled = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
+        plan_bytes = pickled(plan)
     except Exception as error:  # pickle raises whatever an object's own methods raise
         raise TypeError(f"{plan.stage}: a function or serde cannot be sent to Spark's workers: {error}") from error
-    processor = TaskProcessor(uuid.uuid4().hex, pickled)
+    processor = TaskProcessor(uuid.uuid4().hex, plan_bytes)
     results = rows.groupBy("group").transformWithState(
         statefulProcessor=processor,
         outputStructType=RESULTS,

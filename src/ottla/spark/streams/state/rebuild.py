@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.spark.private_api.workers import pickled
 from ottla.spark.streams.internal_topics import changelog_topic
 from ottla.streams import StreamsSettings, Topology
 
@@ -80,18 +81,16 @@ def rebuild_state(
 
 def initial_state(records: DataFrame, plan: TaskPlan) -> DataFrame:
     """Return the blobs of all tasks, from records of changelogs with Kafka's columns."""
-    from pyspark import cloudpickle
     from pyspark.sql import functions as f
 
     topics = changelogs_of(plan.topology, plan.application_id)
-    pickled = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
     # microseconds of Spark's timestamp; a cast to a number would go through seconds as a double
     timestamp = f.unix_millis("timestamp") if dict(records.dtypes)["timestamp"] == "timestamp" else f.col("timestamp")
     columns = records.select("topic", "partition", "offset", "key", "value", timestamp.alias("timestamp"), "headers")
-    return columns.groupBy("partition").applyInArrow(_restorer(pickled, topics), BLOBS)
+    return columns.groupBy("partition").applyInArrow(_restorer(pickled(plan), topics), BLOBS)
 
 
-def _restorer(pickled: bytes, topics: dict[str, str]) -> Callable[[pyarrow.Table], pyarrow.Table]:
+def _restorer(plan: bytes, topics: dict[str, str]) -> Callable[[pyarrow.Table], pyarrow.Table]:
     stores: dict[str, list[str]] = {}
     for store, topic in topics.items():
         stores.setdefault(topic, []).append(store)
@@ -106,7 +105,7 @@ def _restorer(pickled: bytes, topics: dict[str, str]) -> Callable[[pyarrow.Table
 
         task = records.column("partition")[0].as_py()
         ordered = records.sort_by([("topic", "ascending"), ("offset", "ascending")])
-        blobs = rebuilt(pickle.loads(pickled), task, _changes(ordered, stores))
+        blobs = rebuilt(pickle.loads(plan), task, _changes(ordered, stores))
         return pyarrow.table(
             {
                 "group": pyarrow.array([group_of(task)] * len(blobs), pyarrow.int32()),

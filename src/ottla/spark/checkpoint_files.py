@@ -1,10 +1,12 @@
-"""The file system that holds an application's checkpoints: a folder of this machine, or what Spark reaches by a URI."""
+"""The file system that holds checkpoints: a folder of this machine, or what Spark reaches by a URI."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.spark.private_api.hadoop import HadoopFileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -13,7 +15,7 @@ __all__ = ["Files", "HadoopFiles", "LocalFiles"]
 
 
 class Files(Protocol):
-    """What has to be known and done about files; paths are texts, absolute or URIs. Errors are OSError, or the JVM's."""
+    """What has to be known and done about files; paths are texts, absolute or URIs. Errors are OSError."""
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder; none where there is no such folder."""
@@ -58,50 +60,34 @@ class LocalFiles:
 
 
 class HadoopFiles:
-    """Any file system that Spark keeps checkpoints in; needs a classic session."""
+    """Any file system that Spark keeps checkpoints in, by an address in it; needs a classic session."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        assert hasattr(spark, "_jsparkSession"), "Spark Connect shows no files"
-        self._jvm: Any = spark.sparkContext._jvm
-        self._settings = spark._jsparkSession.sessionState().newHadoopConf()
-
-    def _at(self, path: str) -> tuple[Any, Any]:
-        place = self._jvm.org.apache.hadoop.fs.Path(path)
-        return place.getFileSystem(self._settings), place
+    def __init__(self, spark: SparkSession, address: str) -> None:
+        self._system = HadoopFileSystem(spark, address)
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder."""
-        system, place = self._at(folder)
-        return [str(each.getPath().getName()) for each in system.listStatus(place)] if system.exists(place) else []
+        return self._system.names(folder)
 
     def read(self, path: str) -> str | None:
         """Return a file's text; of the new one where it was to replace it and a crash came in between."""
         for each in (path, f"{path}.new"):
-            system, place = self._at(each)
-            if system.exists(place):
-                stream = system.open(place)
-                try:
-                    return bytes(stream.readAllBytes()).decode()
-                finally:
-                    stream.close()
+            if self._system.size(each) is not None:
+                return self._system.read(each).decode()
         return None
 
     def write(self, path: str, text: str) -> None:
         """Make or replace a file: not every file system can rename over another, so the old one goes just before."""
-        system, place = self._at(path)
-        _, new = self._at(f"{path}.new")
-        if system.exists(place):
-            system.delete(new, False)
-        elif system.exists(new):  # left by a crash; the only one there is
-            system.rename(new, place)
-        stream = system.create(new, True)
-        stream.write(bytearray(text.encode()))
-        stream.close()
-        system.delete(place, False)
-        if not system.rename(new, place):
-            raise OSError(f"{path}.new cannot be renamed to {path}")
+        new = f"{path}.new"
+        if self._system.size(path) is not None:
+            self._system.delete(new)
+        elif self._system.size(new) is not None:  # left by a crash; the only one there is
+            self._system.rename(new, path)
+        self._system.create(new, text.encode(), overwrite=True)
+        self._system.delete(path)
+        if not self._system.rename(new, path):
+            raise OSError(f"{new} cannot be renamed to {path}")
 
     def remove(self, path: str) -> bool:
         """Remove a file or a folder with all that is in it."""
-        system, place = self._at(path)
-        return bool(system.delete(place, True))
+        return self._system.delete(path)

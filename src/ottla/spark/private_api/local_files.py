@@ -7,12 +7,16 @@ store, and each of them started one (measured: 5 ms each on a quiet machine, twe
 `quick_local_files` puts another in its place, in the driver's JVM: permissions by `java.nio`, no checksum files. Its source
 is below; Janino, with which Spark compiles its own plans, compiles it when a session begins. Other machines' executors keep
 Hadoop's, which reads and writes the same files.
+
+By `_jvm` and `_jsc`: a jar with the class would be the public way, and Ottla comes without one.
 """
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
+
+from ottla.spark.private_api.sessions import is_classic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +61,7 @@ def quick_local_files(spark: SparkSession) -> bool:
 
     A JVM that cannot (no POSIX file system, no Janino, a remote session) goes on with Hadoop's own.
     """
-    if not hasattr(spark, "_jsparkSession"):
+    if not is_classic(spark):
         return False
     try:
         return _installed(spark.sparkContext._jvm, spark.sparkContext._jsc.hadoopConfiguration())

@@ -2,6 +2,7 @@
 
 py4j's callback server waits by `select.select`, which knows no descriptor from 1024 on: where the port got such a one, its
 thread ended without a word, and the first batch of every query waited for ever. PySpark's own waits use `poll` already.
+Py4J has no setting for it, so its module gets another `select`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,57 @@
+"""The checkpoint of a streaming query: the folder in which Spark notes what each micro-batch is made of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["CheckpointFiles", "QueryCheckpoint"]
+
+
+class CheckpointFiles(Protocol):
+    """What has to be known of files; paths are texts."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder; none where there is no such folder."""
+
+    def read(self, path: str) -> str | None:
+        """Return a file's text; None where there is no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCheckpoint:
+    """What a checkpoint says of its query, which need not run.
+
+    By the names and the form of Spark's own files: publicly a query tells its progress while it runs, and its offsets after
+    the batch, when it is too late to know how far an unfinished one goes.
+    """
+
+    location: str
+    files: CheckpointFiles
+
+    def has_committed(self) -> bool:
+        """Whether a batch was finished."""
+        return self._holds_batches("commits")
+
+    def has_begun(self) -> bool:
+        """Whether a batch was planned, finished or not."""
+        return self._holds_batches("offsets")
+
+    def query_id(self) -> str | None:
+        """Return the id of the query, the same in all its starts; None where there is no checkpoint."""
+        text = self.files.read(f"{self.location}/metadata")
+        return None if text is None else str(json.loads(text)["id"])
+
+    def offsets_of_last_source(self, batch: int) -> str:
+        """Return where a planned batch ends in the last source of its query: the text that the source gave Spark.
+
+        Raises FileNotFoundError where no such batch is planned.
+        """
+        text = self.files.read(f"{self.location}/offsets/{batch}")
+        if text is None:
+            raise FileNotFoundError(f"{self.location} has no batch {batch}")
+        return text.splitlines()[-1]
+
+    def _holds_batches(self, kind: str) -> bool:
+        return any(each.isdecimal() for each in self.files.names(f"{self.location}/{kind}"))
