@@ -8,6 +8,7 @@ import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -375,6 +376,34 @@ def test_a_directory_that_vanished_has_failed(tmp_path: Path) -> None:
             client.close()
         finally:
             await node.stop()
+
+    run(test)
+
+
+def test_an_older_copy_does_not_stand_in_for_a_log_whose_directory_is_offline(tmp_path: Path) -> None:
+    """As a move leaves it whose old folder could not be removed: what it lacks was acknowledged."""
+    metadata, old, new = tmp_path / "m", tmp_path / "a", tmp_path / "b"
+    settings = (f"log.dirs={old},{new}", f"metadata.log.dir={metadata}")
+
+    async def test() -> None:
+        async with running_node(old, *settings) as client:
+            await client.create("t")
+            assert (await client.produce("t", batch(b"old"))).error_code == 0
+            place = Path(held(client).log_dir.path)
+        copytree(place / "t-0", tmp_path / "copy")
+        async with running_node(old, *settings) as client:
+            assert (await client.produce("t", batch(b"new"))).error_code == 0
+        (other,) = {old, new} - {place}
+        copytree(tmp_path / "copy", other / "t-0")
+        place.rename(tmp_path / "away")
+        place.touch()  # no directory any more: it fails
+        async with running_node(old, *settings) as client:
+            code, values = await fetched(client, 0)
+            assert (code, values) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+        place.unlink()
+        (tmp_path / "away").rename(place)
+        async with running_node(old, *settings) as client:
+            assert await fetched(client, 0) == (ErrorCode.NONE, [b"old", b"new"])
 
     run(test)
 

@@ -335,8 +335,14 @@ def spans_of(host: Host, folder: str) -> Iterator[Span]:
 
 
 def _logs_of(host: Host, name: str) -> Iterator[bytearray]:
-    """Yield the content of a partition's segments, in order."""
-    path = next((f"{each}/{name}" for each in host.data_dirs if host.storage.exists(f"{each}/{name}")), None)
+    """Yield the content of a partition's segments, in order: where its node has it, or else where there is one.
+
+    A move whose old folder could not be removed leaves two.
+    """
+    topic, _, index = name.rpartition("-")
+    served = host.node._partitions.get(topic, int(index)) if host.node is not None else None
+    dirs = host.data_dirs if served is None else (served.log_dir.path, *host.data_dirs)
+    path = next((f"{each}/{name}" for each in dirs if host.storage.exists(f"{each}/{name}")), None)
     return iter(()) if path is None else _logs_in(host, path)
 
 

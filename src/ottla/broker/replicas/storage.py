@@ -225,8 +225,11 @@ class Storage:
         """Open a partition's log where it lies, or make it: where it was asked for, else in the directory with the fewest.
 
         `directory` is where the metadata says that it lies. Recovers after a crash. Raises StorageError where it lies in a
-        directory that has failed, or no directory is left.
+        directory that has failed, or no directory is left. A copy that is found elsewhere does not stand in for one that
+        lies in a failed directory: it may be what a move has left, and lack what was acknowledged since.
         """
+        if self._is_offline(directory):
+            raise StorageError(f"{key} lies in a log directory that is offline")
         if key in self._twice:
             opened, log_dir = self._settle(key, topic_id, config, directory)
         else:
@@ -247,6 +250,10 @@ class Storage:
                 log.warning("Recovery of %s: %s", key, note)
         return StoredLog(opened, log_dir, log_dir.high_watermark(key))
 
+    def _is_offline(self, directory: Uuid) -> bool:
+        """Return whether a directory, as the metadata names it, is one of those that have failed, as far as can be told."""
+        return bool(self._failed) and directory not in (*UNKNOWN_DIRECTORIES, *self.directory_ids)
+
     def _place(self, key: TopicPartition, directory: Uuid) -> LogDir:
         """Return the directory for a log that is in none that was found."""
         online = self.online
@@ -259,8 +266,6 @@ class Storage:
         for each in online:
             if each.meta is not None and each.meta.directory_id == directory:
                 return each
-        if directory not in UNKNOWN_DIRECTORIES and self._failed:
-            raise StorageError(f"{key} lies in a log directory that is offline")
         cordoned = set(self._config.settings.cordoned_log_dirs)
         candidates = [each for each in online if each.path not in cordoned and "*" not in cordoned] or online
         if not candidates:
