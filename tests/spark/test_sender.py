@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from ottla.client import BlockingClient, TransactionalProducer
+from ottla.client import BlockingClient, RecordTooLargeError, TransactionalProducer
 from ottla.client.arrow.batches import Rows, TopicRows, encode_rows
 from ottla.spark.source.client_pool import PooledClient, pooled_client
 from ottla.spark.source.options import WriteOptions, write_options
-from ottla.spark.source.sender import RecordTooLargeError, Sender
+from ottla.spark.source.sender import Sender
 from ottla.wire import Record, iter_records, pack_batch
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.spark.running import records_of

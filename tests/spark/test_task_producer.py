@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer as Librdkafka
 
-from ottla.base import ErrorCode
+from ottla.base import ErrorCode, KafkaError
 from ottla.client import BlockingClient
+from ottla.connect import ConnectError
 from ottla.connect.tasks.link import ClientThread
-from ottla.connect.tasks.producer import Producer, RowChunk
+from ottla.connect.tasks.producer import RowChunk, TaskProducer
 from ottla.connect.tasks.settings import producer_settings
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.spark.running import records_of
@@ -32,9 +33,9 @@ def make(client: BlockingClient, name: str, partitions: int = 1, **configs: str)
     return name
 
 
-def started(link: ClientThread, broker: str, **props: str) -> Producer:
+def started(link: ClientThread, broker: str, **props: str) -> TaskProducer:
     settings: Mapping[str, str] = {key.replace("_", "."): value for key, value in props.items()}
-    made = Producer(link, producer_settings(settings, broker, "tests"))
+    made = TaskProducer(link, producer_settings(settings, broker, "tests"))
     made.start()
     return made
 
@@ -46,7 +47,7 @@ def chunk(topic: str, values: list[bytes | None], keys: list[bytes | None] | Non
     return made
 
 
-def outcomes(producer: Producer) -> dict[tuple[str, int], tuple[int, ErrorCode | None]]:
+def outcomes(producer: TaskProducer) -> dict[tuple[str, int], tuple[int, ErrorCode | None]]:
     """Return each token's offset and error."""
     assert producer.flush(30)
     found = {}
@@ -122,3 +123,14 @@ def test_rows_behind_those_that_a_topic_refuses_still_arrive(
     assert {n for (_, n), (_, error) in found.items() if error} == {3, 13, 23, 33, 43}
     expected = [b"%d" % n for n in range(50) if n % 10 != 3]
     assert [each.value for each in records_of(broker, topic)] == expected
+
+
+def test_a_producer_that_could_not_start_says_so_to_who_sends_with_it(link: ClientThread, broker: str) -> None:
+    settings = producer_settings({"transaction.timeout.ms": str(10**9)}, broker, "tests")
+    producer = TaskProducer(link, settings, transactional_id="too-patient")
+    with pytest.raises(KafkaError) as refused:
+        producer.start()
+    assert refused.value.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    with pytest.raises(ConnectError, match=r"cannot go on.*INVALID_TRANSACTION_TIMEOUT"):
+        producer.send(chunk("unsent", [b"row"]))
+    producer.close()

@@ -6,6 +6,9 @@ bytes (`produce`, `fetch`), several requests in flight at once. `BlockingClient`
 for programs that have none: the command line and Spark's workers.
 """
 
+from typing import TYPE_CHECKING
+
+from ottla.base import late_imports
 from ottla.client.addresses import Address, parse_bootstrap
 from ottla.client.batches import Appended, Fetched, FetchPosition, Isolation
 from ottla.client.blocking import BlockingClient, Pending
@@ -24,10 +27,23 @@ from ottla.client.group_offsets import (
 )
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from ottla.client.record_size import SizeLimit, larger_than_client_sends, larger_than_topic_takes, size_limit
-from ottla.client.transactions import TransactionalProducer
+from ottla.client.transactions import TransactionalProducer, init_producer_id
+
+if TYPE_CHECKING:
+    from ottla.client.producer import (
+        IN_FLIGHT_MAX,
+        Encoded,
+        EncodedRecords,
+        Producer,
+        ProducerOptions,
+        RecordTooLargeError,
+        SettledBatch,
+        encode_records,
+    )
 
 __all__ = [
     "EARLIEST",
+    "IN_FLIGHT_MAX",
     "LATEST",
     "MAX_TIMESTAMP",
     "Address",
@@ -42,6 +58,8 @@ __all__ = [
     "ConsumerGroupMetadata",
     "Coordinated",
     "CoordinatorKind",
+    "Encoded",
+    "EncodedRecords",
     "FetchPosition",
     "Fetched",
     "GroupMember",
@@ -54,6 +72,10 @@ __all__ = [
     "Node",
     "Partition",
     "Pending",
+    "Producer",
+    "ProducerOptions",
+    "RecordTooLargeError",
+    "SettledBatch",
     "SizeLimit",
     "Topic",
     "TransactionalProducer",
@@ -61,8 +83,24 @@ __all__ = [
     "committed_offsets",
     "delete_group",
     "delete_offsets",
+    "encode_records",
+    "init_producer_id",
     "larger_than_client_sends",
     "larger_than_topic_takes",
     "parse_bootstrap",
     "size_limit",
 ]
+
+_PRODUCER = {
+    "IN_FLIGHT_MAX": "ottla.client.producer",
+    "Encoded": "ottla.client.producer",
+    "EncodedRecords": "ottla.client.producer",
+    "Producer": "ottla.client.producer",
+    "ProducerOptions": "ottla.client.producer",
+    "RecordTooLargeError": "ottla.client.producer",
+    "SettledBatch": "ottla.client.producer",
+    "encode_records": "ottla.client.producer",
+}
+
+__getattr__ = late_imports(__name__, _PRODUCER)
+"""Imports what packs batches, and with it numpy, when it is first asked for."""

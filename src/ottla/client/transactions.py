@@ -27,7 +27,7 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-__all__ = ["TransactionalProducer"]
+__all__ = ["TransactionalProducer", "init_producer_id"]
 
 FEATURE = "transaction.version"
 SECOND_PROTOCOL = 2
@@ -35,6 +35,23 @@ FIRST_ADD_VERSION_MAX, FIRST_PRODUCE_VERSION_MAX, FIRST_END_VERSION_MAX = 3, 11,
 """The highest versions that mean the first form."""
 MEMBERS_FROM, FIRST_OFFSETS_VERSION_MAX = 3, 4
 """Of TxnOffsetCommit: the first that names a member (KIP-447), and the last that means the first form."""
+
+
+async def init_producer_id(
+    client: Client, transactional_id: str | None, *, timeout_ms: int
+) -> tuple[ProducerId, ProducerEpoch]:
+    """Take a transactional id over, whose transactions may last `timeout_ms`, or without one a new producer id.
+
+    Raises KafkaError.
+    """
+    coordinator = None if transactional_id is None else Coordinated(transactional_id, CoordinatorKind.TRANSACTION)
+    message = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+    answer = await client.request(message, coordinator_of=coordinator)
+    if answer.error_code:
+        code = ErrorCode(answer.error_code)
+        what = "the broker gives out no producer id" if transactional_id is None else f"{transactional_id} takes over"
+        raise KafkaError(code, f"{what}: {code.name}")
+    return ProducerId(answer.producer_id), ProducerEpoch(answer.producer_epoch)
 
 
 class TransactionalProducer:
@@ -63,10 +80,8 @@ class TransactionalProducer:
         Whoever had it can commit nothing any more, and what he left open is aborted when this returns. Raises KafkaError.
         """
         self._is_second = (await self._client.features()).get(FEATURE, 0) >= SECOND_PROTOCOL
-        message = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms)
-        answer = await self._client.request(message, coordinator_of=self._coordinator)
-        self._check(answer.error_code, "takes over")
-        self.producer_id, self.epoch = ProducerId(answer.producer_id), ProducerEpoch(answer.producer_epoch)
+        taken = await init_producer_id(self._client, self.transactional_id, timeout_ms=self._timeout_ms)
+        self.producer_id, self.epoch = taken
         self._added.clear()
         self._has_offsets = False
 

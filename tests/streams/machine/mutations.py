@@ -9,9 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 from ottla.base import ErrorCode
+from ottla.client import producer
 from ottla.connect.testing import Fault, Injected, world
 from ottla.spark.source import reader as source
-from ottla.spark.source import sender
 from ottla.spark.streams import delivery, launch, preparation
 from ottla.spark.streams.lowering import topics as lower_topics
 from ottla.spark.streams.planned import Reading
@@ -98,7 +98,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a batch that is too large for its topic is not split",
-        lambda: [(sender, "AGAIN", sender.AGAIN - {ErrorCode.MESSAGE_TOO_LARGE})],
+        lambda: [(producer, "AGAIN", producer.AGAIN - {ErrorCode.MESSAGE_TOO_LARGE})],
         _case(Kind.DIRECT, "produce results", 1, Fault.REFUSED),
     ),
     Mutation(

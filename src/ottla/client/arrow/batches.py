@@ -24,7 +24,6 @@ __all__ = [
     "TopicRows",
     "binary",
     "binary_parts",
-    "encode_halves",
     "encode_placed",
     "encode_rows",
     "groups_by_topic",
@@ -79,6 +78,15 @@ class EncodedBatch:
     """The first record's, from which the others' deltas count."""
     max_timestamp_ms: int | None = None
 
+    def halves(self) -> list[EncodedBatch]:
+        """Return a batch of several records, which is too large for its topic, as two."""
+        rows, half = self.rows, self.count // 2
+        target = TopicRows(self.partition.topic, 0, self.partition.partition)
+        found: list[EncodedBatch] = []
+        for part in (rows.slice(0, half), rows.slice(half, self.count)):
+            found += encode_placed(Placed(part, None, None), target, batch_bytes=1 << 30)
+        return found
+
 
 @dataclass(frozen=True)
 class TopicRows:
@@ -122,16 +130,6 @@ def encode_rows(
     """
     for part in _parted(rows, joined_bytes_max):
         yield from encode_placed(place_rows(part, target), target, batch_bytes=batch_bytes)
-
-
-def encode_halves(batch: EncodedBatch) -> list[EncodedBatch]:
-    """Return a batch of several records, which is too large for its topic, as two."""
-    rows, half = batch.rows, batch.count // 2
-    target = TopicRows(batch.partition.topic, 0, batch.partition.partition)
-    found: list[EncodedBatch] = []
-    for part in (rows.slice(0, half), rows.slice(half, batch.count)):
-        found += encode_placed(Placed(part, None, None), target, batch_bytes=1 << 30)
-    return found
 
 
 def _parted(rows: Rows, bytes_max: int) -> Iterator[Rows]:

@@ -19,7 +19,7 @@ from ottla.connect.tasks.error_handler import Failed
 from ottla.connect.tasks.link import Link
 from ottla.connect.tasks.metrics import TaskMetrics
 from ottla.connect.tasks.pipeline import FailedSource, RawRecord
-from ottla.connect.tasks.producer import Producer, RowChunk
+from ottla.connect.tasks.producer import RowChunk, TaskProducer
 from ottla.connect.tasks.settings import ErrorSettings
 
 __all__ = ["DeadLetters", "ensure_queue", "refused_letter", "source_letter"]
@@ -46,12 +46,14 @@ def ensure_queue(link: Link, settings: ErrorSettings) -> None:
 class DeadLetters:
     """A sink's letters, sent by a producer of their own; reports of `ErrorHandler` come in by `report`."""
 
-    def __init__(self, settings: ErrorSettings, metrics: TaskMetrics, make_producer: Callable[[], Producer]) -> None:
+    def __init__(
+        self, settings: ErrorSettings, metrics: TaskMetrics, make_producer: Callable[[], TaskProducer]
+    ) -> None:
         assert settings.dead_letters is not None
         self._settings, self._metrics = settings, metrics
         self._topic = settings.dead_letters
         self._make_producer = make_producer
-        self._producer: Producer | None = None
+        self._producer: TaskProducer | None = None
         self._chunk = RowChunk(self._topic)
         self._refused: Exception | None = None
 
@@ -69,9 +71,8 @@ class DeadLetters:
 
     def _send(self) -> None:
         if self._producer is None:
-            made = self._make_producer()
-            made.start()
-            self._producer = made  # one that could not start would never say what became of a letter
+            self._producer = self._make_producer()
+            self._producer.start()
         chunk, self._chunk = self._chunk, RowChunk(self._topic)
         self._producer.send(chunk)
 

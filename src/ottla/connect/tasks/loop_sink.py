@@ -21,7 +21,7 @@ from ottla.connect.tasks.members import Member
 from ottla.connect.tasks.metrics import Average, Lags, SampleWindow, TaskMetrics, Total
 from ottla.connect.tasks.pipeline import RawRecord, SinkPipeline
 from ottla.connect.tasks.plugins import equip
-from ottla.connect.tasks.producer import Producer
+from ottla.connect.tasks.producer import TaskProducer
 from ottla.connect.tasks.reach import TCP, Reach
 from ottla.connect.tasks.settings import (
     admin_settings,
@@ -128,7 +128,7 @@ class SinkLoop:
             finally:
                 self._admin.close()
             self._letters = DeadLetters(
-                self._errors, self._metrics, lambda: Producer(self._letters_link(), self._dlq_settings)
+                self._errors, self._metrics, lambda: TaskProducer(self._letters_link(), self._dlq_settings)
             )
             self._handler.reporters.append(self._letters.report)
         self._member = self._reach.member(

@@ -30,7 +30,7 @@ from ottla.connect.tasks.metrics import Average, SampleWindow, TaskMetrics, Tota
 from ottla.connect.tasks.offsets_topic import OffsetsTopic
 from ottla.connect.tasks.pipeline import FailedSource, SourcePipeline, converts_columns
 from ottla.connect.tasks.plugins import TaskPlugins, equip
-from ottla.connect.tasks.producer import Outcome, Producer, RowChunk
+from ottla.connect.tasks.producer import Outcome, RowChunk, TaskProducer
 from ottla.connect.tasks.reach import TCP, Reach
 from ottla.connect.tasks.settings import (
     Boundary,
@@ -106,7 +106,7 @@ class SourceLoop:
         self._groups = creation_groups(spec.connector_config) if self._settings.creates_topics else ()
         self._link = reach.link(settings.bootstrap, settings.client_id, request_timeout_ms=settings.request_timeout_ms)
         self._now = self._link.now
-        self._producer = Producer(
+        self._producer = TaskProducer(
             self._link, settings, transactional_id=spec.transactional_id, cancelled=self._is_cancelled
         )
         admin = admin_settings(

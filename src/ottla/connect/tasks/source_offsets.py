@@ -11,7 +11,7 @@ from ottla.connect import ConnectError, SourceColumns, SourceRecord
 from ottla.connect.tasks.interface import TaskPort
 from ottla.connect.tasks.metrics import Average, TaskMetrics
 from ottla.connect.tasks.offsets_topic import OffsetsTopic
-from ottla.connect.tasks.producer import Outcome, Producer
+from ottla.connect.tasks.producer import Outcome, TaskProducer
 from ottla.connect.tasks.settings import Boundary, SourceSettings
 from ottla.connect.tasks.submitted import Committable, Submitted, SubmittedRecords, partition_name
 from ottla.connect.tasks.transaction_context import BoundaryRequests
@@ -69,7 +69,7 @@ class AtLeastOnce:
     def __init__(
         self,
         port: TaskPort,
-        producer: Producer,
+        producer: TaskProducer,
         settings: SourceSettings,
         metrics: TaskMetrics,
         *,
@@ -150,7 +150,7 @@ class ExactlyOnce:
     def __init__(
         self,
         port: TaskPort,
-        producer: Producer,
+        producer: TaskProducer,
         topic: OffsetsTopic,
         settings: SourceSettings,
         metrics: TaskMetrics,
