@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.base import late_imports
+from ottla.wire.aborted import AbortedTransactions
 from ottla.wire.api_table import (
     ApiKey,
 )
@@ -154,6 +155,7 @@ __all__ = [
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
     "REPLICA_FETCH_VERSIONS",
+    "AbortedTransactions",
     "ApiKey",
     "ApiSpec",
     "Attributes",

@@ -15,6 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base import ErrorCode, KafkaError, Offset, ProducerId
+from ottla.wire.aborted import AbortedTransactions
 from ottla.wire.batch import (
     ATTRIBUTES_AT,
     BATCH_OVERHEAD,
@@ -25,11 +26,9 @@ from ottla.wire.batch import (
     Buffer,
     read_batch_header,
 )
-from ottla.wire.batch_builder import control_type
 from ottla.wire.checksum import crc32c
 from ottla.wire.columns import Block, Columns, HeaderColumns, Parts, Span
 from ottla.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
-from ottla.wire.record_reader import iter_batch_records
 
 if TYPE_CHECKING:
     pass
@@ -42,8 +41,6 @@ single batch, which may be larger, stays far below the 2 GiB that bounds can add
 _read_fields = HEADER.unpack_from
 _PLACE = Struct(">qi11xi")
 """Of a batch's header: base offset, batch length, last offset delta."""
-ABORT_MARKER = 0
-"""A control record of this type ends a transaction that does not count."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +143,7 @@ def _visible(
     data: bytes, start: Offset, end: Offset | None, aborted: Sequence[tuple[ProducerId, Offset]]
 ) -> tuple[list[tuple[int, Span]], Offset]:
     """Return (codec, span) of each whole batch whose records a reader sees (KIP-98), and the offset behind all of them."""
-    transactions = _Transactions(aborted) if aborted else None
+    transactions = AbortedTransactions(aborted) if aborted else None
     found: list[tuple[int, Span]] = []
     pos, size, following = 0, len(data), start
     view = memoryview(data)
@@ -163,34 +160,13 @@ def _visible(
         last, count = base_offset + last_delta, fields[12]
         if last >= following:
             following = Offset(last + 1)
-        shown = transactions is None or transactions.shows(data, pos)
+        shown = transactions is None or not transactions.hides(read_batch_header(data, pos))
         if shown and count > 0 and last >= start and not attributes & Attributes.CONTROL:
             by_log = bool(attributes & Attributes.LOG_APPEND_TIME)
             span = Span(pos + BATCH_OVERHEAD, stop, count, base_offset, base_timestamp, max_timestamp, by_log)
             found.append((attributes & Attributes.CODEC, span))
         pos = stop
     return found, following
-
-
-class _Transactions:
-    """Follows which producers' transactions are being aborted, batch by batch."""
-
-    def __init__(self, aborted: Sequence[tuple[ProducerId, Offset]]) -> None:
-        self._pending = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
-        self._aborting: set[ProducerId] = set()
-
-    def shows(self, data: bytes, pos: int) -> bool:
-        """Take the next batch into account; False where it belongs to an aborted transaction."""
-        header = read_batch_header(data, pos)
-        while self._pending and self._pending[-1][1] <= header.last_offset:
-            self._aborting.add(self._pending.pop()[0])
-        if header.producer_id not in self._aborting:
-            return True
-        if header.is_control:
-            kinds = [control_type(record.key) for record in iter_batch_records(data, pos, header)]
-            if ABORT_MARKER in kinds:
-                self._aborting.discard(header.producer_id)
-        return not header.is_transactional
 
 
 def _blocks(data: bytes, batches: list[tuple[int, Span]]) -> Iterator[Block]:

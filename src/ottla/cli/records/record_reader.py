@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.base import ErrorCode, Offset, ProducerId, TopicPartition
+from ottla.base import ErrorCode, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.client import BlockingClient, Fetched, Isolation
@@ -77,14 +77,14 @@ class PartitionReader:
                 del self._positions[partition]
 
     def _records(self, fetched: Fetched) -> Iterator[ConsumedRecord]:
-        from ottla.wire import iter_batch_records, iter_batches
+        from ottla.wire import AbortedTransactions, iter_batch_records, iter_batches
 
-        aborted = _Aborted(fetched.aborted)
+        aborted = AbortedTransactions(fetched.aborted)
         end = self._until.get(fetched.partition)
         for header, pos in iter_batches(fetched.records):
             if header.next_offset <= fetched.offset:
                 continue
-            if not aborted.skips(header):
+            if not aborted.hides(header):
                 for record in iter_batch_records(fetched.records, pos, header):
                     if end is not None and record.offset >= end:
                         break
@@ -106,21 +106,3 @@ def _consumed(partition: TopicPartition, header: BatchHeader, record: Record) ->
         value=record.value,
         headers=record.headers,
     )
-
-
-class _Aborted:
-    """Which batches of one answer belong to aborted transactions (KIP-98): from the first offset to the marker."""
-
-    def __init__(self, transactions: tuple[tuple[ProducerId, Offset], ...]) -> None:
-        self._coming = sorted(transactions, key=lambda each: each[1], reverse=True)
-        self._open: set[ProducerId] = set()
-
-    def skips(self, header: BatchHeader) -> bool:
-        """True for control batches and for aborted data."""
-        while self._coming and self._coming[-1][1] <= header.last_offset:
-            self._open.add(self._coming.pop()[0])
-        producer_id = ProducerId(header.producer_id)
-        if header.is_control:
-            self._open.discard(producer_id)
-            return True
-        return header.is_transactional and producer_id in self._open

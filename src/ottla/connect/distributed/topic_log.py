@@ -7,10 +7,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, ProducerId, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
 from ottla.client import EARLIEST, LATEST, Client, Fetched, FetchPosition, Isolation
 from ottla.connect.errors import ConnectError
-from ottla.wire import BatchHeader, Record, build_batch, iter_batch_records, iter_batches
+from ottla.wire import AbortedTransactions, Record, build_batch, iter_batch_records, iter_batches
 
 __all__ = ["TopicLog", "TopicWriter", "partition_of"]
 
@@ -100,33 +100,15 @@ class TopicLog:
             self._moved.notify_all()
 
     def _take(self, fetched: Fetched) -> None:
-        aborted = _Aborted(fetched.aborted)
+        aborted = AbortedTransactions(fetched.aborted)
         for header, at in iter_batches(fetched.records):
             if header.next_offset <= self._positions[fetched.partition]:
                 continue
-            if not aborted.skips(header):
+            if not aborted.hides(header):
                 for record in iter_batch_records(fetched.records, at, header):
                     if record.offset >= self._positions[fetched.partition]:
                         self._apply(record.key, record.value, record.offset)
             self._positions[fetched.partition] = header.next_offset
-
-
-class _Aborted:
-    """Which batches of one answer belong to aborted transactions (KIP-98): from the first offset to the marker."""
-
-    def __init__(self, transactions: Sequence[tuple[ProducerId, Offset]]) -> None:
-        self._coming = sorted(transactions, key=lambda each: each[1], reverse=True)
-        self._open: set[ProducerId] = set()
-
-    def skips(self, header: BatchHeader) -> bool:
-        """True for control batches and for aborted data."""
-        while self._coming and self._coming[-1][1] <= header.last_offset:
-            self._open.add(self._coming.pop()[0])
-        producer_id = ProducerId(header.producer_id)
-        if header.is_control:
-            self._open.discard(producer_id)
-            return True
-        return header.is_transactional and producer_id in self._open
 
 
 class TopicWriter:
