@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from ottla.admin import METADATA_VERSIONS, feature_levels, metadata_version_name, metadata_version_of
 from ottla.base import parse_uuid, random_uuid, uuid_text
-from ottla.cli.feature_levels import METADATA_VERSIONS, feature_levels, metadata_version_of, name_of
 from tests.cli.conftest import Run
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -71,9 +71,9 @@ def test_a_directory_of_another_cluster_is_a_problem(run: Run, tmp_path: Path) -
 
 def test_versions_map_to_levels_and_back(run: Run) -> None:
     for name in METADATA_VERSIONS:
-        assert name_of(metadata_version_of(name)) == name
+        assert metadata_version_name(metadata_version_of(name)) == name
     assert run("storage version-mapping -r 3.9").out == run("features version-mapping --release-version 3.9").out
-    assert feature_levels("4.1", []) == {
+    assert feature_levels("4.1", {}) == {
         "metadata.version": 27,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,

@@ -143,9 +143,13 @@ def describe_config(client: BlockingClient, entity: ConfigEntity) -> list[Descri
 
 
 def describe_configs(
-    client: BlockingClient, entities: Iterable[ConfigEntity], *, keys: Collection[str] | None = None
+    client: BlockingClient,
+    entities: Iterable[ConfigEntity],
+    *,
+    keys: Collection[str] | None = None,
+    synonyms: bool = True,
 ) -> dict[ConfigEntity, list[DescribedConfig]]:
-    """Return the values of entities, or only some keys of them, in the broker's order (KIP-226).
+    """Return the values of entities, or only some keys of them, in the broker's order; synonyms cost most (KIP-226).
 
     Raises the first entity's KafkaError, UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there.
     """
@@ -164,7 +168,7 @@ def describe_configs(
             )
             for each in mine
         ]
-        message = DescribeConfigsRequest(resources=resources, include_synonyms=True)
+        message = DescribeConfigsRequest(resources=resources, include_synonyms=synonyms)
         asked = {(RESOURCE_TYPES[each.type], each.name or ""): each for each in mine}
         for result in client.request(message, node=node, lowest=1).results:
             raise_code(result.error_code, result.error_message)

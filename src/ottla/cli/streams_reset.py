@@ -12,6 +12,7 @@ from ottla.admin import (
     OffsetReset,
     ResetKind,
     ResetTarget,
+    delete_topics,
     describe_group,
     plan_offset_reset,
     plan_reset_to_offsets,
@@ -232,18 +233,10 @@ def delete_internal(client: BlockingClient, args: Namespace, topics: set[str]) -
 
 def delete(client: BlockingClient, names: list[str]) -> int:
     """Delete topics; returns 1 where one could not be."""
-    if not names:
-        return 0
-    from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in names], topic_names=names, timeout_ms=30_000
-    )
-    answer = client.request(request, controller=True)
-    failed = [each for each in answer.responses if each.error_code]
-    for each in failed:
-        print(f"ERROR: deleting topic {each.name}")
-        print(each.error_message or ErrorCode(each.error_code).name)
+    failed = {name: error for name, error in delete_topics(client, names).items() if error is not None}
+    for name, error in failed.items():
+        print(f"ERROR: deleting topic {name}")
+        print(error.message)
     return int(bool(failed))
 
 

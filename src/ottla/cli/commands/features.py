@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ottla.admin import words
-from ottla.base import ErrorCode, KafkaError, OttlaError
+from ottla.admin import (
+    KRAFT_VERSION_FROM,
+    METADATA_VERSION,
+    METADATA_VERSIONS,
+    describe_features,
+    feature_levels,
+    metadata_version_name,
+    plan_feature_update,
+    update_features,
+)
+from ottla.base import KafkaError, OttlaError
 from ottla.cli.actions import parse_action
 from ottla.cli.endpoints import asks_controllers, controller_option, open_either
-from ottla.cli.feature_levels import (
-    KRAFT_VERSION_FROM,
-    METADATA_VERSIONS,
-    feature_levels,
-    name_of,
-    parse_feature,
-    print_dependencies,
-    print_mapping,
-)
+from ottla.cli.feature_texts import parse_features, print_dependencies, print_mapping
 from ottla.cli.options import Options, UsageError, output_option, warn
 from ottla.cli.output import Answer, print_answer
 
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "parsers"]
 
-METADATA_VERSION = "metadata.version"
-UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-"""`upgrade_type` of UpdateFeatures (KIP-778)."""
-TIMEOUT_MS = 60_000
 DONE = {"upgrade": "upgraded", "downgrade": "downgraded", "disable": "disabled"}
 
 
@@ -89,29 +86,17 @@ def _parser(action: str, description: str) -> Options:
     return parser
 
 
-def features(client: BlockingClient) -> Any:
-    """Ask a node for its features: ApiVersions carries them (KIP-584)."""
-    from ottla import __version__
-    from ottla.wire.messages.api_versions import ApiVersionsRequest
-
-    message = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
-    return client.request(message, lowest=3)
-
-
 def describe(client: BlockingClient, args: Namespace) -> None:
     """Print each feature with what the node supports and what is finalized."""
-    found = features(client)
-    finalized = {each.name: each.max_version_level for each in found.finalized_features}
-    supported = {each.name: (each.min_version, each.max_version) for each in found.supported_features}
     rows = [
         {
-            "feature": name,
-            "supportedMinVersion": level_text(name, supported.get(name, (0, 0))[0]),
-            "supportedMaxVersion": level_text(name, supported.get(name, (0, 0))[1]),
-            "finalizedVersionLevel": level_text(name, finalized.get(name, 0)),
-            "epoch": found.finalized_features_epoch,
+            "feature": each.name,
+            "supportedMinVersion": level_text(each.name, each.lowest),
+            "supportedMaxVersion": level_text(each.name, each.highest),
+            "finalizedVersionLevel": level_text(each.name, each.finalized),
+            "epoch": each.epoch,
         }
-        for name in sorted({*supported, *finalized})
+        for each in describe_features(client)
     ]
     if args.output != "text":
         columns = {
@@ -135,7 +120,7 @@ def level_text(feature: str, level: int) -> str:
     if feature != METADATA_VERSION:
         return str(level)
     try:
-        return name_of(level)
+        return metadata_version_name(level)
     except KafkaError:
         return f"UNKNOWN [{level}]"
 
@@ -147,43 +132,35 @@ def wanted_levels(action: str, args: Namespace) -> Mapping[str, int]:
     else:
         if args.release_version is not None and (args.feature or args.metadata):
             raise UsageError("Can not specify `release-version` with other feature flags.")
-        levels = dict(parse_feature(text) for text in args.feature)
+        levels = parse_features(args.feature)
         if args.metadata is not None:
             warn("--metadata is the old spelling: use --release-version, or --feature metadata.version=LEVEL.")
-            levels[METADATA_VERSION] = feature_levels(args.metadata, [])[METADATA_VERSION]
+            levels[METADATA_VERSION] = feature_levels(args.metadata, {})[METADATA_VERSION]
         if args.release_version is not None:
-            levels = dict(feature_levels(args.release_version, []))
+            levels = dict(feature_levels(args.release_version, {}))
             if levels[METADATA_VERSION] >= KRAFT_VERSION_FROM:
                 levels["kraft.version"] = 1
     if not levels:
         raise UsageError(f"You must specify at least one feature to {action}")
-    return dict(sorted(levels.items()))
+    return levels
 
 
 def update(action: str, args: Namespace) -> int:
     """Ask for new levels, all or none, and say of each what came of it; 1 where it was refused."""
-    from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-
-    levels = wanted_levels(action, args)
+    plan = plan_feature_update(
+        wanted_levels(action, args), is_upgrade=action == "upgrade", unsafe=getattr(args, "unsafe", False)
+    )
     asks_controllers(args)
-    kind = UPGRADE if action == "upgrade" else UNSAFE_DOWNGRADE if args.unsafe else SAFE_DOWNGRADE
-    keys = [
-        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind) for name, level in levels.items()
-    ]
-    message = UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=keys, validate_only=args.dry_run)
     with open_either(args) as client:
-        response = client.request(message, lowest=1)
-    errors = {each.feature: each for each in response.results if each.error_code}
+        found = update_features(client, plan, validate_only=args.dry_run)
     refused = 0
-    for name, level in levels.items():
-        failed = errors.get(name, response if response.error_code else None)
-        to = "" if action == "disable" else f" to {level}"
-        if failed is None:
+    for name, error in found.items():
+        to = "" if action == "disable" else f" to {plan.levels[name]}"
+        if error is None:
             print(f"{name} {'can be' if args.dry_run else 'was'} {DONE[action]}{to}.")
         else:
             refused += 1
-            reason = words(ErrorCode(failed.error_code), failed.error_message)
-            print(f"{'Can' if args.dry_run else 'Could'} not {action} {name}{to}. {reason}")
+            print(f"{'Can' if args.dry_run else 'Could'} not {action} {name}{to}. {error.message}")
     if refused:
-        print(f"{refused} out of {len(levels)} operation(s) failed.", file=sys.stderr)
+        print(f"{refused} out of {len(found)} operation(s) failed.", file=sys.stderr)
     return 1 if refused else 0

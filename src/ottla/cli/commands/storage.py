@@ -6,9 +6,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from ottla.admin import METADATA_VERSIONS
 from ottla.base import OttlaError, uuid_text
 from ottla.cli.actions import parse_action
-from ottla.cli.feature_levels import METADATA_VERSIONS, print_dependencies, print_mapping
+from ottla.cli.feature_texts import print_dependencies, print_mapping
 from ottla.cli.local.server_options import load_config
 from ottla.cli.local.storage_format import format_options, format_parsed, new_id
 from ottla.cli.options import Options, UsageError

@@ -6,6 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import TopicToCreate, add_partitions, create_topic, delete_topics
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.cli.confirmation import confirmed, destruction_options
 from ottla.cli.options import (
@@ -35,7 +36,6 @@ COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
 )
-REQUEST_TIMEOUT_MS = 30_000
 
 
 def main(argv: list[str]) -> int:
@@ -164,58 +164,46 @@ def _summary(cluster: Cluster, name: str) -> dict[str, Any]:
 
 def describe(client: BlockingClient, args: Namespace) -> None:
     """Print topics and their partitions."""
-    from ottla.cli.topic_description import describe_topics
+    from ottla.cli.topic_description import print_topics
 
-    describe_topics(client, args)
+    print_topics(client, args)
 
 
 def create(client: BlockingClient, args: Namespace) -> None:
     """Create one topic."""
-    from ottla.wire.messages.create_topics import (
-        CreatableReplicaAssignment,
-        CreatableTopic,
-        CreatableTopicConfig,
-        CreateTopicsRequest,
-    )
-
     if args.output == "text" and re.search(r"[._]", args.topic):
         print(COLLISION)
-    assignment = parse_assignment(args.replica_assignment)
-    topic = CreatableTopic(
+    topic = TopicToCreate(
         name=args.topic,
-        num_partitions=-1 if assignment else _positive(args.partitions),
-        replication_factor=-1 if assignment else _factor(args.replication_factor),
-        assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
-            for index, brokers in enumerate(assignment)
-        ],
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in _configs(args.config).items()],
+        assignment=parse_assignment(args.replica_assignment),
+        partitions=_positive(args.partitions),
+        replication_factor=_factor(args.replication_factor),
+        configs=_configs(args.config),
     )
-    response = client.request(
-        CreateTopicsRequest(topics=[topic], timeout_ms=REQUEST_TIMEOUT_MS, validate_only=args.dry_run), controller=True
-    )
-    (result,) = response.topics
-    if args.if_not_exists and result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+    try:
+        create_topic(client, topic, validate_only=args.dry_run)
+    except KafkaError as error:
+        if not (args.if_not_exists and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise
         _report(args, [{"topic": args.topic, "status": "exists"}], [])
         return
-    raise_for(result)
     if args.dry_run:
         _report(args, [{"topic": args.topic, "status": "valid"}], [f"would create topic {args.topic}"])
         return
     _report(args, [{"topic": args.topic, "status": "created"}], [f"Created topic {args.topic}."])
 
 
-def _positive(partitions: int | None) -> int:
+def _positive(partitions: int | None) -> int | None:
     if partitions is not None and partitions < 1:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "The partitions must be greater than 0")
-    return -1 if partitions is None else partitions
+    return partitions
 
 
-def _factor(replication_factor: int | None) -> int:
+def _factor(replication_factor: int | None) -> int | None:
     if replication_factor is not None and not 1 <= replication_factor <= 32767:
         message = "The replication factor must be between 1 and 32767 inclusive"
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-    return -1 if replication_factor is None else replication_factor
+    return replication_factor
 
 
 def _configs(pairs: list[str]) -> dict[str, str]:
@@ -252,49 +240,22 @@ def parse_assignment(text: str | None) -> list[list[int]]:
 
 def alter(client: BlockingClient, args: Namespace) -> None:
     """Add partitions to topics."""
-    from ottla.wire.messages.create_partitions import (
-        CreatePartitionsAssignment,
-        CreatePartitionsRequest,
-        CreatePartitionsTopic,
-    )
-
     names = existing(client, args)
     if not names:
         return
-    assignment = parse_assignment(args.replica_assignment)
-    topics = []
-    for name in names:
-        present = len(client.client.cluster.topics[name].partitions)
-        added = [CreatePartitionsAssignment(broker_ids=brokers) for brokers in assignment[present:]]
-        topics.append(
-            CreatePartitionsTopic(name=name, count=args.partitions, assignments=added if assignment else None)
-        )
-    request = CreatePartitionsRequest(topics=topics, timeout_ms=REQUEST_TIMEOUT_MS, validate_only=False)
-    for result in client.request(request, controller=True).results:
-        raise_for(result)
+    add_partitions(client, names, count=args.partitions, assignment=parse_assignment(args.replica_assignment))
     _report(args, [{"topic": name, "partitionCount": args.partitions} for name in names], [])
 
 
 def delete(client: BlockingClient, args: Namespace) -> None:
     """Delete topics."""
-    from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-
     names = existing(client, args)
     if not names or not confirmed(args, "delete topic", names, asked_for=[args.topic]):
         return
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in names], topic_names=names, timeout_ms=REQUEST_TIMEOUT_MS
-    )
-    for result in client.request(request, controller=True, lowest=1).responses:
-        raise_for(result)
+    for error in delete_topics(client, names).values():
+        if error is not None:
+            raise error
     _report(args, [{"topic": name, "status": "deleted"} for name in names], [])
-
-
-def raise_for(result: Any) -> None:
-    """Raise the error of one topic's result, with the broker's own words."""
-    if result.error_code:
-        code = ErrorCode(result.error_code)
-        raise KafkaError(code, result.error_message or code.name)
 
 
 def _report(args: Namespace, rows: list[dict[str, Any]], text: list[str]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.admin import METADATA_VERSION, METADATA_VERSIONS, formatted_levels, metadata_version_name
 from ottla.base import ConfigError, NodeId, StorageError, parse_uuid, random_uuid, uuid_text
-from ottla.cli.feature_levels import METADATA_VERSIONS, formatted_levels, name_of, parse_feature
+from ottla.cli.feature_texts import parse_features
 from ottla.cli.local.server_options import load_config
 from ottla.cli.options import Options, UsageError
 
@@ -65,7 +66,10 @@ def format_parsed(args: Namespace) -> int:
     if args.add_scram:
         raise UsageError("--add-scram needs authentication, which Ottla does not have yet")
     check_cluster_id(args.cluster_id)
-    levels = dict(formatted_levels(args.release_version, args.feature))
+    asked = parse_features(args.feature)
+    if args.release_version is not None and METADATA_VERSION in asked:
+        raise UsageError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
+    levels = dict(formatted_levels(args.release_version, asked))
     config = load_config(args.config, args.override)
     check_quorum(args, config)
     levels.pop("kraft.version", None)  # it follows from who votes
@@ -101,7 +105,7 @@ def check_quorum(args: Namespace, config: BrokerConfig) -> None:
             "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
             "--standalone, --initial-controllers, or --no-initial-controllers."
         )
-    asked = dict(parse_feature(text) for text in args.feature).get("kraft.version")
+    asked = parse_features(args.feature).get("kraft.version")
     if asked == 0 and chosen:
         raise UsageError(
             "Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags --standalone, "
@@ -142,9 +146,8 @@ def run(args: Namespace, config: BrokerConfig, levels: Mapping[str, int]) -> int
     for path in paths:
         if path in found:
             continue
-        print(
-            f"Formatting {kind_of(path, config, voters)} {path} with metadata.version {name_of(levels['metadata.version'])}."
-        )
+        release = metadata_version_name(levels[METADATA_VERSION])
+        print(f"Formatting {kind_of(path, config, voters)} {path} with metadata.version {release}.")
         log_dir = LogDir.open(disk, path)
         try:
             format_directory(
