@@ -77,6 +77,7 @@ from ottla.admin.groups import (
     remove_members,
 )
 from ottla.admin.lists import by_topic, duplicates
+from ottla.admin.quorum import ControllerEndpoint, ControllerToAdd, add_voter, remove_voter
 from ottla.admin.quotas import CLIENT_QUOTAS, CONNECTION_QUOTAS, ClientQuota, QuotaChange, alter_quotas, describe_quotas
 from ottla.admin.reassignments import (
     LogDirMoveError,
@@ -145,6 +146,8 @@ __all__ = [
     "ConfigChange",
     "ConfigEntity",
     "ConfigSynonym",
+    "ControllerEndpoint",
+    "ControllerToAdd",
     "CredentialChange",
     "DescribedConfig",
     "FeatureUpdate",
@@ -185,6 +188,7 @@ __all__ = [
     "TransactionDescription",
     "abort_transaction",
     "add_partitions",
+    "add_voter",
     "alter_config",
     "alter_credentials",
     "alter_quotas",
@@ -240,6 +244,7 @@ __all__ = [
     "reassignment_states",
     "release_levels",
     "remove_members",
+    "remove_voter",
     "replica_assignments",
     "replica_log_dirs",
     "replica_moves",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ottla.admin import raise_code
+from ottla.admin import ControllerEndpoint, ControllerToAdd, add_voter, remove_voter
 from ottla.base import OttlaError, Uuid, parse_uuid, uuid_text
 from ottla.cli.options import Options, UsageError, properties_file, whole_number
 
@@ -19,23 +19,10 @@ __all__ = ["add_controller", "add_options", "check_add", "checked_removal", "rem
 NODE_ID, ROLES, CONTROLLER_LISTENERS = "node.id", "process.roles", "controller.listener.names"
 METADATA_DIR, LOG_DIRS = "metadata.log.dir", "log.dirs"
 QUESTION = "Is this a valid controller configuration file?"
-TIMEOUT_MS = 60_000
 
 
 class NotAControllerError(OttlaError):
     """A configuration that is no controller's."""
-
-
-class Endpoint(NamedTuple):
-    """Where a controller listens."""
-
-    listener: str
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.listener}://{host}:{self.port}"
 
 
 def add_options(parser: Options) -> None:
@@ -62,27 +49,18 @@ def check_add(args: Namespace) -> None:
 
 def add_controller(client: BlockingClient, args: Namespace) -> None:
     """Let a controller vote that follows the quorum already; its configuration says who it is."""
-    from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
-
     properties = properties_file(args.command_config)
-    controller = controller_id(properties)
-    directory = directory_id(metadata_dir(properties))
-    endpoints = controller_endpoints(properties)
+    controller = ControllerToAdd(
+        controller_id(properties), directory_id(metadata_dir(properties)), tuple(controller_endpoints(properties))
+    )
     if not args.dry_run:
-        listeners = [Listener(name=each.listener, host=each.host, port=each.port) for each in endpoints]
-        message = AddRaftVoterRequest(
-            cluster_id=None,
-            timeout_ms=TIMEOUT_MS,
-            voter_id=controller,
-            voter_directory_id=directory,
-            listeners=listeners,
-            ack_when_committed=True,
-        )
-        response = client.request(message)
-        raise_code(response.error_code, response.error_message)
+        add_voter(client, controller)
     done = "DRY RUN of adding" if args.dry_run else "Added"
-    listed = ", ".join(map(str, endpoints))
-    print(f"{done} controller {controller} with directory id {uuid_text(directory)} and endpoints: {listed}")
+    listed = ", ".join(map(str, controller.endpoints))
+    print(
+        f"{done} controller {controller.node_id} with directory id {uuid_text(controller.directory_id)} "
+        f"and endpoints: {listed}"
+    )
 
 
 def controller_id(properties: Mapping[str, str]) -> int:
@@ -116,14 +94,14 @@ def directory_id(folder: str) -> Uuid:
     return found.directory_id
 
 
-def controller_endpoints(properties: Mapping[str, str]) -> list[Endpoint]:
+def controller_endpoints(properties: Mapping[str, str]) -> list[ControllerEndpoint]:
     """Return where the controller can be reached: as it advertises itself, else where it listens."""
-    found: dict[str, Endpoint] = {}
+    found: dict[str, ControllerEndpoint] = {}
     for key in ("listeners", "advertised.listeners"):
         for text in filter(None, (part.strip() for part in properties.get(key, "").split(","))):
             name, _, address = text.partition("://")
             host, _, port = address.rpartition(":")
-            found[name.upper()] = Endpoint(name.upper(), host.strip("[]") or "localhost", int(port))
+            found[name.upper()] = ControllerEndpoint(name.upper(), host.strip("[]") or "localhost", int(port))
     if CONTROLLER_LISTENERS not in properties:
         raise NotAControllerError(f"{CONTROLLER_LISTENERS} was not found. {QUESTION}")
     wanted = [name.strip().upper() for name in properties[CONTROLLER_LISTENERS].split(",")]
@@ -135,13 +113,9 @@ def controller_endpoints(properties: Mapping[str, str]) -> list[Endpoint]:
 
 def remove_controller(client: BlockingClient, args: Namespace) -> None:
     """Let a controller vote no more; it goes on to follow until it is stopped."""
-    from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
-
     directory = checked_removal(args)
     if not args.dry_run:
-        message = RemoveRaftVoterRequest(cluster_id=None, voter_id=args.controller_id, voter_directory_id=directory)
-        response = client.request(message)
-        raise_code(response.error_code, response.error_message)
+        remove_voter(client, args.controller_id, directory)
     # the second space is Kafka's, and scripts may look for it
     done = "DRY RUN of removing " if args.dry_run else "Removed "
     print(f"{done} KRaft controller {args.controller_id} with directory id {uuid_text(directory)}")
