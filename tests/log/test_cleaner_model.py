@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ottla.wire import Codec
@@ -46,6 +46,17 @@ class Model:
         return values
 
 
+INSIDE_A_BATCH = [
+    ("put", [(b"0", None), (b"1", None), (b"2", b"")], Codec.NONE, -1),
+    ("put", [(b"2", None), (b"3", None)], Codec.NONE, -1),
+    ("roll", None, None, None),
+    ("clean", 24 * 4, None, None),  # its map is full with the last batch's first key
+    ("put", [(b"0", None)], Codec.NONE, -1),
+    ("truncate", 2, None, None),
+]
+
+
+@example(INSIDE_A_BATCH)
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEP, min_size=5, max_size=60))
 def test_compaction_never_changes_what_a_dictionary_of_the_log_says(
@@ -88,10 +99,14 @@ def put(bench: Bench, model: Model, pairs: list[tuple[bytes, bytes | None]], cod
 
 
 def truncate(bench: Bench, model: Model, back: int) -> None:
-    """Cut what no cleaning has seen: below, values are gone that the cut ones had superseded, in Kafka as well."""
+    """Cut what no cleaning has seen: below, values are gone that the cut ones had superseded, in Kafka as well.
+
+    A cleaning whose map is full ends inside a batch. That lies below the high watermark, which is a batch's end.
+    """
     log = bench.log
-    offset = max(log.log_end_offset - back, log.cleaned_to, log.log_start_offset)
-    log.truncate_to(offset)
+    seen = max(log.cleaned_to, log.log_start_offset)
+    seen = next((each.next_offset for each, _ in bench.batches() if each.base_offset < seen < each.next_offset), seen)
+    log.truncate_to(max(log.log_end_offset - back, seen))
     model.written = {at: pair for at, pair in model.written.items() if at < log.log_end_offset}
     for producer_id in model.sequences:
         entry = log.producers.entries.get(producer_id)

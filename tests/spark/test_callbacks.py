@@ -7,6 +7,7 @@ import resource
 import socket
 from contextlib import ExitStack
 
+import pytest
 from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
 
 from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
@@ -16,6 +17,8 @@ MORE_THAN_SELECT_KNOWS = 1100
 
 def test_a_callback_is_taken_at_a_descriptor_that_select_does_not_know() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2 * MORE_THAN_SELECT_KNOWS:
+        pytest.skip(f"a process may open {hard} files here (ulimit -Hn)")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4 * MORE_THAN_SELECT_KNOWS)), hard))
     answer_callbacks_by_poll()
     with ExitStack() as opened:
