@@ -229,12 +229,6 @@ def abort_transaction(client: BlockingClient, abort: TransactionAbort) -> None:
 
 def terminate_transaction(client: BlockingClient, transactional_id: str) -> None:
     """Fence whoever has a transactional id, which aborts its open transaction; raises the coordinator's KafkaError."""
-    from ottla.client import Coordinated, CoordinatorKind
-    from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+    from ottla.client import init_producer_id
 
-    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=FENCING_TIMEOUT_MS)
-    answer = client.request(
-        request, coordinator_of=Coordinated(transactional_id, CoordinatorKind.TRANSACTION), lowest=3
-    )
-    if answer.error_code:
-        raise KafkaError(ErrorCode(answer.error_code))
+    client.run(init_producer_id(client.client, transactional_id, timeout_ms=FENCING_TIMEOUT_MS))

@@ -26,6 +26,7 @@ from ottla.client.group_offsets import (
     delete_offsets,
 )
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
+from ottla.client.partition_counts import PartitionCounts
 from ottla.client.record_size import SizeLimit, larger_than_client_sends, larger_than_topic_takes, size_limit
 from ottla.client.transactions import TransactionalProducer, init_producer_id
 
@@ -71,6 +72,7 @@ __all__ = [
     "ListedOffset",
     "Node",
     "Partition",
+    "PartitionCounts",
     "Pending",
     "Producer",
     "ProducerOptions",

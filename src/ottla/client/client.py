@@ -58,6 +58,14 @@ class Limits:
     backoff_max_s: float = 1.0
     """The longest wait between two retries (`retry.backoff.max.ms`)."""
 
+    @classmethod
+    def of_task(cls, request_timeout_ms: int) -> Self:
+        """Return those of a task's client.
+
+        It waits for brokers that are started again, and asks soon whether the end of a transaction is written.
+        """
+        return cls(request_s=request_timeout_ms / 1000, unreachable_s=60.0, backoff_s=0.02)
+
 
 class Client:
     """Asks a Kafka cluster; use it in one event loop, and `close` it."""

@@ -20,8 +20,6 @@ from ottla.client import Client, Limits
 __all__ = ["Changes", "ClientThread", "LazyClient", "Link", "MakeLink"]
 
 T = TypeVar("T")
-LIMITS = {"unreachable_s": 60.0, "backoff_s": 0.02}
-"""A task waits for brokers that are started again, and asks soon whether the end of a transaction is written."""
 CLOSE_SECONDS_MAX = 10.0
 
 
@@ -81,8 +79,7 @@ class ClientThread:
     """Runs a `Client` in a daemon thread's event loop; `close` it."""
 
     def __init__(self, bootstrap: str, client_id: str, *, request_timeout_ms: int = 30_000) -> None:
-        limits = Limits(request_s=request_timeout_ms / 1000, **LIMITS)
-        self.client = Client(bootstrap, client_id=client_id, limits=limits)
+        self.client = Client(bootstrap, client_id=client_id, limits=Limits.of_task(request_timeout_ms))
         """For coroutines that run in the thread."""
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=f"client {client_id}", daemon=True)

@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla.base import ErrorCode, KafkaError, TopicPartition
-from ottla.client import LATEST, Producer, ProducerOptions, SettledBatch, TransactionalProducer
+from ottla.base import KafkaError
+from ottla.client import PartitionCounts, Producer, ProducerOptions, SettledBatch, TransactionalProducer
 from ottla.client.arrow.batches import EncodedBatch, Placed, Rows, TopicRows, encode_placed, place_rows
 from ottla.connect import ConnectError
 from ottla.connect.tasks.link import Link
@@ -28,8 +28,6 @@ __all__ = ["Outcome", "RowChunk", "TaskProducer"]
 log = logging.getLogger(__name__)
 MERGED_ROWS_MAX = 20_000
 """Rows of several polls that are encoded together."""
-COUNTS_SECONDS_MAX = 60.0
-"""How long a topic's number of partitions is taken for granted."""
 UNKNOWN_SECONDS_MAX = 15.0
 """How long a topic may be unknown: a broker that makes it on demand may be started again meanwhile."""
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -182,7 +180,7 @@ class TaskProducer:
             self.transaction = TransactionalProducer(
                 link.client, transactional_id, timeout_ms=settings.transaction_timeout_ms
             )
-        self._link, self._client = link, link.client
+        self._link = link
         self._cancelled = cancelled
         self._producer = Producer(
             link.client,
@@ -205,7 +203,7 @@ class TaskProducer:
         self._changed = link.changes()
         self._outstanding_bytes = self._submitted = self._settled = 0
         self._fatal: BaseException | None = None
-        self._counts: dict[str, tuple[int, float]] = {}
+        self._counts = PartitionCounts(link.client, unknown_s=UNKNOWN_SECONDS_MAX, gives_up=cancelled, now=link.now)
         self._turn = time.monotonic_ns() >> 10
         self._wake = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
@@ -274,7 +272,7 @@ class TaskProducer:
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions a topic has; raises KafkaError."""
-        return self._link.run(self._count(topic))
+        return self._link.run(self._counts.count(topic))
 
     def _submit(self, chunk: RowChunk | _ColumnChunk) -> None:
         with self._changed:
@@ -360,7 +358,7 @@ class TaskProducer:
             return first
 
     async def _batches(self, chunk: RowChunk | _ColumnChunk) -> list[tuple[EncodedBatch, _Piece, int]]:
-        count = await self._count(chunk.topic)
+        count = await self._counts.count(chunk.topic)
         self._turn += 1
         keyless = self._turn % count
         if isinstance(chunk, _ColumnChunk) and chunk.partition is not None:
@@ -386,25 +384,6 @@ class TaskProducer:
             mine = None if tokens is None else tokens[first:last]
             yield encoded, _Piece(mine, token, first, encoded.count, size), now_ms
             first = last
-
-    async def _count(self, topic: str) -> int:
-        count, until = self._counts.get(topic, (0, 0.0))
-        give_up_at = self._link.now() + UNKNOWN_SECONDS_MAX
-        while self._link.now() >= until:
-            try:
-                found = (await self._client.metadata([topic], allow_auto_topic_creation=True)).topics.get(topic)
-                if found is None or found.error:
-                    await self._client.list_offsets({TopicPartition(topic, 0): LATEST})
-                    found = self._client.cluster.topics[topic]
-            except KafkaError as error:
-                is_unknown = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._link.now() > give_up_at
-                if not error.retriable or is_unknown or self._cancelled():
-                    raise
-                log.warning("it is not known yet how many partitions topic %s has: %s", topic, error)
-                continue
-            count, until = len(found.partitions), self._link.now() + COUNTS_SECONDS_MAX
-            self._counts[topic] = count, until
-        return count
 
     def _settle(self, found: SettledBatch) -> None:
         piece: _Piece = found.token

@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.base import ErrorCode, KafkaError, Millis, TopicPartition
-from ottla.client import larger_than_topic_takes, size_limit
+from ottla.base import Millis, TopicPartition
 from ottla.connect import handling
-from ottla.spark.source.client_pool import PooledClient, pooled_client
+from ottla.spark.source.client_pool import pooled_client
 from ottla.spark.source.options import write_options
-from ottla.wire import Record, build_batch
+from ottla.spark.source.sender import Sender
+from ottla.wire import Record
 
 __all__ = ["DeadLetters", "RawRecord"]
 
@@ -70,32 +70,10 @@ class DeadLetters:
             return
         with pooled_client(self._options.connecting) as link:
             partition = self._waiting[0].timestamp % link.partition_count(self._topic)
-            _append(link, TopicPartition(self._topic, partition), self._waiting)
+            sender = Sender(link, self._options, named=lambda letter: f"a dead letter for {letter.partition}")
+            sender.send_records(TopicPartition(self._topic, partition), self._waiting)
+            sender.finish()
         self._waiting = []
-
-
-def _append(link: PooledClient, partition: TopicPartition, letters: list[Record]) -> None:
-    """Append letters in their order, as halves where the topic takes no batch so large; raises KafkaError."""
-    waiting = [letters]
-    while waiting:
-        some = waiting.pop()
-        try:
-            link.client.produce({partition: bytes(build_batch(some))})
-        except KafkaError as error:
-            if error.code is not ErrorCode.MESSAGE_TOO_LARGE:
-                raise
-            if len(some) == 1:
-                raise _refused(link, partition, some[0]) from error
-            half = len(some) // 2
-            waiting += [some[half:], some[:half]]
-
-
-def _refused(link: PooledClient, partition: TopicPartition, letter: Record) -> KafkaError:
-    """Return what to say of a letter that is larger than its topic takes."""
-    limit = link.client.run(size_limit(link.client.client, partition.topic))
-    what, size_bytes = f"a dead letter for {partition}", len(build_batch([letter]))
-    text = larger_than_topic_takes(what, size_bytes, partition.topic, limit)
-    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
 def _is_true(text: str | None) -> bool:

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ottla.base import Offset, TopicPartition
-from ottla.client import BlockingClient, Limits
+from ottla.base import Offset
+from ottla.client import BlockingClient, Limits, PartitionCounts
 from ottla.spark.source.options import Connecting
 
 __all__ = ["PooledClient", "pooled_client"]
-
-LIMITS = {"unreachable_s": 60.0, "backoff_s": 0.02}
-"""A sink waits for a broker that is started again, and asks soon whether the end of a transaction is written."""
-COUNTS_SECONDS_MAX = 60.0
-"""How long a topic's number of partitions is taken for granted."""
 
 
 @dataclass
@@ -32,21 +26,15 @@ class PooledClient:
     client: BlockingClient
     hints: dict[str, Offset] = field(default_factory=dict)
     """Per transactional id: an offset of the commits topic that its last record is not before."""
-    _counts: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _counts: PartitionCounts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._counts = PartitionCounts(self.client.client)
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions a topic has; one that the broker makes on demand is waited for. Raises KafkaError."""
-        count, until = self._counts.get(topic, (0, 0.0))
-        if time.monotonic() >= until:
-            found = self.client.metadata([topic], allow_auto_topic_creation=True).topics.get(topic)
-            count = len(found.partitions) if found is not None and not found.error else self._await_topic(topic)
-            self._counts[topic] = count, time.monotonic() + COUNTS_SECONDS_MAX
-        return count
-
-    def _await_topic(self, topic: str) -> int:
-        client = self.client.client
-        self.client.run(client.list_offsets({TopicPartition(topic, 0): -1}))  # type: ignore[dict-item]
-        return len(client.cluster.topics[topic].partitions)
+        known = self._counts.known(topic)
+        return self.client.run(self._counts.count(topic)) if known is None else known
 
 
 _idle: dict[tuple[int, Connecting, bool], PooledClient] = {}
@@ -65,7 +53,8 @@ def pooled_client(connecting: Connecting, *, reading: bool = False) -> Iterator[
         _left.pop().client.close()
     link = _idle.pop(key, None)
     if link is None:
-        limits = Limits(request_s=connecting.request_timeout_ms / 1000, **({} if reading else LIMITS))
+        timeout_ms = connecting.request_timeout_ms
+        limits = Limits(request_s=timeout_ms / 1000) if reading else Limits.of_task(timeout_ms)
         servers = [str(each) for each in connecting.bootstrap]
         link = PooledClient(BlockingClient(servers, client_id=connecting.client_id, limits=limits))
     else:

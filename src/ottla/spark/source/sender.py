@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import TopicPartition
@@ -22,17 +22,28 @@ __all__ = ["Sender"]
 KEY_BYTES_SHOWN = 100
 
 
+def _record_named(encoded: Encoded) -> str:
+    rows: Any = getattr(encoded, "rows", None)
+    key = None if rows is None or rows.key is None else rows.key[0].as_py()
+    return f"the record with key {key if key is None else key[:KEY_BYTES_SHOWN]!r} for {encoded.partition}"
+
+
 class Sender:
     """Sends rows in their order; with a transaction, which has begun, they are part of it."""
 
     def __init__(
-        self, link: PooledClient, options: WriteOptions, transaction: TransactionalProducer | None = None
+        self,
+        link: PooledClient,
+        options: WriteOptions,
+        transaction: TransactionalProducer | None = None,
+        *,
+        named: Callable[[Encoded], str] = _record_named,
     ) -> None:
-        """Raises KafkaError where the brokers give out no producer id."""
+        """`named` has words for a record that is too large; raises KafkaError where brokers give out no producer id."""
         self._link, self._client, self._options = link, link.client, options
         self._turn = time.monotonic_ns() >> 10
         how = ProducerOptions(acks=options.acks, idempotent=options.idempotent, codec=options.codec)
-        self._producer = Producer(link.client.client, how, transaction=transaction, named=_record_named)
+        self._producer = Producer(link.client.client, how, transaction=transaction, named=named)
         self._client.run(self._producer.start())
 
     def send(self, batch: pa.RecordBatch) -> None:
@@ -84,9 +95,3 @@ class Sender:
     def give_up(self) -> None:
         """Leave what is under way to itself."""
         self._client.run(self._producer.close())
-
-
-def _record_named(encoded: Encoded) -> str:
-    rows: Any = getattr(encoded, "rows", None)
-    key = None if rows is None or rows.key is None else rows.key[0].as_py()
-    return f"the record with key {key if key is None else key[:KEY_BYTES_SHOWN]!r} for {encoded.partition}"
