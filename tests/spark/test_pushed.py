@@ -8,8 +8,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from ottla.base import Offset, TopicPartition
-from ottla.spark.source.positions import OffsetRange
+from ottla.base import Offset, OffsetRange, TopicPartition
 from ottla.spark.streams.lowering.partial import MERGED_ROWS, bucket_ms, counted, merged
 from ottla.spark.streams.lowering.pushed import TASK_ROWS_MIN, shared_out
 from ottla.streams import TimeWindows

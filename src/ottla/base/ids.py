@@ -10,6 +10,7 @@ __all__ = [
     "Millis",
     "NodeId",
     "Offset",
+    "OffsetRange",
     "ProducerEpoch",
     "ProducerId",
     "TopicPartition",
@@ -43,3 +44,11 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class OffsetRange(NamedTuple):
+    """Records of one partition, by offset; `end` is not included."""
+
+    partition: TopicPartition
+    start: Offset
+    end: Offset

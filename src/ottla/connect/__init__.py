@@ -70,7 +70,6 @@ from ottla.connect.query_sink import (
     Reading,
     Recovered,
     Shape,
-    Stretch,
 )
 from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
 from ottla.connect.sink_groups import ClientSinkGroups
@@ -152,7 +151,6 @@ __all__ = [
     "SourceTaskContext",
     "Stage",
     "StandaloneHerder",
-    "Stretch",
     "Struct",
     "TaskOwner",
     "TaskRunner",

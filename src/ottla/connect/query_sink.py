@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from ottla.base import TopicPartition
+from ottla.base import OffsetRange, TopicPartition
 
 __all__ = [
     "Files",
@@ -33,7 +33,6 @@ __all__ = [
     "Reading",
     "Recovered",
     "Shape",
-    "Stretch",
 ]
 
 
@@ -72,14 +71,6 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Offsets of a partition, `end` not included."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class QueryFrame:
     """Records of a micro-batch whose values have the same columns.
 
@@ -98,14 +89,15 @@ class QueryBatch:
 
     number: int
     frames: Sequence[QueryFrame]
-    stretches: Mapping[TopicPartition, Stretch]
+    ranges: Sequence[OffsetRange]
+    """Sorted by partition, one for each that has records."""
     token: str
     """To be kept with the batch, for `recover`."""
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
         """Where each partition's reading goes on behind the batch."""
-        return {each: stretch.end for each, stretch in self.stretches.items()}
+        return {each.partition: each.end for each in self.ranges}
 
 
 @dataclass(frozen=True, slots=True)

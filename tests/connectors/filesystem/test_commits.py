@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base import TopicPartition
-from ottla.connect import ConnectError, Stretch
+from ottla.base import Offset, OffsetRange, TopicPartition
+from ottla.connect import ConnectError
 from ottla.connectors.filesystem.commits import Commits, Move
 from tests.connectors.filesystem.local_files import DiedError, LocalFiles, VolatileFiles
 
@@ -42,7 +42,7 @@ class Writer:
                 staged.parent.mkdir(parents=True, exist_ok=True)
                 staged.write_text(f"{number}\n")
                 moves.append(Move(str(staged), str(self.folder / f"t+0+{number}.txt"), 2))
-            commits.commit(token, {PARTITION: Stretch(first, first + FILES_A_BATCH)}, moves)
+            commits.commit(token, [OffsetRange(PARTITION, Offset(first), Offset(first + FILES_A_BATCH))], moves)
             self.group = first + FILES_A_BATCH, token
 
     def seen(self) -> list[str]:
@@ -110,16 +110,16 @@ def test_offsets_that_an_operator_sets_back_are_written_again_into_the_same_file
 def test_of_two_workers_that_run_the_same_connector_one_gives_way(tmp_path: Path) -> None:
     one, other = (Commits(LocalFiles(), str(tmp_path)) for _ in range(2))
     one.recover(), other.recover()
-    one.commit("a", {PARTITION: Stretch(0, 1)}, [])
+    one.commit("a", [OffsetRange(PARTITION, Offset(0), Offset(1))], [])
     with pytest.raises(ConnectError, match="another worker runs the same connector"):
-        other.commit("b", {PARTITION: Stretch(0, 1)}, [])
+        other.commit("b", [OffsetRange(PARTITION, Offset(0), Offset(1))], [])
 
 
 def test_commit_files_do_not_grow_in_number_without_end(tmp_path: Path) -> None:
     commits = Commits(LocalFiles(), str(tmp_path))
     commits.recover()
     for number in range(120):
-        commits.commit("a", {PARTITION: Stretch(number, number + 1)}, [])
+        commits.commit("a", [OffsetRange(PARTITION, Offset(number), Offset(number + 1))], [])
     assert len(list((tmp_path / "commits").iterdir())) == 100
     recovered = Commits(LocalFiles(), str(tmp_path)).recover()
     assert recovered is not None and recovered.ends == {PARTITION: 120}

@@ -1,4 +1,4 @@
-"""Reads a sink's partitions as whole Fetch answers, some ahead of the task; each is a stretch of records to be put.
+"""Reads a sink's partitions as whole Fetch answers, some ahead of the task; each is put record by record, or whole.
 
 A broker answers one request of a connection at a time, so a Fetch that waits for partitions without news would hold up those
 that have some. There is one for each leader at a time, and it waits only where nothing else could be asked there.
@@ -20,7 +20,7 @@ from ottla.connect.tasks.metrics import Average, SampleWindow, Total
 from ottla.connect.tasks.settings import ConsumerSettings, Reset
 from ottla.wire import ColumnDecoder, Columns, next_offset
 
-__all__ = ["Fetcher", "Stretch"]
+__all__ = ["FetchedRecords", "Fetcher"]
 
 log = logging.getLogger(__name__)
 AHEAD = 2
@@ -31,7 +31,7 @@ WAIT_MS_MAX = 500
 BACKOFF_SECONDS = 0.5
 
 
-class Stretch:
+class FetchedRecords:
     """The records of one answer; the task goes through its blocks of columns row by row, or block by block."""
 
     def __init__(self, fetched: Fetched) -> None:
@@ -60,7 +60,7 @@ class Stretch:
 class _Stream:
     def __init__(self, partition: TopicPartition, offset: int) -> None:
         self.partition, self.position = partition, Offset(offset)
-        self.ready: deque[Stretch] = deque()
+        self.ready: deque[FetchedRecords] = deque()
         self.is_asked = False
         self.is_over = False
         """Whether its topic was deleted and made again."""
@@ -133,8 +133,8 @@ class Fetcher:
             self._changed.notify_all()
         self._awake()
 
-    def first(self, wait_s: float) -> Stretch | None:
-        """Return a stretch of a partition that is not paused, and the same again until it is `done`; None where none comes.
+    def first(self, wait_s: float) -> FetchedRecords | None:
+        """Return an answer of a partition that is not paused, and the same again until it is `done`; None where none comes.
 
         Raises ConnectError where a partition cannot be read.
         """
@@ -153,14 +153,14 @@ class Fetcher:
                     return None
                 self._changed.wait(left)
 
-    def done(self, stretch: Stretch) -> None:
-        """Hear that a stretch is behind the task; the next may be of another partition."""
+    def done(self, answer: FetchedRecords) -> None:
+        """Forget an answer that is behind the task; the next may be of another partition."""
         with self._changed:
             self._turn += 1
-            stream = self._streams.get(stretch.partition)
-            if stream is not None and stream.ready and stream.ready[0] is stretch:
+            stream = self._streams.get(answer.partition)
+            if stream is not None and stream.ready and stream.ready[0] is answer:
                 stream.ready.popleft()
-                self._buffered_bytes -= len(stretch.fetched.records)
+                self._buffered_bytes -= len(answer.fetched.records)
         self._awake()
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -318,7 +318,7 @@ class Fetcher:
                 for each in self._streams.values():
                     if each.partition.topic == topic:
                         each.is_over = True
-                        self._buffered_bytes -= sum(len(stretch.fetched.records) for stretch in each.ready)
+                        self._buffered_bytes -= sum(len(answer.fetched.records) for answer in each.ready)
                         each.ready.clear()
                         self._renewed.add(each.partition)
                 self._changed.notify_all()
@@ -337,12 +337,12 @@ class Fetcher:
         following = next_offset(fetched.records, stream.position)
         if following == stream.position:
             return
-        stretch = Stretch(fetched)
+        answer = FetchedRecords(fetched)
         with self._changed:
             if self._streams.get(stream.partition) is not stream:
                 return
             stream.position = following
-            stream.ready.append(stretch)
+            stream.ready.append(answer)
             self._buffered_bytes += len(fetched.records)
             self._changed.notify_all()
 

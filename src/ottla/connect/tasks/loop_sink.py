@@ -211,16 +211,16 @@ class SinkLoop:
     # -- records
 
     def _consume(self, now: float) -> None:
-        stretch = self._fetcher.first(self._wait_s(now))
-        if stretch is None:
+        answer = self._fetcher.first(self._wait_s(now))
+        if answer is None:
             self._put_nothing(now)
             return
-        portion = self._rows.portion(stretch)
+        portion = self._rows.portion(answer)
         if portion is None:
-            self._current[stretch.partition] = stretch.next_offset
-            self._fetcher.done(stretch)
+            self._current[answer.partition] = answer.next_offset
+            self._fetcher.done(answer)
             return
-        stretch.advance(portion.rows)
+        answer.advance(portion.rows)
         self._read.add(portion.rows)
         self._note_topic(portion.partition.topic)
         self._deliver(portion)

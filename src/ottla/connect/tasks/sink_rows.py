@@ -1,4 +1,4 @@
-"""What a sink task is given of a stretch: columns of a whole block where that goes, else some records one by one."""
+"""What a sink task is given of an answer: columns of a whole block where that goes, else some records one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ottla.client.arrow.gathering import Gatherer
 from ottla.connect import ColumnsSinkTask, SinkColumns, SinkRecord
-from ottla.connect.tasks.fetcher import Stretch
+from ottla.connect.tasks.fetcher import FetchedRecords
 from ottla.connect.tasks.pipeline import RawRecord, SinkPipeline, converts_columns
 from ottla.connect.tasks.plugins import TaskPlugins
 from ottla.wire import ColumnDecoder, Columns, text_of
@@ -40,7 +40,7 @@ class Portion:
 
 
 class RowReader:
-    """Makes portions of stretches for one task."""
+    """Makes portions of answers for one task."""
 
     def __init__(self, task: Any, equipment: TaskPlugins, pipeline: SinkPipeline, *, poll_records: int) -> None:
         self._key: Any = equipment.key
@@ -52,21 +52,21 @@ class RowReader:
         self._decoder = ColumnDecoder(with_headers=True)
         self._gatherer = Gatherer()
 
-    def portion(self, stretch: Stretch) -> Portion | None:
-        """Return what comes next, or None behind the stretch's end; raises what the pipeline raises, KafkaError."""
-        block = stretch.current(self._decoder)
+    def portion(self, answer: FetchedRecords) -> Portion | None:
+        """Return what comes next, or None behind the answer's end; raises what the pipeline raises, KafkaError."""
+        block = answer.current(self._decoder)
         if block is None:
             return None
-        if self._takes_columns and stretch.row == 0:
-            columns = self._columns(stretch.partition, block)
+        if self._takes_columns and answer.row == 0:
+            columns = self._columns(answer.partition, block)
             if columns is not None:
-                made = Portion(stretch.partition, len(block), int(block.offsets[-1]) + 1)
+                made = Portion(answer.partition, len(block), int(block.offsets[-1]) + 1)
                 made.columns = columns
                 return made
-        last = min(stretch.row + self._poll_records, len(block))
-        rows = block.rows(stretch.row, last)
-        made = Portion(stretch.partition, len(rows), int(rows.offsets[-1]) + 1)
-        made.raws = raw_records(stretch.partition, rows)
+        last = min(answer.row + self._poll_records, len(block))
+        rows = block.rows(answer.row, last)
+        made = Portion(answer.partition, len(rows), int(rows.offsets[-1]) + 1)
+        made.raws = raw_records(answer.partition, rows)
         for raw in made.raws:
             record = self._pipeline.record(raw)
             if record is not None:

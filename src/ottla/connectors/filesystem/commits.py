@@ -18,13 +18,13 @@ two workers that both believe to run the task one fails.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.base import TopicPartition
-from ottla.connect import ConnectError, Files, Recovered, Stretch
+from ottla.base import OffsetRange, TopicPartition
+from ottla.connect import ConnectError, Files, Recovered
 
 __all__ = ["Commits", "Move"]
 
@@ -68,7 +68,7 @@ class Commits:
         self._files.delete(self.staging)
         return recovered
 
-    def commit(self, token: str, stretches: Mapping[TopicPartition, Stretch], moves: list[Move]) -> None:
+    def commit(self, token: str, ranges: Sequence[OffsetRange], moves: list[Move]) -> None:
         """Decide a batch and bring its files to their places; raises ConnectError where another writer is at it.
 
         A power failure later than this takes nothing of the batch. Raises OSError where that cannot be had.
@@ -76,7 +76,7 @@ class Commits:
         facts = {
             "version": VERSION,
             "token": token,
-            "stretches": [[*each, stretch.start, stretch.end] for each, stretch in sorted(stretches.items())],
+            "stretches": [[*each.partition, each.start, each.end] for each in sorted(ranges)],
             "files": [[each.staged, each.final, each.size] for each in moves],
         }
         self._files.sync([each.staged for each in moves])

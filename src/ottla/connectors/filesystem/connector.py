@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import unquote
 
-from ottla.base import ConfigError, TopicPartition
+from ottla.base import ConfigError, OffsetRange
 from ottla.connect import (
     ConfigDef,
     ConfigValue,
@@ -19,7 +19,6 @@ from ottla.connect import (
     Recovered,
     Shape,
     SinkConnector,
-    Stretch,
 )
 from ottla.connectors.filesystem.commits import Commits, Move
 from ottla.connectors.filesystem.paths import Columns, quoted
@@ -104,22 +103,20 @@ class FilesystemSink(QuerySink):
         """Stage the files, decide the batch, rename."""
         folder = f"{self._commits.staging}/{batch.token[:8]}-{batch.number}"
         self._files.delete(folder)
-        stretches = sorted(batch.stretches.items())
+        ranges = sorted(batch.ranges)
         now_ms = time.time_ns() // 1_000_000
         moves = []
         for number, frame in enumerate(batch.frames):
-            self._stage(frame, f"{folder}/{number}", stretches, now_ms)
-            moves += self._moves(f"{folder}/{number}", stretches)
+            self._stage(frame, f"{folder}/{number}", ranges, now_ms)
+            moves += self._moves(f"{folder}/{number}", ranges)
         if self.context.stopping:
             raise ConnectError("the task is to end, and the batch is not decided yet")
-        self._commits.commit(batch.token, batch.stretches, moves)
+        self._commits.commit(batch.token, ranges, moves)
         self._files.delete(folder)
 
     # -- what Spark writes
 
-    def _stage(
-        self, frame: QueryFrame, folder: str, stretches: Sequence[tuple[TopicPartition, Stretch]], now_ms: int
-    ) -> None:
+    def _stage(self, frame: QueryFrame, folder: str, ranges: Sequence[OffsetRange], now_ms: int) -> None:
         settings = self._settings
         rows = frame.rows
         value = rows.schema["value"].dataType
@@ -132,7 +129,7 @@ class FilesystemSink(QuerySink):
         taken = [name for name in names if name in kinds]
         if taken:
             raise ConnectError(f"the field {taken[0]} has a name that the sink needs for itself")
-        exprs = ["topic", _place_of(stretches), _slice_of(stretches, settings.flush_size), *folders]
+        exprs = ["topic", _place_of(ranges), _slice_of(ranges, settings.flush_size), *folders]
         divided = rows.selectExpr(
             *(f"{expr} as {name}" for expr, name in zip(exprs, names, strict=True)),
             "kafka_offset as __o",
@@ -165,7 +162,7 @@ class FilesystemSink(QuerySink):
 
     # -- where it goes
 
-    def _moves(self, folder: str, stretches: Sequence[tuple[TopicPartition, Stretch]]) -> list[Move]:
+    def _moves(self, folder: str, ranges: Sequence[OffsetRange]) -> list[Move]:
         """Return the staged files with their final names; Spark has put each into folders that say what it is."""
         found = []
         taken: dict[str, int] = {}
@@ -175,15 +172,15 @@ class FilesystemSink(QuerySink):
             if last.startswith(("_", ".")):
                 continue
             said = dict(part.split("=", 1) for part in parts)
-            stem = self._stem({key: unquote(text) for key, text in said.items()}, stretches)
+            stem = self._stem({key: unquote(text) for key, text in said.items()}, ranges)
             count = taken[stem] = taken.get(stem, 0) + 1
             found.append(Move(staged, stem + (f"-{count}" if count > 1 else "") + self._extension(), size))
         return found
 
-    def _stem(self, said: Mapping[str, str], stretches: Sequence[tuple[TopicPartition, Stretch]]) -> str:
+    def _stem(self, said: Mapping[str, str], ranges: Sequence[OffsetRange]) -> str:
         settings = self._settings
-        (topic, partition), stretch = stretches[int(said[PLACE])]
-        start, end = stretch.start, stretch.end
+        (topic, partition), first, last = ranges[int(said[PLACE])]
+        start, end = int(first), int(last)
         if settings.flush_size is not None:
             start += int(said[SLICE]) * settings.flush_size
             end = min(end, start + settings.flush_size)
@@ -218,20 +215,17 @@ def _present(*, fail: bool) -> str:
     return f"if(value is null, cast(raise_error(concat({quoted(words)}, {place})) as boolean), true)"
 
 
-def _table(stretches: Sequence[tuple[TopicPartition, Stretch]], numbers: Sequence[int]) -> str:
+def _table(ranges: Sequence[OffsetRange], numbers: Sequence[int]) -> str:
     """Return an expression that looks a number up by a row's topic and partition."""
-    pairs = ", ".join(
-        f"{quoted(f'{each.topic}-{each.partition}')}, {number}L"
-        for (each, _), number in zip(stretches, numbers, strict=True)
-    )
+    pairs = ", ".join(f"{quoted(str(each.partition))}, {number}L" for each, number in zip(ranges, numbers, strict=True))
     return f"element_at(map({pairs}), concat(kafka_topic, '-', kafka_partition))"
 
 
-def _place_of(stretches: Sequence[tuple[TopicPartition, Stretch]]) -> str:
-    return _table(stretches, range(len(stretches)))
+def _place_of(ranges: Sequence[OffsetRange]) -> str:
+    return _table(ranges, range(len(ranges)))
 
 
-def _slice_of(stretches: Sequence[tuple[TopicPartition, Stretch]], flush_size: int | None) -> str:
+def _slice_of(ranges: Sequence[OffsetRange], flush_size: int | None) -> str:
     if flush_size is None:
         return "0L"
-    return f"(kafka_offset - {_table(stretches, [each.start for _, each in stretches])}) div {flush_size}"
+    return f"(kafka_offset - {_table(ranges, [each.start for each in ranges])}) div {flush_size}"

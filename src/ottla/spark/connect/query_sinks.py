@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition, Uuid
+from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, OffsetRange, TopicPartition, Uuid
 from ottla.client import LATEST, BlockingClient
 from ottla.connect import (
     ConnectError,
@@ -38,7 +38,6 @@ from ottla.connect import (
     Reading,
     RetriableError,
     Shape,
-    Stretch,
     compile_java,
     storage,
 )
@@ -349,15 +348,15 @@ class _Run:
             raise _StoppedError("a topic was deleted and made again")
         for key, most in ROWS_AT_ONCE.items():
             rows.sparkSession.conf.set(key, most)  # of this query alone: Spark gives each a session
-        stretches = self._stretches(number, checkpoint)
-        self._commit(client, {each: self._positions.get(each, stretch.start) for each, stretch in stretches.items()})
-        for topic in {each.topic for each in stretches}:
+        ranges = self._ranges(number, checkpoint)
+        self._commit(client, {each.partition: self._positions.get(each.partition, each.start) for each in ranges})
+        for topic in {each.partition.topic for each in ranges}:
             self._port.used(topic)
         began, attempt, looked = time.monotonic(), 0, 0
         while True:
             try:
                 with self._frames.of(rows) as frames:
-                    self._sink.write(QueryBatch(number, frames, stretches, self._token))
+                    self._sink.write(QueryBatch(number, frames, ranges, self._token))
                 break
             except Exception as error:  # a plugin or Spark may raise anything; what is tried again is decided below
                 if self._stopping.is_set():
@@ -372,26 +371,26 @@ class _Run:
                     self._check_wanted()
                 else:
                     raise
-        self._positions.update({each: Offset(stretch.end) for each, stretch in stretches.items()})
+        self._positions.update({each.partition: each.end for each in ranges})
         self._commit(client, self._positions)
         lags = self._lag_metrics(client)
-        self._report(sum(each.end - each.start for each in stretches.values()), time.monotonic() - began, lags)
+        self._report(sum(each.end - each.start for each in ranges), time.monotonic() - began, lags)
 
     def _check_wanted(self) -> None:
         if self._port.target is not storage.TargetState.STARTED:
             raise _StoppedError("the task is to end")
 
-    def _stretches(self, number: int, checkpoint: Path) -> dict[TopicPartition, Stretch]:
+    def _ranges(self, number: int, checkpoint: Path) -> list[OffsetRange]:
         """Return how far a batch goes: Spark has written that down before it began the batch."""
         planned = QueryCheckpoint(str(checkpoint), LocalFiles()).offsets_of_last_source(number)
-        found: dict[TopicPartition, Stretch] = {}
+        found = []
         for each, end in offsets_of_json(json.loads(planned)).items():
             start = self._positions.get(each)
             if start is None:
                 start = Offset(0)  # a new partition: the source begins it at its beginning
             if end > start:
-                found[each] = Stretch(start, end)
-        return found
+                found.append(OffsetRange(each, start, end))
+        return sorted(found)
 
     def _lag_metrics(self, client: BlockingClient) -> dict[str, float]:
         """Return how far the sink is behind its topics now; nothing where nobody says."""

@@ -6,16 +6,14 @@ import logging
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
-from ottla.base import ConfigError, ErrorCode, KafkaError, Millis, Offset, TopicPartition
+from ottla.base import ConfigError, ErrorCode, KafkaError, Millis, Offset, OffsetRange, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, Isolation, Limits
 from ottla.spark.source.options import Connecting, OffsetChoice, ReadOptions, Subscription
 
 __all__ = [
     "Multiples",
-    "OffsetRange",
     "connect",
     "duration_ms",
     "ending_offsets",
@@ -30,15 +28,6 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 Offsets = dict[TopicPartition, Offset]
-
-
-@dataclass(frozen=True)
-class OffsetRange:
-    """A stretch of one partition, `end` not included."""
-
-    partition: TopicPartition
-    start: Offset
-    end: Offset
 
 
 def connect(connecting: Connecting) -> BlockingClient:

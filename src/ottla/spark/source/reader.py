@@ -12,14 +12,13 @@ import numpy as np
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, OffsetRange, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, Fetched, FetchPosition
 from ottla.spark.source.client_pool import pooled_client
 from ottla.spark.source.columns import SCHEMA, ColumnBuilder
 from ottla.spark.source.options import ReadOptions
 from ottla.spark.source.positions import (
     Multiples,
-    OffsetRange,
     connect,
     ending_offsets,
     find_partitions,

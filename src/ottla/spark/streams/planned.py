@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ottla.base import ConfigError, Offset, TopicPartition
+from ottla.base import ConfigError, Offset, OffsetRange, TopicPartition
 from ottla.spark.private_api.batches import UnknownInputError, input_partitions
 from ottla.spark.private_api.sessions import is_classic
-from ottla.spark.source.positions import OffsetRange
 from ottla.spark.source.reader import RangePartition
 
 if TYPE_CHECKING:

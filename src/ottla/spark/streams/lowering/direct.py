@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ottla.base import OffsetRange
 from ottla.spark.private_api.workers import pickled
 from ottla.spark.source.options import ReadOptions
-from ottla.spark.source.positions import OffsetRange
 from ottla.spark.source.reader import records
 from ottla.spark.streams.batch_errors import BatchErrors
 from ottla.spark.streams.delivery import Attempt, Delivered, Delivery, Work, deliver, write_task

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ottla.base import OffsetRange
 from ottla.spark.private_api.workers import pickled
-from ottla.spark.source.positions import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
