@@ -33,7 +33,6 @@ from ottla.connect.tasks.plugins import TaskPlugins, equip
 from ottla.connect.tasks.producer import Outcome, RowChunk, TaskProducer
 from ottla.connect.tasks.reach import TCP, Reach
 from ottla.connect.tasks.settings import (
-    Boundary,
     admin_settings,
     boolean,
     error_settings,
@@ -41,9 +40,8 @@ from ottla.connect.tasks.settings import (
     producer_settings,
     source_settings,
 )
-from ottla.connect.tasks.source_offsets import AtLeastOnce, ExactlyOnce, SourceOffsets, transaction_error
+from ottla.connect.tasks.source_offsets import AtLeastOnce, ExactlyOnce, LoopCalls, SourceOffsets
 from ottla.connect.tasks.submitted import Submitted
-from ottla.connect.tasks.transaction_context import BoundaryRequests
 
 __all__ = ["SourceLoop"]
 
@@ -64,10 +62,8 @@ Polled = list[SourceRecord | Columns]
 class _Context:
     """The task's `SourceTaskContext`."""
 
-    def __init__(
-        self, configs: Mapping[str, str], offsets: SourceOffsets, transaction: TransactionContext | None
-    ) -> None:
-        self._configs, self._offsets, self._transaction = configs, offsets, transaction
+    def __init__(self, configs: Mapping[str, str], offsets: SourceOffsets) -> None:
+        self._configs, self._offsets = configs, offsets
 
     @property
     def configs(self) -> Mapping[str, str]:
@@ -79,7 +75,7 @@ class _Context:
 
     @property
     def transaction(self) -> TransactionContext | None:
-        return self._transaction
+        return self._offsets.transaction
 
 
 class SourceLoop:
@@ -116,10 +112,7 @@ class SourceLoop:
             admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms, make_link=reach.link
         )
         self._creator = TopicCreator(self._admin, self._groups)
-        self._requests = BoundaryRequests()
         self._offsets = self._make_offsets()
-        self._keeps_records = self._hears_records or not isinstance(self._offsets, ExactlyOnce)
-        """Whether a record is wanted once more when it is acknowledged, or refused."""
         self._tracks_topics = boolean(spec.worker, "topic.tracking.enable", True)
         self._graceful_s = integer(spec.worker, "task.shutdown.graceful.timeout.ms", GRACEFUL_MS_DEFAULT) / 1000
         self._chunks: dict[str, RowChunk] = {}
@@ -141,32 +134,22 @@ class SourceLoop:
             self._handler.reporters.append(self._dead_letter)
 
     def _make_offsets(self) -> SourceOffsets:
-        if self._spec.transactional_id is None:
-            return AtLeastOnce(
-                self._port,
-                self._producer,
-                self._settings,
-                self._metrics,
-                committed=self._commit_task,
-                drain=self._take_outcomes,
-                now=self._now,
-            )
-        if self._spec.offsets_topic is None:
-            raise ConnectError("A source task under exactly once needs an offsets topic")
-        self._topic = OffsetsTopic(self._link, self._spec.offsets_topic, self._spec.task.connector)
-        return ExactlyOnce(
-            self._port,
-            self._producer,
-            self._topic,
-            self._settings,
-            self._metrics,
-            self._requests,
+        spec = self._spec
+        calls = LoopCalls(
             flush_rows=self._hand_over,
-            forget_rows=self._chunks_forgotten,
-            committed=self._commit_records,
-            drain=self._take_outcomes,
+            forget_rows=self._forget_rows,
+            take_outcomes=self._take_outcomes,
+            failed=self._failed,
+            commit_record=self._commit_record if self._hears_records else None,
+            commit=self._commit_task,
             now=self._now,
         )
+        if spec.transactional_id is None:
+            return AtLeastOnce(self._port, self._producer, self._settings, self._metrics, calls)
+        if spec.offsets_topic is None:
+            raise ConnectError("A source task under exactly once needs an offsets topic")
+        topic = OffsetsTopic(self._link, spec.offsets_topic, spec.task.connector)
+        return ExactlyOnce(self._port, self._producer, topic, self._settings, self._metrics, calls, spec.worker)
 
     # -- from start to end
 
@@ -184,19 +167,11 @@ class SourceLoop:
             self._close()
 
     def _start(self) -> None:
-        if isinstance(self._offsets, ExactlyOnce):
-            self._topic.ensure(self._spec.worker)
-            self._port.confirm()
-            self._producer.start()
-            self._port.confirm()  # whoever has the task now would else be fenced by one that had it
-            self._topic.read()
-        else:
-            self._producer.start()
+        self._offsets.start()
         if self._errors.dead_letters:
             ensure_queue(self._admin(), self._errors)
-        own = isinstance(self._offsets, ExactlyOnce) and self._settings.boundary is Boundary.CONNECTOR
         configs = {key: value for key, value in self._spec.config.items() if value is not None}
-        self._task.context = _Context(configs, self._offsets, self._requests if own else None)
+        self._task.context = _Context(configs, self._offsets)
         self._started = True
         self._stopper.start()
         self._task.start(configs)
@@ -236,8 +211,6 @@ class SourceLoop:
     def _finish(self, *, failed: bool) -> None:
         """Store what is acknowledged; of a task that has failed this must not hide why."""
         try:
-            if not (failed and isinstance(self._offsets, ExactlyOnce)):
-                self._hand_over()
             self._offsets.finish(failed=failed)
             if not failed:
                 self._check_sent()
@@ -337,7 +310,7 @@ class SourceLoop:
                 self._dropped(original)
             else:
                 chunk = self._chunk(row[0])
-                kept = original if self._keeps_records else None
+                kept = original if self._offsets.keeps_records else None
                 token = offsets.submit(kept, partition, offset, count=1)
                 self._add(chunk, row, token, now_ms)
                 offsets.dispatched(original, partition, offset)
@@ -346,8 +319,6 @@ class SourceLoop:
     def _dropped(self, record: SourceRecord) -> None:
         self._written.add()
         self._offsets.dropped(record)
-        if self._hears_records and not isinstance(self._offsets, ExactlyOnce):
-            self._commit_record(record, None)
 
     def _chunk(self, record: SourceRecord) -> RowChunk:
         """Return where a record's row goes; raises ConnectError for a partition that its topic does not have."""
@@ -399,7 +370,7 @@ class SourceLoop:
         if waiting is not None:
             self._producer.send(waiting)
         partition, offset = columns.source_partition, columns.source_offset
-        kept = columns if self._keeps_records else None
+        kept = columns if self._offsets.keeps_records else None
         token = self._offsets.submit(kept, partition, offset, count=len(values))
         timestamp = columns.timestamp
         now_ms = time.time_ns() // 1_000_000 if timestamp is None or timestamp == -1 else timestamp
@@ -425,7 +396,7 @@ class SourceLoop:
         for topic in list(self._chunks):
             self._producer.send(self._chunks.pop(topic))
 
-    def _chunks_forgotten(self) -> None:
+    def _forget_rows(self) -> None:
         self._chunks.clear()
 
     def _dead_letter(self, failed: Failed, context: handling.ErrorContext) -> None:
@@ -453,12 +424,7 @@ class SourceLoop:
             if outcome.topic == self._errors.dead_letters:
                 self._letters_settled(outcome)
                 continue
-            if outcome.error is not None and not isinstance(self._offsets, ExactlyOnce):
-                self._failed(outcome, outcome.error)
-            else:
-                self._offsets.settled(outcome)
-                if self._hears_records and not isinstance(self._offsets, ExactlyOnce):
-                    self._tell_records(outcome)
+            self._offsets.settled(outcome)
             if outcome.topic == self._spec.offsets_topic:
                 continue
             self._written.add(outcome.count)
@@ -499,9 +465,7 @@ class SourceLoop:
         try:
             self._producer.check()
         except ConnectError as error:
-            if isinstance(self._offsets, ExactlyOnce):
-                raise transaction_error("Unrecoverable exception trying to send", error) from error
-            raise
+            self._offsets.send_failed(error)
         if self._refused is not None:
             raise self._refused
         if self._send_error is not None:
@@ -509,21 +473,11 @@ class SourceLoop:
                 f"Unrecoverable exception from producer send callback: {self._send_error}"
             ) from self._send_error
 
-    def _tell_records(self, outcome: Outcome) -> None:
-        for index, token in enumerate(outcome.tokens or ()):
-            self._commit_record(token.record, outcome.base_offset + index if outcome.base_offset >= 0 else None)
-
     def _commit_record(self, record: SourceRecord, offset: int | None) -> None:
         try:
             self._task.commit_record(record, offset)
         except Exception:  # a plugin may raise anything; Kafka's workers go on as well
             log.exception("Exception thrown while calling task.commit_record()")
-
-    def _commit_records(self, records: Sequence[tuple[SourceRecord, int | None]]) -> None:
-        if self._hears_records:
-            for record, offset in records:
-                self._commit_record(record, offset)
-        self._commit_task()
 
     def _commit_task(self) -> None:
         try:
@@ -543,11 +497,7 @@ class SourceLoop:
             "source-record-active-count-max": self._active.max,
             "source-record-active-count-avg": self._active.mean,
         }
-        if isinstance(self._offsets, ExactlyOnce):
-            sizes = self._offsets.sizes
-            found["transaction-size-min"] = sizes.min
-            found["transaction-size-max"], found["transaction-size-avg"] = sizes.max, sizes.mean
-        return found
+        return found | self._offsets.own_metrics()
 
 
 class _Letter:

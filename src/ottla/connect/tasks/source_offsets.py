@@ -1,13 +1,17 @@
-"""When a source task's offsets are stored: behind acknowledged records, or in the records' own transaction (KIP-618)."""
+"""At least once or exactly once, as a strategy: when a source task's offsets are stored, and what goes with that.
+
+They are stored behind acknowledged records, or in the records' own transaction (KIP-618).
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.connect import ConnectError, SourceColumns, SourceRecord
+from ottla.connect import ConnectError, SourceColumns, SourceRecord, TransactionContext
 from ottla.connect.tasks.interface import TaskPort
 from ottla.connect.tasks.metrics import Average, TaskMetrics
 from ottla.connect.tasks.offsets_topic import OffsetsTopic
@@ -16,7 +20,7 @@ from ottla.connect.tasks.settings import Boundary, SourceSettings
 from ottla.connect.tasks.submitted import Committable, Submitted, SubmittedRecords, partition_name
 from ottla.connect.tasks.transaction_context import BoundaryRequests
 
-__all__ = ["AtLeastOnce", "ExactlyOnce", "SourceOffsets", "transaction_error"]
+__all__ = ["AtLeastOnce", "ExactlyOnce", "LoopCalls", "SourceOffsets", "transaction_error"]
 
 log = logging.getLogger(__name__)
 Map = Mapping[str, Any]
@@ -25,6 +29,18 @@ Source = SourceRecord | SourceColumns
 
 class SourceOffsets(Protocol):
     """What the source loop tells of each record, and when it does so."""
+
+    keeps_records: bool
+    """Whether a record is wanted once more when it is acknowledged, or refused."""
+
+    @property
+    def transaction(self) -> TransactionContext | None:
+        """What the task may end transactions with, where that is for it to do."""
+        ...
+
+    def start(self) -> None:
+        """Take the task over from whoever had it, and the producer with it; raises ConnectError."""
+        ...
 
     def read(self, partitions: Sequence[Map]) -> list[Map | None]:
         """Return the stored offsets of source partitions."""
@@ -51,7 +67,11 @@ class SourceOffsets(Protocol):
         ...
 
     def settled(self, outcome: Outcome) -> None:
-        """Hear what became of rows."""
+        """Take what became of rows; raises ConnectError where the task cannot go on behind it."""
+        ...
+
+    def send_failed(self, error: ConnectError) -> NoReturn:
+        """Raise what ends the task when its producer cannot go on."""
         ...
 
     def paused(self) -> None:
@@ -62,28 +82,49 @@ class SourceOffsets(Protocol):
         """Store what can be stored, at the task's end."""
         ...
 
+    def own_metrics(self) -> dict[str, float]:
+        """Return what is measured of this alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class LoopCalls:
+    """What the strategies call in the source loop."""
+
+    flush_rows: Callable[[], None]
+    """Hand gathered rows to the producer."""
+    forget_rows: Callable[[], None]
+    """Drop them."""
+    take_outcomes: Callable[[], None]
+    """Take what the producer knows of rows."""
+    failed: Callable[[Outcome, KafkaError], None]
+    """Take rows that no broker will have."""
+    commit_record: Callable[[SourceRecord, int | None], None] | None
+    """Tell the task of one record; None for a task that does not listen."""
+    commit: Callable[[], None]
+    """Tell the task that offsets are stored."""
+    now: Callable[[], float]
+
 
 class AtLeastOnce:
     """Offsets are stored through the worker, every `offset.flush.interval.ms` and at the end."""
 
+    transaction: TransactionContext | None = None
+
     def __init__(
-        self,
-        port: TaskPort,
-        producer: TaskProducer,
-        settings: SourceSettings,
-        metrics: TaskMetrics,
-        *,
-        committed: Callable[[], None],
-        drain: Callable[[], None],
-        now: Callable[[], float],
+        self, port: TaskPort, producer: TaskProducer, settings: SourceSettings, metrics: TaskMetrics, loop: LoopCalls
     ) -> None:
-        """`committed` tells the task that offsets are stored; `drain` takes the producer's outcomes."""
         self._port, self._producer, self._settings, self._metrics = port, producer, settings, metrics
-        self._committed, self._drain, self._now = committed, drain, now
+        self._loop, self._now = loop, loop.now
+        self.keeps_records = True
         self._records = SubmittedRecords()
         self._kept: Committable = {}
         """What could not be stored yet."""
         self._next = self._now() + settings.flush_interval_ms / 1000
+
+    def start(self) -> None:
+        """See `SourceOffsets`."""
+        self._producer.start()
 
     def read(self, partitions: Sequence[Map]) -> list[Map | None]:
         """See `SourceOffsets`."""
@@ -103,20 +144,33 @@ class AtLeastOnce:
         """See `SourceOffsets`."""
 
     def dropped(self, record: SourceRecord) -> None:
-        """See `SourceOffsets`."""
+        """See `SourceOffsets`; the task is told at once."""
         self.submit(None, record.source_partition, record.source_offset, count=0)
+        if self._loop.commit_record is not None:
+            self._loop.commit_record(record, None)
 
     def batch_dispatched(self) -> None:
         """See `SourceOffsets`."""
 
     def settled(self, outcome: Outcome) -> None:
         """See `SourceOffsets`."""
+        if outcome.error is not None:
+            self._loop.failed(outcome, outcome.error)
+            return
         if outcome.tokens is None:
             if outcome.token is not None:
                 outcome.token.left -= outcome.count
             return
-        for token in outcome.tokens:
+        for index, token in enumerate(outcome.tokens):
             token.left = 0
+            if self._loop.commit_record is not None:
+                self._loop.commit_record(
+                    token.record, outcome.base_offset + index if outcome.base_offset >= 0 else None
+                )
+
+    def send_failed(self, error: ConnectError) -> NoReturn:
+        """See `SourceOffsets`."""
+        raise error
 
     def paused(self) -> None:
         """See `SourceOffsets`."""
@@ -124,7 +178,7 @@ class AtLeastOnce:
     def commit(self) -> None:
         """Store what may be stored; what cannot be is stored the next time."""
         self._next = self._now() + self._settings.flush_interval_ms / 1000
-        self._drain()
+        self._loop.take_outcomes()
         self._kept |= self._records.committable()
         started = self._now()
         if self._kept:
@@ -136,10 +190,15 @@ class AtLeastOnce:
                 return
             self._kept = {}
         self._metrics.committed(1000 * (self._now() - started))
-        self._committed()
+        self._loop.commit()
+
+    def own_metrics(self) -> dict[str, float]:
+        """See `SourceOffsets`."""
+        return {}
 
     def finish(self, *, failed: bool) -> None:
         """See `SourceOffsets`."""
+        self._loop.flush_rows()
         self._producer.flush(self._settings.flush_timeout_ms / 1000)
         self.commit()
 
@@ -154,19 +213,15 @@ class ExactlyOnce:
         topic: OffsetsTopic,
         settings: SourceSettings,
         metrics: TaskMetrics,
-        requests: BoundaryRequests,
-        *,
-        flush_rows: Callable[[], None],
-        forget_rows: Callable[[], None],
-        committed: Callable[[list[tuple[SourceRecord, int | None]]], None],
-        drain: Callable[[], None],
-        now: Callable[[], float],
+        loop: LoopCalls,
+        worker: Map,
     ) -> None:
-        """`flush_rows` hands gathered rows to the producer, `forget_rows` drops them; `committed` tells the task."""
+        """`worker` is the worker's configuration, which says how an offsets topic is made."""
         self._port, self._producer, self._topic, self._settings = port, producer, topic, settings
-        self._metrics, self._requests = metrics, requests
-        self._flush_rows, self._forget_rows = flush_rows, forget_rows
-        self._committed, self._drain, self._now = committed, drain, now
+        self._worker = worker
+        self._metrics, self._loop, self._now = metrics, loop, loop.now
+        self._requests = BoundaryRequests()
+        self.keeps_records = loop.commit_record is not None
         self._pending: Committable = {}
         self._offsets: dict[int, int | None] = {}
         self._records: list[SourceRecord] = []
@@ -178,8 +233,21 @@ class ExactlyOnce:
         self._since = self._now()
         self._last: Map | None = None
         self._name = ""
-        self.sizes = Average(metrics.window)
+        self._sizes = Average(metrics.window)
         """Records in each committed transaction."""
+
+    @property
+    def transaction(self) -> TransactionContext | None:
+        """See `SourceOffsets`."""
+        return self._requests if self._settings.boundary is Boundary.CONNECTOR else None
+
+    def start(self) -> None:
+        """See `SourceOffsets`; tasks that had it before are fenced."""
+        self._topic.ensure(self._worker)
+        self._port.confirm()
+        self._producer.start()
+        self._port.confirm()  # whoever has the task now would else be fenced by one that had it
+        self._topic.read()
 
     def read(self, partitions: Sequence[Map]) -> list[Map | None]:
         """See `SourceOffsets`; what is not in the connector's topic may be in the worker's."""
@@ -247,6 +315,10 @@ class ExactlyOnce:
                 self._records.append(record)
                 self._offsets[id(record)] = outcome.base_offset + index if outcome.base_offset >= 0 else None
 
+    def send_failed(self, error: ConnectError) -> NoReturn:
+        """See `SourceOffsets`."""
+        raise transaction_error("Unrecoverable exception trying to send", error) from error
+
     def paused(self) -> None:
         """See `SourceOffsets`: an open transaction would be fenced while nothing happens.
 
@@ -262,7 +334,7 @@ class ExactlyOnce:
     def _abort(self) -> None:
         """Drop the transaction's records. Their offsets are committed all the same, as Kafka has it."""
         log.info("Aborting transaction as requested by connector")
-        self._forget_rows()
+        self._loop.forget_rows()
         self._producer.abort()
         self._rows = 0
 
@@ -273,17 +345,17 @@ class ExactlyOnce:
             return
         started = self._now()
         try:
-            self._flush_rows()
+            self._loop.flush_rows()
             chunk, self._pending = self._topic.chunk(self._pending), {}
             self._producer.send(chunk)
             self._producer.commit()
-            self._drain()
+            self._loop.take_outcomes()
         except (KafkaError, ConnectError) as error:
             self._metrics.committed(1000 * (self._now() - started), failed=True)
             raise transaction_error("Failed to flush offsets and/or records for the task", error) from error
         self._topic.stored(chunk)
         if self._rows:
-            self.sizes.add(self._rows)
+            self._sizes.add(self._rows)
         self._rows = 0
         self._metrics.committed(1000 * (self._now() - started))
         self._tell()
@@ -291,15 +363,28 @@ class ExactlyOnce:
     def _tell(self) -> None:
         records, self._records = self._records, []
         offsets, self._offsets = self._offsets, {}
-        self._committed([(each, offsets.get(id(each))) for each in records])
+        if self._loop.commit_record is not None:
+            for each in records:
+                self._loop.commit_record(each, offsets.get(id(each)))
+        self._loop.commit()
+
+    def own_metrics(self) -> dict[str, float]:
+        """See `SourceOffsets`."""
+        sizes = self._sizes
+        return {
+            "transaction-size-min": sizes.min,
+            "transaction-size-max": sizes.max,
+            "transaction-size-avg": sizes.mean,
+        }
 
     def finish(self, *, failed: bool) -> None:
         """See `SourceOffsets`: what is not complete is aborted, so that readers need not wait for it."""
         if not failed:
+            self._loop.flush_rows()
             self.paused()
         if self._rows:
             try:
-                self._forget_rows()
+                self._loop.forget_rows()
                 self._producer.abort()
             except (KafkaError, ConnectError, TimeoutError) as error:
                 log.warning("The open transaction is not aborted now but by the next task: %s", error)
