@@ -9,7 +9,7 @@ from random import SystemRandom
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import hangs, peer
+from tests import hangs, minutes, peer
 
 SPARK_SECONDS_MAX = 300
 """How long a test on Spark may take: the first one starts a JVM, and each may wait for Python workers on a busy machine."""
@@ -36,7 +36,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name the seed, with which a run draws the same examples again."""
+    """Say what each folder has cost, and name the seed, with which a run draws the same examples again."""
+    reports = [each for found in terminalreporter.stats.values() for each in found if hasattr(each, "duration")]
+    if len(reports) > minutes.TESTS_MIN:
+        for line in minutes.lines(minutes.minutes_of((each.nodeid, each.duration) for each in reports)):
+            terminalreporter.write_line(line)
     terminalreporter.write_line(
         f"property tests drew their examples with --hypothesis-seed={config.option.hypothesis_seed}"
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import minutes
 from tests.test_architecture import FILES, SOURCE, tree_of
 
 FILE_LINES_MAX = 700
@@ -194,3 +195,7 @@ def test_nothing_names_a_machines_path_or_a_registry() -> None:
             if pattern.search(line):
                 wrong.append(f"{path.relative_to(root)}:{number}: {line.strip()[:100]}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_tests_budget_leaves_room_for_what_is_to_come() -> None:
+    assert sum(minutes.BUDGET.values()) <= minutes.BUDGET_MAX
