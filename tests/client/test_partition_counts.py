@@ -1,4 +1,4 @@
-"""How many partitions a topic has: remembered, waited for where it is made on demand, asked for again where that is wanted."""
+"""How many partitions a topic has: remembered, waited for where it is made on demand, asked for again where wanted."""
 
 from __future__ import annotations
 
