@@ -145,8 +145,8 @@ def test_every_key_that_is_said_to_be_heard_is_read_and_every_other_is_told() ->
         read(noting, "127.0.0.1:1", "x")
         asked = noting.asked | ({"group.id"} if kind is kinds.CONSUMER else set())
         given = {**dict.fromkeys(asked, "1"), "no.such.key": "1"}
-        assert client_overrides.unheard(kind, given) == ["no.such.key"]
-        assert client_overrides.heard(kind) == asked
+        assert client_overrides.ineffective_keys(kind, given) == ["no.such.key"]
+        assert client_overrides.effective_keys(kind) == asked
 
 
 def test_overrides_without_effect_are_named_once_when_the_connector_starts(

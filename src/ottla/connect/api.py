@@ -292,10 +292,10 @@ class SourceTask:
         raise NotImplementedError
 
     def commit(self) -> None:
-        """Hear that offsets up to the last poll's are stored."""
+        """Called when offsets up to the last poll's are stored."""
 
     def commit_record(self, record: SourceRecord, offset: int | None) -> None:
-        """Hear that a record is in its topic, at that offset; None where a transformation dropped it."""
+        """Called when a record is in its topic, at that offset; None where a transformation dropped it."""
 
     def stop(self) -> None:
         """End; may be called while `poll` waits."""
@@ -311,7 +311,7 @@ class SinkTask:
         self.props = dict(props)
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """Hear which partitions' records come from now on."""
+        """Called when records of these partitions come from now on."""
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Take records; RetriableError asks for the same ones again."""
@@ -326,7 +326,7 @@ class SinkTask:
         return offsets
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """Hear that no more records of these partitions come."""
+        """Called when no more records of these partitions come."""
 
     def stop(self) -> None:
         """End, and let go of everything."""

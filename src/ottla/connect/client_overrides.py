@@ -23,12 +23,12 @@ __all__ = [
     "ClientKind",
     "OverridePolicy",
     "clients_of",
-    "heard",
+    "effective_keys",
+    "ineffective_keys",
+    "ineffective_overrides",
     "override_policy",
     "override_values",
     "refuse_overrides",
-    "unheard",
-    "unheard_overrides",
     "unsupported",
 ]
 
@@ -183,7 +183,7 @@ _NEVER: dict[ClientKind, dict[str, str]] = {
     ClientKind.CONSUMER: {"interceptor.classes": "tasks in Python have none"},
     ClientKind.ADMIN: {},
 }
-_HEARD: dict[ClientKind, frozenset[str]] = {
+_EFFECTIVE: dict[ClientKind, frozenset[str]] = {
     ClientKind.PRODUCER: frozenset(
         {
             *("bootstrap.servers", "client.id", "acks", "enable.idempotence", "max.in.flight.requests.per.connection"),
@@ -202,7 +202,7 @@ _HEARD: dict[ClientKind, frozenset[str]] = {
     ),
     ClientKind.ADMIN: frozenset({"bootstrap.servers", "client.id", "request.timeout.ms"}),
 }
-_HEARD_BY_QUERIES: dict[ClientKind, frozenset[str]] = {
+_EFFECTIVE_IN_QUERIES: dict[ClientKind, frozenset[str]] = {
     ClientKind.PRODUCER: frozenset({"bootstrap.servers", "client.id", "request.timeout.ms"}),
     ClientKind.CONSUMER: frozenset(
         {
@@ -228,14 +228,14 @@ def unsupported(kind: ClientKind, props: Mapping[str, str]) -> Iterator[tuple[st
             yield name, str(ConfigError(name, value, why))
 
 
-def heard(kind: ClientKind) -> frozenset[str]:
+def effective_keys(kind: ClientKind) -> frozenset[str]:
     """Return the keys of a kind of client that have an effect."""
-    return _HEARD[kind]
+    return _EFFECTIVE[kind]
 
 
-def unheard(kind: ClientKind, props: Mapping[str, str], *, query: bool = False) -> list[str]:
+def ineffective_keys(kind: ClientKind, props: Mapping[str, str], *, query: bool = False) -> list[str]:
     """Return the keys of a client's properties that change nothing here; `query` for a sink that is a streaming query."""
-    known = (_HEARD_BY_QUERIES if query else _HEARD)[kind]
+    known = (_EFFECTIVE_IN_QUERIES if query else _EFFECTIVE)[kind]
     refused = dict(unsupported(kind, props))
     return [
         name
@@ -244,13 +244,13 @@ def unheard(kind: ClientKind, props: Mapping[str, str], *, query: bool = False) 
     ]
 
 
-def unheard_overrides(props: Properties, *, sink: bool, query: bool = False) -> list[str]:
+def ineffective_overrides(props: Properties, *, sink: bool, query: bool = False) -> list[str]:
     """Return a line for each override of a connector that has no effect on its tasks."""
     used, found = clients_of(props, sink=sink), []
     for kind in ClientKind:
         given = dict(_overrides(props, kind))
         if kind in used:
-            found += [f"{kind.prefix}{name} has no effect" for name in unheard(kind, given, query=query)]
+            found += [f"{kind.prefix}{name} has no effect" for name in ineffective_keys(kind, given, query=query)]
         else:
             article = "an" if kind is ClientKind.ADMIN else "a"
             words = f"has no effect: without more configuration the connector's tasks have no use for {article}"

@@ -52,7 +52,7 @@ class _Hosted:
 
 
 class ConnectorHost:
-    """The connectors of a worker. `tell` hears their states; `reconfigure` that one wants other tasks."""
+    """The connectors of a worker. `tell` is called with their states, `reconfigure` when one wants other tasks."""
 
     def __init__(
         self,

@@ -168,11 +168,11 @@ class TaskOwner(Protocol):
     """What a runner tells and asks of the worker that it runs tasks for; a herder is one. For the event loop's thread."""
 
     def on_status(self, status: Status) -> None:
-        """Hear what a task does."""
+        """Called when a task's state changes."""
         ...
 
     def on_topic(self, use: TopicUse) -> None:
-        """Hear that a task has used a topic (KIP-558)."""
+        """Called when a task has used a topic (KIP-558)."""
         ...
 
     async def stored_offsets(self, connector: str) -> OffsetState:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ottla.base import ConfigError
 from ottla.connect import herding
-from ottla.connect.client_overrides import unheard_overrides
+from ottla.connect.client_overrides import ineffective_overrides
 from ottla.connect.connector_config import validate_connector
 from ottla.connect.connector_host import ConnectorHost
 from ottla.connect.errors import ConnectError
@@ -52,8 +52,8 @@ class SourceAlteration:
 class Hosting:
     """The connectors that run in this process, and what their configurations mean here.
 
-    `worker` are the worker's properties, for its converters. `tell` hears connectors' states, `reconfigure` that one wants
-    other tasks.
+    `worker` are the worker's properties, for its converters. `tell` is called with connectors' states, `reconfigure`
+    when one wants other tasks.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Hosting:
         task, sink = plugin.cls.task_class, plugin.kind is PluginKind.SINK
         query = isinstance(task, type) and issubclass(task, QuerySink)
         with connector_context(name):
-            for line in unheard_overrides(config, sink=sink, query=query):
+            for line in ineffective_overrides(config, sink=sink, query=query):
                 log.warning("%s", line)
 
     async def task_configs(self, state: ConfigState, name: str) -> list[dict[str, str | None]] | None:

@@ -36,7 +36,7 @@ class LoggerLevels:
         self._now_ms = now_ms
         self._modified: dict[str, int] = {}
         self.on_change: Callable[[Mapping[str, int]], object] = lambda levels: None
-        """Hears the levels that were set, in numbers, by logger; the root's name is empty."""
+        """Called with the levels that were set, in numbers, by logger; the root's name is empty."""
 
     def level(self, name: str) -> dict[str, Any]:
         """Return a logger's level, the effective one where none is set; raises NotFoundError for an unknown logger."""

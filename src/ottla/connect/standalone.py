@@ -99,13 +99,13 @@ class StandaloneHerder:
         await asyncio.gather(*self._background, return_exceptions=True)
 
     def on_status(self, status: Status) -> None:
-        """Hear what a connector or task does; of a connector that is gone nothing is kept."""
+        """Called when the state of a connector or task changes; of a connector that is gone nothing is kept."""
         connector = status.of.connector if isinstance(status.of, TaskId) else status.of
         if connector in self._view.config.configs or status.state is State.DESTROYED:
             self._take_status(*encode_status(status))
 
     def on_topic(self, use: TopicUse) -> None:
-        """Hear that a connector has used a topic (KIP-558)."""
+        """Called when a connector has used a topic (KIP-558)."""
         if use.topic not in self._view.statuses.topics.get(use.connector, {}):
             self._take_status(*encode_topic_use(use))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.base import ConfigError
-from ottla.connect.client_overrides import ALLOWLIST, ClientKind, override_policy, unheard, unsupported
+from ottla.connect.client_overrides import ALLOWLIST, ClientKind, ineffective_keys, override_policy, unsupported
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import config_error
 from ottla.connect.handling import resolved
@@ -161,8 +161,8 @@ def _warnings(properties: Mapping[str, str], values: Mapping[str, Any], mode: Wo
         f"plugin.path: there is no {each}; it is passed over" for each in places if each and not Path(each).exists()
     ]
     for kind in ClientKind:
-        heard_nowhere = unheard(kind, _client(properties, kind))
-        found += [f"{kind.value}.{name} has no effect on the clients of tasks" for name in heard_nowhere]
+        ineffective = ineffective_keys(kind, _client(properties, kind))
+        found += [f"{kind.value}.{name} has no effect on the clients of tasks" for name in ineffective]
     if ALLOWLIST in properties and override_policy(properties).name != "Allowlist":
         found.append(f"{ALLOWLIST} has no effect: the policy is not Allowlist")
     for name in properties:

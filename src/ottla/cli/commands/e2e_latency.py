@@ -25,7 +25,7 @@ USAGE = "bootstrap-server topic num-records producer-acks record-size [optional]
 ARRIVAL_SECONDS_MAX = 60.0
 APPEARS_SECONDS = 0.1
 APPEARS_TRIES_MAX = 100
-"""How often a new topic is looked for: brokers hear of it after the controller."""
+"""How often a new topic is looked for: brokers know it later than the controller."""
 CREATE_MS = 30_000
 REPORT_EVERY = 1000
 ACKS = ("1", "all")

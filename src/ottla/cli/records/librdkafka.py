@@ -209,7 +209,7 @@ def _raise_if_hopeless(error: Any) -> None:
 
 
 class Troubles:
-    """Hears the library's errors: what does not pass by itself is raised, all else is told once and tried again."""
+    """Is called with the library's errors: what does not pass by itself is raised, all else is told once and tried again."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun

@@ -49,7 +49,7 @@ class Reading:
 
     @property
     def tells_waiting(self) -> bool:
-        """True where a person hears what is waited for; Kafka's tool waits without a word."""
+        """True where a person is told what is waited for; Kafka's tool waits without a word."""
         return self.noun != "console-consumer"
 
     @property

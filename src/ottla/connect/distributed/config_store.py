@@ -28,16 +28,16 @@ class FencedError(ConnectError):
 
 
 class ConfigStore:
-    """Follows the topic. `hear` is told the state before, and what each record changed, once the topic has been read."""
+    """Follows the topic. `on_change` is called with what each record changed, once the topic has been read."""
 
     def __init__(
         self,
         settings: DistributedSettings,
         make_client: Callable[[str], Client],
-        hear: Callable[[Change], None],
+        on_change: Callable[[Change], None],
     ) -> None:
         self.state = ConfigState()
-        self._settings, self._hear = settings, hear
+        self._settings, self._on_change = settings, on_change
         self._started = False
         self._client = make_client("configs")
         self._leader: TransactionalProducer | None = None
@@ -66,7 +66,7 @@ class ConfigStore:
         if isinstance(change, Unreadable):
             log.error("%s: %s", change.key, change.reason)
         elif change is not None and self._started:
-            self._hear(change)
+            self._on_change(change)
 
     async def refresh(self, seconds_max: float) -> None:
         """Read to the end; raises TimeoutError where that takes too long, KafkaError where nobody can be asked."""

@@ -14,7 +14,7 @@ __all__ = ["Fencing"]
 
 
 class Fencing:
-    """The leader's rounds, one at a time for each connector; who asks during a round hears how it ends."""
+    """The leader's rounds, one at a time for each connector; who asks during a round is told how it ends."""
 
     def __init__(self, settings: DistributedSettings, loop: GroupLoop) -> None:
         self._settings, self._loop = settings, loop

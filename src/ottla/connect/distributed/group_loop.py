@@ -48,7 +48,7 @@ _NOTHING = Assignment("", "", 0)
 class GroupLoop:
     """Runs rounds, one after another, under `turn`; who wants to change something takes it between two of them.
 
-    `restart` carries out a restart request here, `doing` hears what the loop is at.
+    `restart` carries out a restart request here, `doing` is called with what the loop is at.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class GroupLoop:
 
         self.work: LocalWork  # made by the herder, which it calls back
         self.member = member(self._wake_up, self._lose)
-        self.configs = configs(self._hear)
+        self.configs = configs(self._on_change)
         self.leading = Leading(settings.rebalance_delay_ms)
         self.session_key: SessionKey | None = None
         self.protocol = settings.protocols[0]
@@ -368,7 +368,7 @@ class GroupLoop:
 
     # What the configuration topic says
 
-    def _hear(self, change: Change) -> None:
+    def _on_change(self, change: Change) -> None:
         match change:
             case ConnectorRemoved(name):
                 self._note(name, known=name in self._known.configs)

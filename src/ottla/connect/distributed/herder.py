@@ -112,7 +112,7 @@ class DistributedHerder:
                 wake=wake,
                 lost=lost,
             ),
-            configs=lambda hear: ConfigStore(settings, make_client, hear),
+            configs=lambda on_change: ConfigStore(settings, make_client, on_change),
             statuses=self._statuses,
             loggers=self.loggers,
             restart=lambda request: self._work.later(self._restart_here(request)),

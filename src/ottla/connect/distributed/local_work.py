@@ -26,7 +26,7 @@ CONNECTOR_STOP_SECONDS_MAX = 5.0
 class LocalWork:
     """Runs what the worker is told to. A connector's calls follow one another; those of several do not wait for each other.
 
-    `tell` hears states, `fence` makes room for a source task under exactly once, `started` hears that a connector can be
+    `tell` is called with states, `fence` before a source task under exactly once begins, `started` when a connector can be
     asked for its tasks.
     """
 

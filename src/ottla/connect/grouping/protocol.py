@@ -1,7 +1,7 @@
 """What workers say to each other in JoinGroup and SyncGroup: Connect's embedded protocol, versions 0, 1 and 2.
 
 Version 0 (`default`) moves everything at each rebalance. From version 1 (`compatible`, KIP-415) on a worker also says what
-it has, and hears what it has to give up and when to come back. Version 2 (`sessioned`, KIP-507) looks the same, and means
+it has, and is told what it has to give up and when to come back. Version 2 (`sessioned`, KIP-507) looks the same, and means
 that workers sign what they ask of each other.
 """
 

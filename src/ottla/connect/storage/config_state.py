@@ -80,7 +80,7 @@ Change = (
     | LoggerLevel
     | Unreadable
 )
-"""What a herder hears of one record."""
+"""What one record changes for a herder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class ConfigState:
 
 
 def apply_config(state: ConfigState, key: str, data: bytes | None, offset: int) -> tuple[ConfigState, Change | None]:
-    """Return the state behind one more record of the topic, and what a herder hears of it."""
+    """Return the state behind one more record of the topic, and what it changes for a herder."""
     record = decode_config(key, data)
     if isinstance(record, Unreadable) and record.garbled:
         return state, record  # its offset does not count either, as in Kafka

@@ -121,7 +121,7 @@ def apply_status(state: StatusState, key: str, data: bytes | None) -> tuple[Stat
     before = state.statuses.get(of)
     stale = isinstance(of, TaskId) and status.state is State.UNASSIGNED and before is not None
     if stale and before is not None and before.state is State.RUNNING and before.generation >= status.generation:
-        return state, None  # of a worker that has not heard yet that the task runs elsewhere
+        return state, None  # of a worker that does not know yet that the task runs elsewhere
     return replace(state, statuses=state.statuses.set(of, status)), None
 
 

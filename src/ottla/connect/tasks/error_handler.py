@@ -47,7 +47,7 @@ Reporter = Callable[[Failed, handling.ErrorContext], None]
 
 
 class ErrorHandler:
-    """Decides for one task; `reporters` hear of every failure."""
+    """Decides for one task; `reporters` are called for every failure."""
 
     def __init__(
         self,

@@ -306,7 +306,7 @@ class Fetcher:
     def _look_for_renewed(self, streams: list[_Stream]) -> None:
         """Notice topics that were deleted and made again: offsets of the old one mean nothing in the new one.
 
-        Topics are asked for by id, so what a new one holds is not heard of before this.
+        Topics are asked for by id, so what a new one holds is not read before this.
         """
         for topic in {each.partition.topic for each in streams}:
             now = self._client.cluster.topic_id(topic)

@@ -146,7 +146,7 @@ class Member:
         return {TopicPartition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def commit(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> None:
-        """Commit; `committed` hears the result, before this returns where it waits."""
+        """Commit; `committed` is called with the result, before this returns where it waits."""
         places = [Place(each.topic, each.partition, offset) for each, offset in offsets.items()]
         try:
             if wait:

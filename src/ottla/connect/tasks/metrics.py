@@ -170,14 +170,14 @@ class TaskMetrics:
         self.last_error_ms = 0
 
     def paused(self, is_paused: bool) -> None:
-        """Hear whether the task is paused from now on."""
+        """Called when the task is paused or resumed."""
         now = time.monotonic()
         if self._paused:
             self._paused_s += now - self._changed
         self._paused, self._changed = is_paused, now
 
     def committed(self, took_ms: float, *, failed: bool = False) -> None:
-        """Hear of an offset commit that succeeded or failed; Kafka times those that succeeded."""
+        """Called when an offset commit has succeeded or failed; Kafka times those that succeeded."""
         if not failed:
             self.commit_ms.add(took_ms)
         self._commits_failed.add(failed)

@@ -126,7 +126,7 @@ def run_on_model(
 
     try:
         return run_task(spec, life, plugins=plugins, reach=Reach(link, member, ModelStopper, loop.time))
-    except ConnectError:  # it was told, and a task that is gone could not hear of it
+    except ConnectError:  # it was told, and a task that is gone cannot be
         return storage.State.FAILED
     finally:
         loop.end()

@@ -91,6 +91,6 @@ class OffsetsTopic:
         return made
 
     def stored(self, chunk: RowChunk) -> None:
-        """Hear that rows are committed."""
+        """Called when rows are committed."""
         for key, value in zip(chunk.keys, chunk.values, strict=True):
             self._apply(key, value)

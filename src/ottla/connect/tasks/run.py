@@ -25,7 +25,7 @@ def run_task(spec: TaskSpec, port: TaskPort, *, plugins: Plugins, reach: Reach =
         _loop(spec, port, plugins, reach)
     except ConnectionError:
         raise
-    except Exception:  # a plugin may raise anything; the worker hears of it and decides
+    except Exception:  # a plugin may raise anything; the worker is told and decides
         trace = traceback.format_exc()
         log.error("Task %s threw an uncaught and unrecoverable exception:\n%s", spec.task, trace)
         port.tell(storage.State.FAILED, trace)

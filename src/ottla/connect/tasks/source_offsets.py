@@ -51,23 +51,23 @@ class SourceOffsets(Protocol):
         ...
 
     def submit(self, record: Source | None, partition: Map, offset: Map | None, *, count: int) -> Any:
-        """Hear of a record, or of a column's rows, that are about to be sent; return their token for the producer."""
+        """Called when a record, or a column's rows, are about to be sent; return their token for the producer."""
         ...
 
     def dispatched(self, record: SourceRecord | None, partition: Map, offset: Map | None) -> None:
-        """Hear that a record was handed to the producer."""
+        """Called when a record was handed to the producer."""
         ...
 
     def dropped(self, record: SourceRecord) -> None:
-        """Hear that a record was left out; its offset counts as if it had been sent."""
+        """Called when a record was left out; its offset counts as if it had been sent."""
         ...
 
     def batch_dispatched(self) -> None:
-        """Hear that what `poll` returned was handed over."""
+        """Called when what `poll` returned was handed over."""
         ...
 
     def settled(self, outcome: Outcome) -> None:
-        """Take what became of rows; raises ConnectError where the task cannot go on behind it."""
+        """Called when it is known what became of rows; raises ConnectError where the task cannot go on behind it."""
         ...
 
     def send_failed(self, error: ConnectError) -> NoReturn:
@@ -75,7 +75,7 @@ class SourceOffsets(Protocol):
         ...
 
     def paused(self) -> None:
-        """Hear that nothing comes for a while."""
+        """Called when the task is paused."""
         ...
 
     def finish(self, *, failed: bool) -> None:

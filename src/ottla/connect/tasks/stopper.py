@@ -70,7 +70,7 @@ class TaskStopper:
                     self._port.wait(WAIT_SECONDS)
                     continue
             except ConnectionError:
-                return  # the loop hears of it too
+                return  # the loop is told, too
             since = time.monotonic() if since is None else since
             if self._waits and time.monotonic() > since + PATIENCE_SECONDS:
                 self._stop()

@@ -99,7 +99,7 @@ class ModelCluster:
         self.is_slow = False
         """Whether answers come while the task does other things, not before it looks up again."""
         self.on_idle: Callable[[], None] = lambda: None
-        """Hears of a Fetch that found nothing."""
+        """Called when a Fetch found nothing."""
         self.lock = threading.RLock()
         self._ids = iter(range(1000, 1 << 30))
         self._transactions: dict[str, _Transaction] = {}

@@ -177,7 +177,7 @@ class Life:
         return made
 
     def client_error(self) -> KafkaError:
-        """Return what a dead task's clients hear."""
+        """Return what a dead task's clients are answered."""
         return KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "the process is gone")
 
     # -- of the port
@@ -189,7 +189,7 @@ class Life:
 
     @property
     def target(self) -> TargetState:
-        """See `TaskPort`; what runs beside the task hears that the worker is gone."""
+        """See `TaskPort`; what runs beside the task gets an error once the worker is gone."""
         if self.dead and self.is_beside():
             raise ConnectionError("the process is gone")
         self.check()

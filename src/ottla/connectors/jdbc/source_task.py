@@ -30,7 +30,7 @@ TABLES = "tables"
 """The key of a task's configuration that holds its tables, as a list of [schema, table] in JSON."""
 
 WAIT_SECONDS_MAX = 0.5
-"""How long one poll waits for something to be due, so that a task hears quickly that it is to stop."""
+"""How long one poll waits for something to be due, so that a task sees quickly that it is to stop."""
 
 BACKOFF_SECONDS_MAX = 30.0
 

@@ -129,7 +129,7 @@ class _Prepared:
 
 
 class TopicWriter:
-    """Writes one topic partition. `report` hears of records that cannot be written; it raises where that ends the task."""
+    """Writes one topic partition. `report` is called with what cannot be written; it raises where that ends the task."""
 
     def __init__(
         self,

@@ -23,16 +23,16 @@ GREETING_SECONDS_MAX = 10.0
 class Served(Protocol):
     """What an attempt's messages go to, on the event loop."""
 
-    def heard(self, state: storage.State, trace: str | None) -> None:
-        """Hear the task's state."""
+    def on_status(self, state: storage.State, trace: str | None) -> None:
+        """Called when the task's state has changed."""
         ...
 
-    async def asked(self, op: str, message: Mapping[str, Any]) -> Any:
+    async def on_request(self, op: str, message: Mapping[str, Any]) -> Any:
         """Return the answer to a question; raises ConnectError."""
         ...
 
-    def noted(self, op: str, message: Mapping[str, Any]) -> None:
-        """Hear a topic, metrics or a line of the log."""
+    def on_note(self, op: str, message: Mapping[str, Any]) -> None:
+        """Called when the task reports a topic, metrics or a line of the log."""
         ...
 
 
@@ -54,7 +54,7 @@ class Attempt:
         return Dial(self._server.host, self._server.port, self.name, self.token)
 
     def aim(self, target: storage.TargetState) -> None:
-        """Tell the task what it is to do; one that has not connected yet hears it when it does."""
+        """Tell the task what it is to do; one that has not connected yet is told when it does."""
         self.target = target
         self.send({"target": target.name})
 
@@ -68,7 +68,7 @@ class Attempt:
         self._writer = writer
 
     def close(self) -> None:
-        """End the connection; the task hears that its worker is gone."""
+        """End the connection; which tells the task that its worker is gone."""
         self._server.forget(self)
         if self._writer is not None:
             self._writer.close()
@@ -144,9 +144,9 @@ class ControlServer:
                     answering.add(task)
                     task.add_done_callback(answering.discard)
                 elif op == "tell":
-                    attempt.served.heard(storage.State[message["state"]], message.get("trace"))
+                    attempt.served.on_status(storage.State[message["state"]], message.get("trace"))
                 else:
-                    attempt.served.noted(op, message)
+                    attempt.served.on_note(op, message)
         except (EOFError, OSError):
             return
         finally:
@@ -157,7 +157,7 @@ class ControlServer:
 
 async def _answer(attempt: Attempt, op: str, message: Mapping[str, Any]) -> None:
     try:
-        answer: dict[str, Any] = {"re": message["n"], "value": await attempt.served.asked(op, message)}
+        answer: dict[str, Any] = {"re": message["n"], "value": await attempt.served.on_request(op, message)}
     except OttlaError as error:
         answer = {"re": message["n"], "error": str(error)}
     except Exception as error:  # our own mistake: it is said, and the task that asked is told

@@ -249,7 +249,7 @@ class ThreadJobs:
         self.local = True
         self.runs: Callable[..., str] = run_here
         self.given_up: list[str] = []
-        """Attempts that were cancelled: a thread cannot be ended, so such a task runs on, unheard."""
+        """Attempts that were cancelled: a thread cannot be ended, so such a task runs on, ineffective_keys."""
         self._cancelled: dict[str, threading.Event] = {}
 
     def start(self) -> None:

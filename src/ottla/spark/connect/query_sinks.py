@@ -108,7 +108,7 @@ def run_query_sink(
         return _Run(spec, port, spark, plugins, archives).run()
     except ConnectionError:
         raise
-    except Exception:  # a plugin or Spark may raise anything; the worker hears of it and decides
+    except Exception:  # a plugin or Spark may raise anything; the worker is told and decides
         port.tell(storage.State.FAILED, traceback.format_exc())
         return storage.State.FAILED
 

@@ -406,7 +406,7 @@ class _Supervised:
 
     # Served
 
-    def heard(self, state: storage.State, trace: str | None) -> None:
+    def on_status(self, state: storage.State, trace: str | None) -> None:
         """See `Served`."""
         if state is _State.FAILED:
             if not self._failed and self.target is not _Target.STOPPED:
@@ -416,7 +416,7 @@ class _Supervised:
             self._has_run = self._has_run or state in _STATES.values()
             self._tell(state, trace)
 
-    async def asked(self, op: str, message: Mapping[str, Any]) -> Any:
+    async def on_request(self, op: str, message: Mapping[str, Any]) -> Any:
         """See `Served`."""
         owner, connector = self._runner.owner, self.task.connector
         if op == "offsets":
@@ -430,7 +430,7 @@ class _Supervised:
             return None
         raise ConnectError(f"the worker does not know what {op} is")
 
-    def noted(self, op: str, message: Mapping[str, Any]) -> None:
+    def on_note(self, op: str, message: Mapping[str, Any]) -> None:
         """See `Served`."""
         if op == "used":
             now_ms = time.time_ns() // 1_000_000
