@@ -1,4 +1,4 @@
-"""The rooms keep their directions, kinds and faces (ARCHITECTURE.md)."""
+"""The packages keep their directions, kinds and public APIs (ARCHITECTURE.md)."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ MATRIX: dict[str, set[str]] = {
     "spark": {"base", "wire", "client", "config", "http", "streams", "connect", "connectors"},
     "console": {*_SERVICES, "admin"},
 }
-"""Room -> the rooms that it may import. `cli` may import any face, but all except `admin` only inside functions."""
+"""Package -> the packages that it may import. `cli` may import any, but all except `admin` only inside functions."""
 
 PURE = {"base", "wire", "raft", "metadata", "replica", "groups", "transactions", "security", "config", "streams"}
 PURE_PARTS = {
     f"connect/{part}" for part in ("converters", "data", "grouping", "handling", "herding", "storage", "transforms")
 }
-"""Packages that are pure in a room that is not; they import `base` and `config` only."""
+"""Packages that are pure inside one that is not; they import `base` and `config` only."""
 DISK = {"log"}
 WORLD = {"asyncio", "socket", "threading", "time", "random", "os", "subprocess", "selectors", "multiprocessing"}
 DOORS = {("log", "os_disk.py")}
-"""The files of a disk room that may touch the operating system."""
+"""The files of a disk package that may touch the operating system."""
 
-INNER_ROOMS = ("ottla.wire.messages", "ottla.client.arrow", "ottla.connect.tasks")
-"""Packages inside a room that others may import: what they need (PyArrow, librdkafka) is not loaded with the room's face."""
+INNER_PACKAGES = ("ottla.wire.messages", "ottla.client.arrow", "ottla.connect.tasks")
+"""Packages inside another that others may import: what they need (PyArrow, librdkafka) is not loaded with the outer one."""
 
-ROOMS = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+PACKAGES = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
 FILES = sorted(path for path in SOURCE.rglob("*.py") if "messages" not in path.parts)
 
 
@@ -63,7 +63,7 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     parts = path.relative_to(SOURCE).parts
     return parts[0] if len(parts) > 1 else ""
 
@@ -95,58 +95,61 @@ def imports(path: Path, *, top_level_only: bool = False) -> list[tuple[str, tupl
     return found
 
 
-def rooms_imported(path: Path, *, top_level_only: bool = False) -> list[tuple[str, str, int]]:
-    """Return (room, module, line) of every import of a room."""
+def packages_imported(path: Path, *, top_level_only: bool = False) -> list[tuple[str, str, int]]:
+    """Return (package, module, line) of every import of a package."""
     found = []
     for module, names, line in imports(path, top_level_only=top_level_only):
         if module == "ottla":
-            found.extend((name, f"ottla.{name}", line) for name in names if name in ROOMS)
+            found.extend((name, f"ottla.{name}", line) for name in names if name in PACKAGES)
         elif module.startswith("ottla."):
             found.append((module.split(".")[1], module, line))
     return found
 
 
-@pytest.mark.parametrize("room", [room for room in ROOMS if room != "cli"])
-def test_rooms_import_downwards_only(room: str) -> None:
+@pytest.mark.parametrize("package", [package for package in PACKAGES if package != "cli"])
+def test_packages_import_downwards_only(package: str) -> None:
     wrong = [
-        f"{path.relative_to(SOURCE)}:{line}: {room} may not import {module}"
+        f"{path.relative_to(SOURCE)}:{line}: {package} may not import {module}"
         for path in FILES
-        if room_of(path) == room
-        for other, module, line in rooms_imported(path)
-        if other != room and other not in MATRIX[room] and other in ROOMS
+        if package_of(path) == package
+        for other, module, line in packages_imported(path)
+        if other != package and other not in MATRIX[package] and other in PACKAGES
     ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_rooms_import_each_others_faces_only() -> None:
+def test_packages_import_each_others_public_api_only() -> None:
     wrong = [
-        f"{path.relative_to(SOURCE)}:{line}: {module} is inside room {other}; import its face"
+        f"{path.relative_to(SOURCE)}:{line}: {module} is inside {other}; import its public API"
         for path in FILES
-        for other, module, line in rooms_imported(path)
-        if other in ROOMS and other != room_of(path) and module.count(".") > 1 and not module.startswith(INNER_ROOMS)
+        for other, module, line in packages_imported(path)
+        if other in PACKAGES
+        and other != package_of(path)
+        and module.count(".") > 1
+        and not module.startswith(INNER_PACKAGES)
     ]
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("room", ["cli", "admin"])
-def test_the_command_line_and_what_it_stands_on_import_rooms_inside_functions_only(room: str) -> None:
+@pytest.mark.parametrize("package", ["cli", "admin"])
+def test_the_command_line_and_what_it_stands_on_import_packages_inside_functions_only(package: str) -> None:
     allowed = {"cli", "admin", "base"}
     wrong = [
         f"{path.relative_to(SOURCE)}:{line}: {module} at top level slows `ottla --help`"
         for path in FILES
-        if room_of(path) == room
-        for other, module, line in rooms_imported(path, top_level_only=True)
+        if package_of(path) == package
+        for other, module, line in packages_imported(path, top_level_only=True)
         if other not in allowed
     ]
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("room", [room for room in ROOMS if room in PURE | DISK])
-def test_pure_rooms_do_not_touch_the_world(room: str) -> None:
+@pytest.mark.parametrize("package", [package for package in PACKAGES if package in PURE | DISK])
+def test_pure_packages_do_not_touch_the_world(package: str) -> None:
     wrong = [
         f"{path.relative_to(SOURCE)}:{line}: {module}"
         for path in FILES
-        if room_of(path) == room and (room, path.name) not in DOORS
+        if package_of(path) == package and (package, path.name) not in DOORS
         for module, _, line in imports(path)
         if module.split(".")[0] in WORLD
     ]
@@ -155,23 +158,23 @@ def test_pure_rooms_do_not_touch_the_world(room: str) -> None:
 
 @pytest.mark.parametrize("part", sorted(PURE_PARTS))
 def test_pure_parts_do_not_touch_the_world(part: str) -> None:
-    room = part.split("/")[0]
+    package = part.split("/")[0]
     wrong = [
         f"{path.relative_to(SOURCE)}:{line}: {module}"
         for path in sorted((SOURCE / part).rglob("*.py"))
         for module, _, line in imports(path)
         if module.split(".")[0] in WORLD
-        or (module.startswith("ottla.") and module.split(".")[1] not in {"base", "config", room})
+        or (module.startswith("ottla.") and module.split(".")[1] not in {"base", "config", package})
     ]
     assert (SOURCE / part).is_dir() and not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_room_has_a_described_face(room: str) -> None:
-    tree = tree_of(SOURCE / room / "__init__.py")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_has_a_description_and_a_public_api(package: str) -> None:
+    tree = tree_of(SOURCE / package / "__init__.py")
     docstring = ast.get_docstring(tree) or ""
-    assert len(docstring) > 40, f"{room}/__init__.py needs a paragraph that says what the room is for"
-    if room == "cli":
+    assert len(docstring) > 40, f"{package}/__init__.py needs a paragraph that says what the package is for"
+    if package == "cli":
         return
     names = [
         target.id
@@ -180,14 +183,14 @@ def test_every_room_has_a_described_face(room: str) -> None:
         for target in node.targets
         if isinstance(target, ast.Name)
     ]
-    assert "__all__" in names, f"{room}/__init__.py needs __all__"
+    assert "__all__" in names, f"{package}/__init__.py needs __all__"
 
 
-def test_only_the_spark_room_imports_pyspark() -> None:
+def test_only_the_spark_package_imports_pyspark() -> None:
     wrong = [
         f"{path.relative_to(SOURCE)}:{line}: {module}"
         for path in FILES
-        if room_of(path) != "spark"
+        if package_of(path) != "spark"
         for module, _, line in imports(path)
         if module.split(".")[0] == "pyspark"
     ]

@@ -1,4 +1,4 @@
-"""Write `docs/configuration.md` from the config room's tables of keys."""
+"""Write `docs/configuration.md` from the tables of keys in `ottla.config`."""
 
 from __future__ import annotations
 

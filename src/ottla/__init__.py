@@ -1,4 +1,4 @@
-"""Ottla: Apache Kafka's platform in Python. Import from the rooms (`ottla.wire`, `ottla.log`, ...)."""
+"""Ottla: Apache Kafka's platform in Python. Import from its packages (`ottla.wire`, `ottla.log`, ...)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Functions ask a cluster and return values, or say first what would change (a frozen plan) and then do it. None of them
 prints, reads options or ends the process: what is wrong is an exception with a text. They take a `BlockingClient`, wait for
 its answers, and raise `KafkaError` with the broker's code and words where a broker refuses, `AdminError` for what makes no
-sense before anybody is asked. Importing this package loads no other room but `base`.
+sense before anybody is asked. Importing this package loads no other one but `base`.
 """
 
 from ottla.admin.configs import (

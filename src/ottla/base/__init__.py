@@ -1,7 +1,7 @@
-"""The words every room shares.
+"""The words every package shares.
 
 Identifiers and counts as distinct types, the error tree and Kafka's table of codes, the protocols through which the
-world is reached (clock, randomness, off-loop work), and every limit that crosses a room. Pure: it imports nothing of
+world is reached (clock, randomness, off-loop work), and every limit that crosses a package. Pure: it imports nothing of
 Ottla and touches nothing of the machine.
 """
 

@@ -1,8 +1,8 @@
 """Kafka Connect: the plugin API in Python, converters, transformations, and what the workers decide.
 
-Plugins are written against this face. The packages `data`, `converters`, `transforms`, `storage`, `handling` and `herding`
+Plugins are written against this API. The packages `data`, `converters`, `transforms`, `storage`, `handling` and `herding`
 are pure. A `StandaloneHerder` hosts connectors and leaves their tasks to a `TaskRunner`; `ottla.connect.rest` serves any
-`Herder` through the room `http`.
+`Herder` through the package `http`.
 """
 
 from ottla.connect import client_overrides, converters, data, handling, herding, storage, task_clients, validators

@@ -1,4 +1,4 @@
-"""The connectors that are installed with Ottla, written against the face of `ottla.connect` as anybody's would be.
+"""The connectors that are installed with Ottla, written against the public API of `ottla.connect` as anybody's would be.
 
 `CONNECTORS` names their classes. What only one of them needs (SQLAlchemy, boto3) is imported when it is configured.
 """

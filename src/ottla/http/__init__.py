@@ -2,7 +2,7 @@
 
 A service is a list of `Route`s: a method, a path (with `{names}`) and a coroutine from `Request` to `Reply`. `HttpServer`
 opens it on the running event loop and closes it again; whatever goes wrong is answered in JSON with `error_code` and
-`message`, and nothing waits longer than its time. Importing this room imports aiohttp: import it where HTTP is asked for.
+`message`, and nothing waits longer than its time. Importing this package imports aiohttp: import it where HTTP is asked for.
 """
 
 from ottla.http.replies import HttpError, Reply, json_reply, text_reply

@@ -1,4 +1,4 @@
-"""`Disk` on the operating system: the one file of this room that touches it.
+"""`Disk` on the operating system: the one file of this package that touches it.
 
 Descriptors are opened when first needed and closed, oldest unused first, beyond a bound, so that ten thousand partitions
 cost no more than that. A reader on another thread keeps the descriptor that it uses alive by referring to it.

@@ -1,9 +1,9 @@
 """Topics as Spark DataFrames, in batch and streaming, without a jar; and what runs on that.
 
 `format("ottla")` reads and writes topics of Ottla or any Kafka cluster, with the columns and options of Spark's own Kafka
-connector: raw record batches come and go through the `client` room and become Arrow columns here. `session` builds a Spark
-session that suits it, `StreamsApplication` runs a plan of the `streams` room. PySpark is imported by what needs it, not by
-this face.
+connector: raw record batches come and go through `client` and become Arrow columns here. `session` builds a Spark
+session that suits it, `StreamsApplication` runs a plan of `streams`. PySpark is imported by what needs it, not by
+this package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kafka Streams' DSL in Python: a plan of streams and tables over topics, as an immutable value.
 
-The room is pure: it makes plans (`StreamsBuilder`, `Topology`), says what they are (`describe`), cuts them into stages, and
-holds the operations in Python (`engine`) for whatever Spark cannot say natively. The `spark` room runs them.
+Pure: it makes plans (`StreamsBuilder`, `Topology`), says what they are (`describe`), cuts them into stages, and
+holds the operations in Python (`engine`) for whatever Spark cannot say natively. The package `spark` runs them.
 """
 
 from ottla.streams.dead_letters import Origin, ProcessingFailed, dead_letter_headers

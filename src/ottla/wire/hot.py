@@ -46,6 +46,6 @@ __all__ = [
 
 
 def build_mode() -> str:
-    """Return `compiled` where every hot module of this room runs as machine code, else `pure`."""
+    """Return `compiled` where every hot module of this package runs as machine code, else `pure`."""
     modules = (hot_fetch, hot_primitives, hot_produce, record_walk)
     return "pure" if any((module.__file__ or "").endswith(".py") for module in modules) else "compiled"

@@ -1,4 +1,4 @@
-"""Connect's REST interface over any `Herder`, on the room `http`: Kafka's paths, statuses and bodies.
+"""Connect's REST interface over any `Herder`, on the package `http`: Kafka's paths, statuses and bodies.
 
 `service_routes` are the routes of one worker. `openapi_document` describes them; it is served as `/openapi.json` and
 `/openapi.yaml`. Importing this package imports aiohttp: import it where a worker serves REST.

@@ -2,7 +2,7 @@
 
 `TaskSpec` and `TaskPort` are what a worker and a task agree on, `run_task` is a task from its start to its stop, and
 `RemotePort` is the port of one that runs in another process; `frames` is what goes over it. Nothing here knows of Spark.
-What the face gives is imported when it is first asked for: `confluent_kafka` and PyArrow take their time.
+What this package gives is imported when it is first asked for: `confluent_kafka` and PyArrow take their time.
 """
 
 from __future__ import annotations
