@@ -6,11 +6,10 @@ Both run as they are: the API answers its versions with an answer in which every
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from new_files import ROOT, NewFilesError, make_files
 
 HANDLER = '''"""{name}: say in one line what it is for, and name its KIP."""
 
@@ -54,10 +53,6 @@ def test_{snake}_is_answered(tmp_path: Path, version: int) -> None:
 '''
 
 
-class NewApiError(Exception):
-    """What was asked for cannot be made; says why."""
-
-
 def snake_of(name: str) -> str:
     """Return `describe_delegation_token` for `DescribeDelegationToken`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
@@ -73,12 +68,12 @@ def without(name: str, advertised: str) -> str:
 
 
 def made(name: str, *, root: Path = ROOT) -> list[Path]:
-    """Write the files and return them; raises NewApiError for a name that is no API's, or one that is served."""
+    """Write the files and return them; raises NewFilesError for a name that is no API's, or one that is served."""
     from ottla.wire import APIS
 
     spec = next((each for each in APIS.values() if each.name == name), None)
     if spec is None:
-        raise NewApiError(
+        raise NewFilesError(
             f"{name or 'NAME'} is none of Kafka's APIs; docs/apis.md ends with those that are not served yet"
         )
     snake = snake_of(name)
@@ -90,7 +85,7 @@ def made(name: str, *, root: Path = ROOT) -> list[Path]:
     }
     for path in files:
         if path.exists():
-            raise NewApiError(f"{path.relative_to(root)} is there already")
+            raise NewFilesError(f"{path.relative_to(root)} is there already")
     for path, text in files.items():
         path.write_text(text)
     listed = root / "tests" / "broker" / "advertised.py"
@@ -100,18 +95,7 @@ def made(name: str, *, root: Path = ROOT) -> list[Path]:
 
 def main(argv: list[str]) -> int:
     """Make the files that one name asks for, and say what comes next."""
-    try:
-        files = made(argv[0] if argv else "")
-    except NewApiError as error:
-        print(f"new-api: {error}", file=sys.stderr)
-        return 1
-    ruff = Path(sys.executable).parent / "ruff"
-    for words in (("check", "--fix", "--quiet", "--select", "I"), ("format", "--quiet")):
-        subprocess.run([ruff, *words, *files], check=True)
-    for path in files:
-        print(path.relative_to(ROOT))
-    print("Next: write them, `make generate`, a line in CHANGELOG.md (CONTRIBUTING.md, “A Kafka API”)")
-    return 0
+    return make_files("new-api", lambda: made(argv[0] if argv else ""), walk="A Kafka API")
 
 
 if __name__ == "__main__":

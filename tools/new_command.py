@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import keyword
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from new_files import ROOT, NewFilesError, make_files
 
 COMMAND = '''"""`ottla {noun}`: {what}."""
 
@@ -77,10 +76,6 @@ def test_{snake}_prints_text_and_json(run: Run, tmp_path: Path) -> None:
 '''
 
 
-class NewCommandError(Exception):
-    """What was asked for cannot be made; says why."""
-
-
 def with_noun(front_door: str, noun: str, what: str) -> str:
     """Return `cli/main.py` with one more entry at the end of `NOUNS`."""
     begin = front_door.index("NOUNS = {")
@@ -89,18 +84,18 @@ def with_noun(front_door: str, noun: str, what: str) -> str:
 
 
 def made(noun: str, what: str, *, root: Path = ROOT) -> list[Path]:
-    """Write the files and return them; raises NewCommandError for a name that cannot be one, or that is taken."""
+    """Write the files and return them; raises NewFilesError for a name that cannot be one, or that is taken."""
     snake = noun.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9-]*[a-z0-9]", noun) or keyword.iskeyword(snake):
-        raise NewCommandError(f"{noun or 'NAME'} is no noun: small letters, digits and dashes, such as broker-load")
+        raise NewFilesError(f"{noun or 'NAME'} is no noun: small letters, digits and dashes, such as broker-load")
     if '"' in what or "\n" in what:
-        raise NewCommandError("WHAT is one line without quotes")
+        raise NewFilesError("WHAT is one line without quotes")
     door = root / "src" / "ottla" / "cli" / "main.py"
     command = root / "src" / "ottla" / "cli" / "commands" / f"{snake}.py"
     test = root / "tests" / "cli" / f"test_{snake}.py"
     for path in (command, test):
         if path.exists():
-            raise NewCommandError(f"{path.relative_to(root)} is there already")
+            raise NewFilesError(f"{path.relative_to(root)} is there already")
     words = {"noun": noun, "snake": snake, "what": what, "sentence": what[:1].upper() + what[1:]}
     command.write_text(COMMAND.format(**words))
     test.write_text(TEST.format(**words))
@@ -110,18 +105,8 @@ def made(noun: str, what: str, *, root: Path = ROOT) -> list[Path]:
 
 def main(argv: list[str]) -> int:
     """Make the files that one name asks for, and say what comes next."""
-    try:
-        files = made(argv[0] if argv else "", " ".join(argv[1:]).rstrip(".") or "say what it does")
-    except NewCommandError as error:
-        print(f"new-command: {error}", file=sys.stderr)
-        return 1
-    ruff = Path(sys.executable).parent / "ruff"
-    for words in (("check", "--fix", "--quiet", "--select", "I"), ("format", "--quiet")):
-        subprocess.run([ruff, *words, *files], check=True)
-    for path in files:
-        print(path.relative_to(ROOT))
-    print("Next: write them, `make generate`, a line in CHANGELOG.md (CONTRIBUTING.md, “A command”)")
-    return 0
+    what = " ".join(argv[1:]).rstrip(".") or "say what it does"
+    return make_files("new-command", lambda: made(argv[0] if argv else "", what), walk="A command")
 
 
 if __name__ == "__main__":

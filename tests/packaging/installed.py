@@ -23,6 +23,7 @@ __all__ = [
     "copy_of_sources",
     "install",
     "interpreters",
+    "started",
     "wheel",
 ]
 
@@ -138,15 +139,16 @@ class Installed:
     def running(self, arguments: str, *, cwd: Path) -> Iterator[Started]:
         """Run `ottla …` until the block ends."""
         command = [str(self.folder / "bin" / "ottla"), *arguments.split()]
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=clean_environment({"XDG_STATE_HOME": str(cwd / "state"), "PYTHONUNBUFFERED": "1"}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        try:
-            yield Started(process, [])
-        finally:
-            end(process, STOP_SECONDS_MAX)
+        settings = {"XDG_STATE_HOME": str(cwd / "state"), "PYTHONUNBUFFERED": "1"}
+        with started(command, cwd=cwd, env=clean_environment(settings)) as found:
+            yield found
+
+
+@contextmanager
+def started(command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) -> Iterator[Started]:
+    """Run a command until the block ends."""
+    process = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield Started(process, [])
+    finally:
+        end(process, STOP_SECONDS_MAX)

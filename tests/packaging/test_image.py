@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.installed import ROOT, STOP_SECONDS_MAX, Installed, Started, bootstrap, checked
+from tests.packaging.installed import ROOT, Installed, Started, bootstrap, checked, started
 from tests.packaging.test_files import compose_settings, image_settings
-from tests.processes import end
 
 USER = 10001
 """As in the Dockerfile."""
@@ -76,18 +75,9 @@ def contained(image: Installed, data: Path, settings: Mapping[str, str]) -> Iter
         Path(sys.base_prefix).resolve(),
         image.folder / "bin" / "ottla-serve",
     ]
-    process = subprocess.Popen(
-        ["unshare", "--mount", *map(str, inside)],
-        cwd=data,
-        env={"PATH": f"{image.folder}/bin:/usr/bin:/bin", "PYTHONUNBUFFERED": "1", **settings},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield Started(process, [])
-    finally:
-        end(process, STOP_SECONDS_MAX)
+    environment = {"PATH": f"{image.folder}/bin:/usr/bin:/bin", "PYTHONUNBUFFERED": "1", **settings}
+    with started(["unshare", "--mount", *map(str, inside)], cwd=data, env=environment) as found:
+        yield found
 
 
 def settings_of(name: str | None, data: Path, changed: Mapping[str, str]) -> dict[str, str]:
