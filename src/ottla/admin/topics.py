@@ -199,26 +199,18 @@ def _moving(client: BlockingClient, names: Sequence[str]) -> Moving:
 
 def create_topic(client: BlockingClient, topic: TopicToCreate, *, validate_only: bool = False) -> None:
     """Create a topic, or have it checked; raises KafkaError in the controller's words, TOPIC_ALREADY_EXISTS among them."""
-    from ottla.wire.messages.create_topics import (
-        CreatableReplicaAssignment,
-        CreatableTopic,
-        CreatableTopicConfig,
-        CreateTopicsRequest,
-    )
+    from ottla.client import NewTopic, create_topics
 
-    wanted = CreatableTopic(
-        name=topic.name,
-        num_partitions=-1 if topic.assignment or topic.partitions is None else topic.partitions,
-        replication_factor=-1 if topic.assignment or topic.replication_factor is None else topic.replication_factor,
-        assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
-            for index, brokers in enumerate(topic.assignment)
-        ],
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    wanted = NewTopic(
+        topic.name,
+        -1 if topic.partitions is None else topic.partitions,
+        -1 if topic.replication_factor is None else topic.replication_factor,
+        topic.configs,
+        topic.assignment,
     )
-    message = CreateTopicsRequest(topics=[wanted], timeout_ms=REQUEST_TIMEOUT_MS, validate_only=validate_only)
-    (result,) = client.request(message, controller=True).topics
-    _raise_for(result)
+    made = create_topics(client.client, [wanted], timeout_ms=REQUEST_TIMEOUT_MS, validate_only=validate_only)
+    for error in client.run(made).values():
+        raise error
 
 
 def add_partitions(

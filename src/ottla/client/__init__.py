@@ -28,6 +28,7 @@ from ottla.client.group_offsets import (
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from ottla.client.partition_counts import PartitionCounts
 from ottla.client.record_size import SizeLimit, larger_than_client_sends, larger_than_topic_takes, size_limit
+from ottla.client.topics import DeletedRecords, NewTopic, create_topics, delete_records
 from ottla.client.transactions import TransactionalProducer, init_producer_id
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "Coordinated",
     "CoordinatorKind",
+    "DeletedRecords",
     "Encoded",
     "EncodedRecords",
     "FetchPosition",
@@ -70,6 +72,7 @@ __all__ = [
     "JoinedMember",
     "Limits",
     "ListedOffset",
+    "NewTopic",
     "Node",
     "Partition",
     "PartitionCounts",
@@ -83,8 +86,10 @@ __all__ = [
     "TransactionalProducer",
     "commit_offsets",
     "committed_offsets",
+    "create_topics",
     "delete_group",
     "delete_offsets",
+    "delete_records",
     "encode_records",
     "init_producer_id",
     "larger_than_client_sends",

@@ -68,7 +68,8 @@ async def committed_offsets(
     """Return what a group has committed, of all partitions or of these, sorted; nothing where there is no such group.
 
     With `require_stable` it waits, up to `Limits.call_s`, for transactions that have committed offsets of these
-    partitions and not ended (KIP-447). Raises KafkaError for the group, or for the first partition with an error.
+    partitions and not ended (KIP-447); without `partitions` it does not for one that has nothing committed yet, which
+    a coordinator does not list. Raises KafkaError for the group, or for the first partition with an error.
     """
     topics = None
     if partitions is not None:

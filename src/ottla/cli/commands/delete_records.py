@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.admin import by_topic, duplicates, invalid_request
-from ottla.base import ErrorCode, NodeId, Offset, OttlaError, TopicPartition
+from ottla.admin import duplicates, invalid_request
+from ottla.base import Offset, OttlaError, TopicPartition
 from ottla.cli.confirmation import confirmed, destruction_options
 from ottla.cli.json_files import field, file_text, parsed, topic_partition
 from ottla.cli.kafka_errors import exception_text
@@ -19,18 +19,17 @@ from ottla.cli.output import Answer, print_answer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client import BlockingClient
+    from ottla.client import DeletedRecords
 
 __all__ = ["main", "parse_offsets"]
 
-REQUEST_TIMEOUT_MS = 30_000
 VERSION = 1
-Outcome = tuple[int, ErrorCode]
-"""The new log start offset, or the error."""
 
 
 def main(argv: list[str]) -> int:
     """Delete, and say for each partition where it begins now."""
+    from ottla.client import delete_records
+
     args = options().parse(argv)
     check_required(args, "bootstrap-server", "offset-json-file")
     try:
@@ -40,7 +39,7 @@ def main(argv: list[str]) -> int:
         with open_client(args.bootstrap_server, properties_file(args.command_config)) as client:
             if args.output == "text":
                 print("Executing records delete operation")
-            found = delete(client, wanted)
+            found = client.run(delete_records(client.client, wanted))
     except OttlaError as error:
         print(error, file=sys.stderr)
         return 1
@@ -79,48 +78,7 @@ def parse_offsets(text: str | bytes) -> dict[TopicPartition, Offset]:
     return found
 
 
-def delete(client: BlockingClient, wanted: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Outcome]:
-    """Ask each partition's leader; what nobody leads fails alone."""
-    cluster = client.metadata({each.topic for each in wanted})
-    found: dict[TopicPartition, Outcome] = {}
-    by_leader: dict[NodeId, dict[TopicPartition, Offset]] = {}
-    for partition, offset in wanted.items():
-        leader = cluster.leader_of(partition)
-        if leader is None:
-            known = partition in cluster.partitions_of(partition.topic)
-            found[partition] = (
-                -1,
-                ErrorCode.LEADER_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            )
-        else:
-            by_leader.setdefault(leader, {})[partition] = offset
-    for leader, offsets in by_leader.items():
-        found |= ask(client, leader, offsets)
-    return {each: found[each] for each in wanted}
-
-
-def ask(
-    client: BlockingClient, leader: NodeId, offsets: Mapping[TopicPartition, Offset]
-) -> dict[TopicPartition, Outcome]:
-    """Send one broker its partitions."""
-    from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-
-    topics = [
-        DeleteRecordsTopic(
-            name=name,
-            partitions=[DeleteRecordsPartition(partition_index=p.partition, offset=offsets[p]) for p in partitions],
-        )
-        for name, partitions in by_topic(offsets).items()
-    ]
-    response = client.request(DeleteRecordsRequest(topics=topics, timeout_ms=REQUEST_TIMEOUT_MS), node=leader)
-    return {
-        TopicPartition(topic.name, each.partition_index): (each.low_watermark, ErrorCode(each.error_code))
-        for topic in response.topics
-        for each in topic.partitions
-    }
-
-
-def show(form: str, found: Mapping[TopicPartition, Outcome]) -> None:
+def show(form: str, found: Mapping[TopicPartition, DeletedRecords]) -> None:
     """Print Kafka's lines, or another form."""
     if form == "text":
         print("Records delete operation completed:")

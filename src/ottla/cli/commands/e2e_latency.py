@@ -26,7 +26,6 @@ ARRIVAL_SECONDS_MAX = 60.0
 APPEARS_SECONDS = 0.1
 APPEARS_TRIES_MAX = 100
 """How often a new topic is looked for: brokers know it later than the controller."""
-CREATE_MS = 30_000
 REPORT_EVERY = 1000
 ACKS = ("1", "all")
 LETTERS = bytes(range(ord("A"), ord("Z") + 1))
@@ -118,13 +117,10 @@ def prepare_topic(args: Namespace, properties: dict[str, str]) -> list[int]:
 
 def create(client: BlockingClient, topic: str) -> None:
     """Make the topic; raises KafkaError with the broker's words where it does not."""
-    from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+    from ottla.client import NewTopic, create_topics
 
-    asked = CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
-    answer = client.request(CreateTopicsRequest(topics=[asked], timeout_ms=CREATE_MS), controller=True)
-    for each in answer.topics:
-        if each.error_code:
-            raise KafkaError(ErrorCode(each.error_code), each.error_message or ErrorCode(each.error_code).name)
+    for error in client.run(create_topics(client.client, [NewTopic(topic, 1, 1)])).values():
+        raise error
 
 
 def clients(args: Namespace, properties: dict[str, str]) -> tuple[Consumer, Producer]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 
 from ottla.base import ConfigError, ErrorCode
-from ottla.client import Client
+from ottla.client import Client, NewTopic, create_topics
 from ottla.connect.distributed.settings import StorageTopic
 from ottla.connect.errors import ConnectError
-from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 __all__ = ["prepare_topic"]
@@ -16,7 +15,6 @@ __all__ = ["prepare_topic"]
 log = logging.getLogger(__name__)
 _TOPIC = 2
 """The type of resource that a topic is."""
-_TIMEOUT_MS = 30_000
 _NOT_ALLOWED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -46,28 +44,23 @@ async def prepare_topic(client: Client, wanted: StorageTopic) -> int:
 async def _create(client: Client, wanted: StorageTopic) -> bool:
     """Return True where the topic was made just now, False where another worker was quicker."""
     config = {**wanted.config, "cleanup.policy": "compact"}
-    topic = CreatableTopic(
-        name=wanted.name,
-        num_partitions=wanted.partitions,
-        replication_factor=wanted.replication_factor,
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in config.items()],
-    )
-    answer = await client.request(CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS), controller=True)
-    code, message = ErrorCode(answer.topics[0].error_code), answer.topics[0].error_message
-    if not code.value:
+    topic = NewTopic(wanted.name, wanted.partitions, wanted.replication_factor, config)
+    error = (await create_topics(client, [topic])).get(wanted.name)
+    if error is None:
         log.info("Created topic %s with %d partitions", wanted.name, wanted.partitions)
         return True
+    code = error.code
     if code is ErrorCode.TOPIC_ALREADY_EXISTS:
         return False
     if code is ErrorCode.INVALID_REPLICATION_FACTOR:
         key = wanted.setting.removesuffix("topic") + "replication.factor"
-        why = (message or code.name).rstrip(".")
+        why = error.message.rstrip(".")
         raise ConfigError(
             *(key, wanted.replication_factor, ""),
             f"Unable to create topic '{wanted.name}' with {key}={wanted.replication_factor}: {why}. Set {key} to at most "
             "the number of brokers (1 for a single one)",
         )
-    raise ConnectError(f"Error while attempting to create/find topic(s) '{wanted.name}': {message or code.name}")
+    raise ConnectError(f"Error while attempting to create/find topic(s) '{wanted.name}': {error}")
 
 
 async def _check_policy(client: Client, wanted: StorageTopic) -> None:

@@ -8,47 +8,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla.base import ConfigError, ErrorCode, KafkaError
+from ottla.client import NewTopic, create_topics
 from ottla.connect import ConnectError, compile_java
 from ottla.connect.tasks.link import Link
 from ottla.connect.tasks.settings import integer, names
-from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
-__all__ = ["CreationGroup", "NewTopic", "TopicCreator", "create_topic", "creation_groups"]
+__all__ = ["CreationGroup", "TopicCreator", "create_topic", "creation_groups"]
 
 log = logging.getLogger(__name__)
 PREFIX = "topic.creation."
 DEFAULT_GROUP = "default"
-CREATE_TIMEOUT_MS = 30_000
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A topic to be made; -1 leaves a number to the broker."""
-
-    name: str
-    partitions: int = -1
-    replication: int = -1
-    configs: Mapping[str, str] | None = None
-
-    def __str__(self) -> str:
-        configs = {} if self.configs is None else dict(self.configs)
-        return f"{self.name} (partitions={self.partitions}, replication factor={self.replication}, configs={configs})"
 
 
 def create_topic(link: Link, topic: NewTopic) -> bool:
     """Create a topic; returns False where it exists. Raises KafkaError."""
-    configs = [CreatableTopicConfig(name=name, value=value) for name, value in (topic.configs or {}).items()]
-    wanted = CreatableTopic(
-        name=topic.name, num_partitions=topic.partitions, replication_factor=topic.replication, configs=configs
-    )
-    message = CreateTopicsRequest(topics=[wanted], timeout_ms=CREATE_TIMEOUT_MS)
-    [answer] = link.run(link.client.request(message, controller=True)).topics
-    code = ErrorCode(answer.error_code)
-    if code is ErrorCode.TOPIC_ALREADY_EXISTS:
+    error = link.run(create_topics(link.client, [topic])).get(topic.name)
+    if error is None:
+        return True
+    if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
         return False
-    if code is not ErrorCode.NONE:
-        raise KafkaError(code, f"topic {topic.name} cannot be made: {answer.error_message or code.name}")
-    return True
+    raise KafkaError(error.code, f"topic {topic.name} cannot be made: {error}")
 
 
 def topic_exists(link: Link, topic: str) -> bool:

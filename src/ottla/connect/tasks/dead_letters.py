@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.base import KafkaError
+from ottla.client import NewTopic
 from ottla.connect import ConnectError, Converter, SourceRecord, handling
-from ottla.connect.tasks.creation import NewTopic, create_topic, topic_exists
+from ottla.connect.tasks.creation import create_topic, topic_exists
 from ottla.connect.tasks.error_handler import Failed
 from ottla.connect.tasks.link import Link
 from ottla.connect.tasks.metrics import TaskMetrics

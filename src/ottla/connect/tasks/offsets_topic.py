@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.base import Offset
-from ottla.client import EARLIEST, LATEST, Fetched, FetchPosition, Isolation
+from ottla.client import EARLIEST, LATEST, Fetched, FetchPosition, Isolation, NewTopic
 from ottla.connect import ConnectError, storage
-from ottla.connect.tasks.creation import NewTopic, create_topic, topic_exists
+from ottla.connect.tasks.creation import create_topic, topic_exists
 from ottla.connect.tasks.link import Link
 from ottla.connect.tasks.producer import RowChunk
 from ottla.connect.tasks.settings import integer

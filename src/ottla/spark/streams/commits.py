@@ -17,9 +17,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, ProducerId, TopicPartition
-from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, TransactionalProducer
+from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, NewTopic, TransactionalProducer, create_topics
 from ottla.wire import ControlType, Record, control_type, iter_batch_records, iter_batches
-from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 __all__ = [
     "INPUT_KEY",
@@ -42,7 +41,6 @@ TOPIC_CONFIGS = {
     "min.cleanable.dirty.ratio": "0.3",
     "compression.type": "producer",
 }
-CREATE_TIMEOUT_MS = 30_000
 FETCH_BYTES = 1 << 20
 READ_SECONDS_MAX = 60.0
 FENCE_TIMEOUT_MS = 60_000
@@ -87,13 +85,10 @@ def ensure_commits_topic(client: BlockingClient, topic: str) -> None:
     known = client.metadata([topic]).topics.get(topic)
     if known is not None and not known.error:
         return
-    configs = [CreatableTopicConfig(name=name, value=value) for name, value in TOPIC_CONFIGS.items()]
-    wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=-1, configs=configs)
-    message = CreateTopicsRequest(topics=[wanted], timeout_ms=CREATE_TIMEOUT_MS)
-    [answer] = client.request(message, controller=True).topics
-    code = ErrorCode(answer.error_code)
-    if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-        raise KafkaError(code, f"topic {topic} cannot be made: {answer.error_message or code.name}")
+    made = NewTopic(topic, partitions=1, configs=TOPIC_CONFIGS)
+    error = client.run(create_topics(client.client, [made])).get(topic)
+    if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise KafkaError(error.code, f"topic {topic} cannot be made: {error}")
 
 
 def fence_tasks(client: BlockingClient, application: str, query: str, tasks: int) -> None:

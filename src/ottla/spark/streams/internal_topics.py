@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.client import BlockingClient
+from ottla.client import BlockingClient, NewTopic, create_topics
 from ottla.streams import PartitionPlan, StoreSpec, StreamsSettings, Topology
-from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 __all__ = ["InternalTopic", "changelog_topic", "internal_topics", "make_topics", "repartition_topic"]
 
@@ -16,7 +15,6 @@ SEGMENT_BYTES = 50 << 20
 """Kafka Streams' segment size of repartition topics, small so that what was read can be deleted soon."""
 VERSIONED_LAG_MS = 24 * 3_600_000
 """What Kafka Streams adds to a versioned store's history before compaction may touch it."""
-CREATE_TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +106,8 @@ def make_topics(client: BlockingClient, topics: Iterable[InternalTopic], replica
 
 
 def _create(client: BlockingClient, topics: list[InternalTopic], replication_factor: int) -> None:
-    request = CreateTopicsRequest(
-        topics=[
-            CreatableTopic(
-                name=topic.name,
-                num_partitions=topic.partitions,
-                replication_factor=replication_factor,
-                configs=[CreatableTopicConfig(name=key, value=value) for key, value in topic.config.items()],
-            )
-            for topic in topics
-        ],
-        timeout_ms=CREATE_TIMEOUT_MS,
-    )
-    response = client.request(request, controller=True)
-    for topic in response.topics:
-        code = ErrorCode(topic.error_code)
-        if code.value and code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise KafkaError(code, f"Could not create topic {topic.name}: {topic.error_message or code.name}")
+    wanted = [NewTopic(each.name, each.partitions, replication_factor, each.config) for each in topics]
+    for name, error in client.run(create_topics(client.client, wanted)).items():
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise KafkaError(error.code, f"Could not create topic {name}: {error}")
     client.metadata([topic.name for topic in topics])

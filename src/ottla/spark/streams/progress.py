@@ -8,13 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
-from ottla.client import EARLIEST, LATEST, BlockingClient
+from ottla.client import EARLIEST, LATEST, BlockingClient, delete_records
 from ottla.spark.source.positions import duration_ms, offsets_of_json
-from ottla.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 
 __all__ = [
     "OWN_WORDS",
@@ -28,7 +23,6 @@ __all__ = [
 OWN_WORDS = "ottla"
 """What a driver puts beside the offsets that it commits for its application: others are somebody's wish."""
 SECONDS_KEPT = 60.0
-DELETE_TIMEOUT_MS = 30_000
 Offsets = dict[TopicPartition, Offset]
 
 
@@ -184,14 +178,4 @@ def _at_age(client: BlockingClient, partition: TopicPartition, duration: str, en
 
 def delete_read_records(client: BlockingClient, offsets: Mapping[TopicPartition, Offset]) -> None:
     """Delete a repartition topic's records that were processed, as Kafka Streams does; a failure is for the next time."""
-    for partition, offset in offsets.items():
-        request = DeleteRecordsRequest(
-            topics=[
-                DeleteRecordsTopic(
-                    name=partition.topic,
-                    partitions=[DeleteRecordsPartition(partition_index=partition.partition, offset=offset)],
-                )
-            ],
-            timeout_ms=DELETE_TIMEOUT_MS,
-        )
-        client.request(request, leader_of=partition)
+    client.run(delete_records(client.client, offsets))
