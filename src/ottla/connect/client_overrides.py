@@ -43,7 +43,7 @@ _POLICIES: dict[str, frozenset[str] | None] = {
     "Principal": _PRINCIPAL,
     "Allowlist": frozenset(),
 }
-_LETTERS = "errors.deadletterqueue.topic.name"
+_QUEUE_TOPIC = "errors.deadletterqueue.topic.name"
 
 
 class ClientKind(Enum):
@@ -86,11 +86,11 @@ def override_policy(worker: Mapping[str, str]) -> OverridePolicy:
 
 
 def clients_of(props: Properties, *, sink: bool) -> tuple[ClientKind, ...]:
-    """Return the clients of a connector's tasks: a dead-letter queue has a producer, what makes topics an admin client."""
-    letters = bool((props.get(_LETTERS) or "").strip())
-    makes_topics = letters or (not sink and any(key.startswith("topic.creation.") for key in props))
+    """Return the clients of a connector's tasks: a dead letter queue has a producer, what makes topics an admin client."""
+    has_queue = bool((props.get(_QUEUE_TOPIC) or "").strip())
+    makes_topics = has_queue or (not sink and any(key.startswith("topic.creation.") for key in props))
     used = {
-        ClientKind.PRODUCER: not sink or letters,
+        ClientKind.PRODUCER: not sink or has_queue,
         ClientKind.CONSUMER: sink,
         ClientKind.ADMIN: makes_topics,
     }

@@ -292,7 +292,7 @@ def _shown(props: Properties) -> str:
 def _check_topics(props: Properties, values: dict[str, ConfigValue]) -> None:
     """Add what is wrong with a sink's topics: both or neither of list and expression, or the dead letters among them."""
     topics, regex = (props.get("topics") or "").strip(), (props.get("topics.regex") or "").strip()
-    letters = (props.get("errors.deadletterqueue.topic.name") or "").strip()
+    queue = (props.get("errors.deadletterqueue.topic.name") or "").strip()
     if topics and regex:
         for key in ("topics", "topics.regex"):
             values[key].errors.append("topics and topics.regex are mutually exclusive options, but both are set.")
@@ -300,15 +300,15 @@ def _check_topics(props: Properties, values: dict[str, ConfigValue]) -> None:
         for key in ("topics", "topics.regex"):
             values[key].errors.append("Must configure one of topics or topics.regex")
     listed = [each.strip() for each in topics.split(",")]
-    if letters and letters in listed:
+    if queue and queue in listed:
         shown = java_text(listed)
         values["topics"].errors.append(
-            f"The DLQ topic '{letters}' may not be included in the list of topics ('topics={shown}') consumed by the "
+            f"The DLQ topic '{queue}' may not be included in the list of topics ('topics={shown}') consumed by the "
             "connector"
         )
-    if letters and regex and _matches(regex, letters):
+    if queue and regex and _matches(regex, queue):
         values["topics.regex"].errors.append(
-            f"The DLQ topic '{letters}' may not be matched by the regex for the topics ('topics.regex={regex}') consumed by "
+            f"The DLQ topic '{queue}' may not be matched by the regex for the topics ('topics.regex={regex}') consumed by "
             "the connector"
         )
 

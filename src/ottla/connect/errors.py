@@ -1,4 +1,4 @@
-"""The errors of Connect, each with the Java class name that dead-letter headers and traces carry."""
+"""The errors of Connect, each with the Java class name that dead letter headers and traces carry."""
 
 from __future__ import annotations
 

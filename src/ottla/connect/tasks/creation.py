@@ -1,4 +1,4 @@
-"""Topics that tasks make: a source's by `topic.creation.…` groups (KIP-158), dead-letter queues, offsets topics."""
+"""Topics that tasks make: a source's by `topic.creation.…` groups (KIP-158), dead letter queues, offsets topics."""
 
 from __future__ import annotations
 

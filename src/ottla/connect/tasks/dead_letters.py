@@ -1,6 +1,6 @@
 """Dead letters: a topic for records that failed, with what failed in their headers.
 
-Kafka has them for sinks. A source's record has no bytes where its conversion failed: its letter is the record's key and
+Kafka has them for sinks. A source's record has no bytes where its conversion failed: its dead letter is the record's key and
 value as JSON without schema, and its partition and offset at the source are told in headers under the same prefix.
 """
 
@@ -45,7 +45,7 @@ def ensure_queue(link: Link, settings: ErrorSettings) -> None:
 
 
 class DeadLetters:
-    """A sink's letters, sent by a producer of their own; reports of `ErrorHandler` come in by `report`."""
+    """A sink's dead letters, sent by a producer of their own; reports of `ErrorHandler` come in by `report`."""
 
     def __init__(
         self, settings: ErrorSettings, metrics: TaskMetrics, make_producer: Callable[[], TaskProducer]
@@ -78,10 +78,10 @@ class DeadLetters:
         self._producer.send(chunk)
 
     def flush(self) -> None:
-        """Return when every letter is stored.
+        """Return when every dead letter is stored.
 
         Raises ConnectError where one cannot be: its record is in no place yet, so no offset behind it may be committed
-        (Kafka's `awaitFutures`). A letter that failed once is not sent again, and every later call raises too.
+        (Kafka's `awaitFutures`). A dead letter that failed once is not sent again, and every later call raises too.
         """
         try:
             if len(self._chunk) and self._refused is None:
@@ -112,7 +112,7 @@ def refused_letter(topic: str, error: BaseException) -> ConnectError:
     """Return the error that ends a task whose dead letter no broker takes, so that the record is not lost."""
     made = ConnectError(
         f"Could not produce message to dead letter queue. topic={topic}: {error}. The record is neither delivered nor a "
-        "letter, and no offset behind it is stored; the task can be started again once the topic takes its letters"
+        "dead letter, and no offset behind it is stored; the task can be started again once the topic takes its dead letters"
     )
     made.__cause__ = error
     return made
@@ -121,7 +121,7 @@ def refused_letter(topic: str, error: BaseException) -> ConnectError:
 def source_letter(
     failed: FailedSource, context: handling.ErrorContext, converter: Converter, *, with_context: bool
 ) -> tuple[bytes | None, bytes | None, Headers]:
-    """Return key, value and headers of a source record's letter; the converter writes JSON."""
+    """Return key, value and headers of a source record's dead letter; the converter writes JSON."""
     record = failed.record
     headers: Headers = []
     if with_context:

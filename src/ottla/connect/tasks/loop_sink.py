@@ -64,9 +64,9 @@ class SinkLoop:
         settings = consumer_settings(
             spec.clients.consumer, spec.clients.bootstrap, f"connector-consumer-{connector}-{number}"
         )
-        letters = spec.clients if errors.dead_letters else WorkerClients(spec.clients.bootstrap)
-        dlq = producer_settings(letters.producer, letters.bootstrap, f"connector-dlq-producer-{connector}-{number}")
-        admin = admin_settings(letters.admin, letters.bootstrap, f"connector-dlq-adminclient-{connector}-{number}")
+        clients = spec.clients if errors.dead_letters else WorkerClients(spec.clients.bootstrap)
+        dlq = producer_settings(clients.producer, clients.bootstrap, f"connector-dlq-producer-{connector}-{number}")
+        admin = admin_settings(clients.admin, clients.bootstrap, f"connector-dlq-adminclient-{connector}-{number}")
         self._task: SinkTask = equipment.connector.cls.task_class()
         window = SampleWindow.of(spec.worker)
         self._metrics = TaskMetrics(port.report, window)
@@ -78,14 +78,14 @@ class SinkLoop:
         self._now = self._link.now
         self._fetcher = Fetcher(self._link, settings, window)
         self._settings, self._dlq_settings, self._errors = settings, dlq, errors
-        self._letters_link = LazyClient(
+        self._dead_letter_link = LazyClient(
             dlq.bootstrap, dlq.client_id, request_timeout_ms=dlq.request_timeout_ms, make_link=reach.link
         )
         self._admin = LazyClient(
             admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms, make_link=reach.link
         )
         self._member: Member | None = None
-        self._letters: DeadLetters | None = None
+        self._dead_letters: DeadLetters | None = None
         reports = bool(errors.dead_letters) or errors.logged
         configs = {key: value for key, value in spec.config.items() if value is not None}
         self._context = SinkContext(configs, self._fetcher)
@@ -127,10 +127,10 @@ class SinkLoop:
                 ensure_queue(self._admin(), self._errors)
             finally:
                 self._admin.close()
-            self._letters = DeadLetters(
-                self._errors, self._metrics, lambda: TaskProducer(self._letters_link(), self._dlq_settings)
+            self._dead_letters = DeadLetters(
+                self._errors, self._metrics, lambda: TaskProducer(self._dead_letter_link(), self._dlq_settings)
             )
-            self._handler.reporters.append(self._letters.report)
+            self._handler.reporters.append(self._dead_letters.report)
         self._member = self._reach.member(
             self._settings,
             storage.sink_group(self._spec.task.connector) if not self._group else self._group,
@@ -195,8 +195,8 @@ class SinkLoop:
         self._stopped = True
         for close in (
             self._task.stop if self._started else None,
-            self._letters.close if self._letters is not None else None,
-            self._letters_link.close,
+            self._dead_letters.close if self._dead_letters is not None else None,
+            self._dead_letter_link.close,
             self._member.close if self._member is not None else None,
             self._fetcher.close,
         ):
@@ -337,10 +337,10 @@ class SinkLoop:
                 self._waiting = None
 
     def _commit(self, partitions: Iterable[TopicPartition], *, closing: bool) -> None:
-        """Commit what the task says it has stored; see Kafka's `commitOffsets`. Raises ConnectError for a refused letter."""
+        """Commit what the task has stored; see Kafka's `commitOffsets`. Raises ConnectError for a refused dead letter."""
         try:
-            if self._letters is not None:
-                self._letters.flush()
+            if self._dead_letters is not None:
+                self._dead_letters.flush()
         except ConnectError:
             if closing:
                 self._task.close(list(partitions))

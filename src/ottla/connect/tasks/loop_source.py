@@ -400,7 +400,7 @@ class SourceLoop:
         self._chunks.clear()
 
     def _dead_letter(self, failed: Failed, context: handling.ErrorContext) -> None:
-        """Send a failed record where dead letters go; its offset is stored once the letter is."""
+        """Send a failed record where dead letters go; its offset is stored once that is."""
         assert isinstance(failed, FailedSource)
         topic, record = self._errors.dead_letters, failed.record
         assert topic is not None
@@ -458,7 +458,7 @@ class SourceLoop:
             self._handler.fail(error, handling.Processing.KAFKA_PRODUCE, WORKER_TASK, failed)
             if self._hears_records:
                 self._commit_record(record, None)
-            if not self._errors.dead_letters:  # a letter takes the record's place until it is stored
+            if not self._errors.dead_letters:  # a dead letter takes the record's place until it is stored
                 token.left -= 1
 
     def _check_sent(self) -> None:

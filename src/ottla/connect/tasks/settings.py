@@ -81,7 +81,7 @@ def _one_of(props: Properties, key: str, default: str, *allowed: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ErrorSettings:
-    """The `errors.…` keys; a dead-letter queue is for sinks in Kafka, and here for sources as well."""
+    """The `errors.…` keys; a dead letter queue is for sinks in Kafka, and here for sources as well."""
 
     tolerance: handling.Tolerance
     logged: bool

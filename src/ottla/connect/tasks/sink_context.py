@@ -25,7 +25,7 @@ class SinkContext:
         self.errant_records: ErrantRecordReporter | None = None
         """See `SinkTaskContext`."""
         self.reported: set[Origin] = set()
-        """The records that were reported since the last ones were taken: put again, they make no second letter."""
+        """The records that were reported since the last ones were taken: put again, they make no second dead letter."""
         self.partitions: frozenset[TopicPartition] = frozenset()
         self.sought: dict[TopicPartition, int] = {}
         self.timeout_ms: int | None = None

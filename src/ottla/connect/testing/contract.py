@@ -2,7 +2,7 @@
 
 A scenario says what is special about one row. It is run once with nothing failing, which shows its steps; then once for each
 step and each fault that can happen there, with the task started again until it has gone through everything. Behind that the
-destination holds every good record, each bad one is a letter, and where once was promised it is once.
+destination holds every good record, each bad one is a dead letter, and where once was promised it is once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIVES_MAX = 5
 """How often a task is started until it must be through: one fault ends it once."""
 HANGS_SECONDS = 120.0
 """How long a start may take in real time, on a machine that has much else to do: a plugin that waits for ever ends here."""
-TOPIC, SECOND, ROUTED, LETTERS = "rows", "more", "elsewhere", "letters"
+TOPIC, SECOND, ROUTED, DEAD_LETTERS = "rows", "more", "elsewhere", "letters"
 NAME = "contract"
 
 
@@ -64,9 +64,9 @@ class Trouble(Enum):
     """Nothing, behind a transformation."""
     FILTERED = "filtered"
     REFUSED = "refused"
-    """By the transformation: a letter."""
+    """By the transformation: a dead letter."""
     UNREADABLE = "unreadable"
-    """By the converter: a letter, and columns go row by row."""
+    """By the converter: a dead letter, and columns go row by row."""
     ROUTED = "routed"
     """Into another topic."""
     REPORTED = "reported"
@@ -157,7 +157,7 @@ class Contract:
     """What a row is called, by a record's value."""
 
     letter_name: Callable[[Any], str] | None = None
-    """What a row is called, by a letter's value; `name_of` the value that its JSON has, for sources."""
+    """What a row is called, by a dead letter's value; `name_of` the value that its JSON has, for sources."""
 
     all_in_folder: bool = False
     """Whether all that a start depends on, beside the cluster, are files of the folder: then starts that are alike are
@@ -212,7 +212,7 @@ class Contract:
         folder.mkdir(parents=True)
         world = World(injected)
         case = _Case(world, ModelCluster(world), folder)
-        case.cluster.roles.update({LETTERS: "letters"})
+        case.cluster.roles.update({DEAD_LETTERS: "letters"})
         case.cluster.is_slow = scenario.is_slow
         self._trouble = scenario.trouble
         places = {Position.FIRST: 0, Position.MIDDLE: len(self.values) // 2, Position.LAST: -1}
@@ -320,7 +320,7 @@ class Contract:
             "errors.tolerance": "all",
             "errors.retry.timeout": "-1",
             "errors.retry.delay.max.ms": "1",
-            "errors.deadletterqueue.topic.name": LETTERS,
+            "errors.deadletterqueue.topic.name": DEAD_LETTERS,
             "errors.deadletterqueue.topic.replication.factor": "1",
         }
         if scenario.trouble not in (Trouble.PLAIN, Trouble.UNREADABLE, Trouble.REPORTED):
@@ -404,9 +404,9 @@ class Contract:
         raise NotImplementedError
 
     def _letters(self, case: _Case) -> list[str]:
-        return [self._letter(each) for each in case.cluster.committed(LETTERS)]
+        return [self._dead_letter(each) for each in case.cluster.committed(DEAD_LETTERS)]
 
-    def _letter(self, data: bytes | None) -> str:
+    def _dead_letter(self, data: bytes | None) -> str:
         if self.letter_name is not None:
             return self.letter_name(data)
         return self.name_of(json.loads(data or b"null"))
@@ -416,38 +416,38 @@ class Contract:
         return Seen(sorted(self._delivered(case)), sorted(self._letters(case)))
 
     def _look(self, case: _Case, scenario: Scenario) -> list[str]:
-        """Return what is wrong about rows and letters."""
+        """Return what is wrong about rows and dead letters."""
         injected = case.world.injected
         bad = {self._special} if scenario.trouble in _BECOME_LETTERS else set()
         left_out = {self._special} if scenario.trouble is Trouble.FILTERED else set()
-        arrived, letters = case.seen.arrived, case.seen.letters
+        arrived, dead_letters = case.seen.arrived, case.seen.dead_letters
         expected = set(self.values) - left_out
         found = []
-        if missing := expected - set(arrived) - set(letters):
-            found.append(f"rows {sorted(missing)} are nowhere; delivered {arrived}, letters {letters}")
-        is_letter_too = (
+        if missing := expected - set(arrived) - set(dead_letters):
+            found.append(f"rows {sorted(missing)} are nowhere; delivered {arrived}, dead letters {dead_letters}")
+        is_dead_letter_too = (
             injected is not None and injected.fault is Fault.FATAL
         )  # of the transformation that leaves it out
-        if strange := (set(arrived) | set(letters)) - expected - (left_out if is_letter_too else set()) | (
+        if strange := (set(arrived) | set(dead_letters)) - expected - (left_out if is_dead_letter_too else set()) | (
             left_out & set(arrived)
         ):
             found.append(f"{sorted(strange)} should not be anywhere")
-        if not bad <= set(letters):
-            found.append(f"{sorted(bad)} is no letter: {letters}")
+        if not bad <= set(dead_letters):
+            found.append(f"{sorted(bad)} is no dead letter: {dead_letters}")
         may_refuse = injected is not None and injected.fault in (Fault.REFUSED, Fault.FATAL)
-        if not may_refuse and set(letters) - bad:
-            found.append(f"good rows are letters: {letters}")
+        if not may_refuse and set(dead_letters) - bad:
+            found.append(f"good rows are dead letters: {dead_letters}")
         if bad & set(arrived):
             found.append(f"a bad row is delivered: {arrived}")
         if self._once(case, scenario):
             twice = {each: count for each, count in Counter(arrived).items() if count > 1}
-            again = {each: count for each, count in Counter(letters).items() if count > 1}
-            if twice or again or set(arrived) & set(letters):
-                found.append(f"more than once: rows {twice}, letters {again}; {arrived}, {letters}")
+            again = {each: count for each, count in Counter(dead_letters).items() if count > 1}
+            if twice or again or set(arrived) & set(dead_letters):
+                found.append(f"more than once: rows {twice}, dead letters {again}; {arrived}, {dead_letters}")
         return found
 
     def _once(self, case: _Case, scenario: Scenario) -> bool:
-        """Whether rows and letters must be there once: by promise, or since nothing was cut off."""
+        """Whether rows and dead letters must be there once: by promise, or since nothing was cut off."""
         injected = case.world.injected
         in_order = injected is not None and injected.fault in (Fault.STOP, Fault.PAUSE)
         return scenario.exactly_once or in_order or len(case.lives) == 1

@@ -10,7 +10,16 @@ from typing import Any, ClassVar
 from ottla.connect.errors import DataError, RetriableError
 from ottla.connect.storage import TargetState
 from ottla.connect.testing.cluster import ModelCluster
-from ottla.connect.testing.contract import LETTERS, SECOND, TOPIC, Contract, Scenario, Trouble, _Case, text_of_bytes
+from ottla.connect.testing.contract import (
+    DEAD_LETTERS,
+    SECOND,
+    TOPIC,
+    Contract,
+    Scenario,
+    Trouble,
+    _Case,
+    text_of_bytes,
+)
 from ottla.connect.testing.states import Seen
 from ottla.connect.testing.words import Fault
 from ottla.connect.testing.world import SINK_FAULTS, Life
@@ -51,7 +60,7 @@ class SinkContract(Contract):
     def _lay_out(self, case: _Case) -> None:
         cluster, half = case.cluster, len(self.values) // 2
         second = SECOND if self._trouble is Trouble.MERGED else TOPIC
-        for each in (TOPIC, second, LETTERS):
+        for each in (TOPIC, second, DEAD_LETTERS):
             cluster.add_topic(each)
         for topic, part in ((TOPIC, self.values[:half]), (second, self.values[half:])):
             cluster.write(topic, [self.row_bytes(each) for each in part])
@@ -126,7 +135,7 @@ class SinkContract(Contract):
         return list(self.read(case.folder))
 
     def _once(self, case: _Case, scenario: Scenario) -> bool:
-        """See `Contract`: a commit that failed brings records again, and letters of a task started again may be two."""
+        """See `Contract`: a commit that failed brings records again, and dead letters of a task started again may be two."""
         injected = case.world.injected
         if injected is not None and injected.fault in (Fault.STOP, Fault.PAUSE, Fault.REVOKED):
             return True

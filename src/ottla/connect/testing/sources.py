@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ottla.connect.storage import TargetState
-from ottla.connect.testing.contract import LETTERS, ROUTED, TOPIC, Contract, Scenario, Trouble, _Case, text_of_bytes
+from ottla.connect.testing.contract import (
+    DEAD_LETTERS,
+    ROUTED,
+    TOPIC,
+    Contract,
+    Scenario,
+    Trouble,
+    _Case,
+    text_of_bytes,
+)
 from ottla.connect.testing.world import Life
 
 __all__ = ["SourceContract"]
@@ -75,7 +84,7 @@ class SourceContract(Contract):
         return [self.row_name(each) for each in values]
 
     def _lay_out(self, case: _Case) -> None:
-        case.cluster.add_topic(LETTERS)
+        case.cluster.add_topic(DEAD_LETTERS)
 
     def _settings(self, scenario: Scenario) -> dict[str, str]:
         created = {f"topic.creation.default.{key}": "1" for key in ("partitions", "replication.factor")}

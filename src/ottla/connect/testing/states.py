@@ -19,10 +19,10 @@ __all__ = ["Outcome", "Seen", "state_of"]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What can be seen of a case: the rows at the destination, the letters, and what is not committed."""
+    """What can be seen of a case: the rows at the destination, the dead letters, and what is not committed."""
 
     arrived: Sequence[str] = ()
-    letters: Sequence[str] = ()
+    dead_letters: Sequence[str] = ()
     uncommitted: str = field(default="", compare=False)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ottla.connect import ConnectError, PluginKind, Plugins, Shape, SinkRecord, chain_of, handling
 from ottla.spark.connect.executor import plugins_of
 from ottla.spark.connect.query_columns import inferred_type, kind_of, layout_of, merged, settled
-from ottla.spark.connect.query_letters import DeadLetters, RawRecord
+from ottla.spark.connect.query_dead_letters import DeadLetters, RawRecord
 
 if TYPE_CHECKING:
     from ottla.connect import Stage

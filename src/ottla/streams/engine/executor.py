@@ -260,7 +260,7 @@ class Executor:
         self._skip(record, error)
 
     def _skip(self, record: Record, error: Exception) -> None:
-        """Count a skipped record and send it to the dead-letter topic, where there is one (KIP-1034)."""
+        """Count a skipped record and send it to the dead letter topic, where there is one (KIP-1034)."""
         self._poison += 1
         topic = self._settings.dead_letter_topic
         if topic is None:

@@ -12,7 +12,7 @@ from ottla.base import ErrorCode, KafkaError
 from ottla.client import BlockingClient
 from ottla.connect import Reading, handling
 from ottla.spark.connect import query_rows
-from ottla.spark.connect.query_letters import DeadLetters, RawRecord
+from ottla.spark.connect.query_dead_letters import DeadLetters, RawRecord
 from ottla.spark.connect.query_sinks import _Frames
 from tests.spark.conftest import narrow_topic
 from tests.spark.running import JSON, records_of, spec_of

@@ -40,7 +40,7 @@ class RawRecord(NamedTuple):
 
 
 class DeadLetters:
-    """Logs what failed, and sends it to the dead-letter topic. A batch that is done again sends its letters again."""
+    """Logs what failed, and sends it to the dead letter topic. A batch that is done again sends them again."""
 
     def __init__(self, config: Properties, connector: str, bootstrap: str, producer: Mapping[str, str]) -> None:
         self._topic = (config.get("errors.deadletterqueue.topic.name") or "").strip()
