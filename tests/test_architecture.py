@@ -225,6 +225,23 @@ def test_only_private_api_touches_what_spark_does_not_document() -> None:
     assert not wrong, "move it to ottla.spark.private_api, with a test:\n" + "\n".join(wrong)
 
 
+PLANNING = {"physical", "plan_words", "planning", "record_times"}
+"""The modules of `spark/streams/lowering` that choose how a stage runs; the others build what they chose."""
+
+
+def test_how_a_stage_runs_is_chosen_without_spark() -> None:
+    folder = SOURCE / "spark" / "streams" / "lowering"
+    own = {f"ottla.spark.streams.lowering.{name}" for name in PLANNING}
+    allowed = {*own, "ottla.streams", "__future__", "collections", "collections.abc", "dataclasses", "typing"}
+    wrong = [
+        f"{name}.py:{line}: {module}"
+        for name in sorted(PLANNING)
+        for module, _, line in imports(folder / f"{name}.py")
+        if module not in allowed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def module_name(path: Path) -> str:
     parts = ("ottla", *path.relative_to(SOURCE).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

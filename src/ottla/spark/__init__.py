@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.spark.source.datasource import OttlaDataSource
     from ottla.spark.source.writer import update_writer
     from ottla.spark.streams.delivery import Delivered, Delivery, deliver, delivery_writer
+    from ottla.spark.streams.lowering.planning import physical_text
     from ottla.spark.streams.preparation import Checkpoint
     from ottla.spark.streams.restarts import Failure
     from ottla.spark.streams.run import StreamsApplication
@@ -60,6 +61,7 @@ __all__ = [
     "find_java",
     "java_missing",
     "lookup",
+    "physical_text",
     "register",
     "run_on_model",
     "session",
@@ -78,6 +80,7 @@ _HOMES = {
     "TestOutputTopic": "ottla.spark.streams.test_driver",
     "TestRecord": "ottla.spark.streams.test_driver",
     "TopologyTestDriver": "ottla.spark.streams.test_driver",
+    "physical_text": "ottla.spark.streams.lowering.planning",
     "ship_module": "ottla.spark.shipping",
     "lookup": "ottla.spark.streams.web",
     "Checkpoint": "ottla.spark.streams.preparation",

@@ -243,6 +243,7 @@ def describe(args: Namespace) -> int:
 
 def explain(args: Namespace) -> int:
     """Print the queries of an application."""
+    from ottla.spark import physical_text
     from ottla.streams import cut, explain
 
     loaded = load(args.app)
@@ -260,6 +261,7 @@ def explain(args: Namespace) -> int:
         for step in steps:
             if step.stage == stage.name:
                 print(f"  {step.how:<8} {step.node}: {step.emission}{'; ' if step.why else ''}{step.why}")
+        print("\n".join(f"  {line}" for line in physical_text(stage, settings)))
         print()
     shuffled = [name for name in topology.repartition_topics if name not in stages.repartition_topics]
     print(f"shuffled by Spark in the place of repartition topics: {', '.join(shuffled) or 'none'}")

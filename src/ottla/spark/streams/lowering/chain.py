@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.spark.streams.lowering.cells import FAILED, Cells, apply
+from ottla.spark.streams.lowering.physical import INPUT, ChainStep
 from ottla.spark.streams.lowering.poison import Poison
 from ottla.streams import ExceptionPolicy, Function, Serde, operations
 
@@ -22,19 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Chain", "ChainEnd", "ChainStep", "Rows"]
-
-INPUT = -1
-"""The parent of steps that take the records which come in."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChainStep:
-    """A step; `parent` is the index of the step whose records it takes, `branch` which of a Branch's children it is."""
-
-    name: str
-    operation: operations.Operation
-    parent: int = INPUT
-    branch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def aggregated(
 ) -> StreamFrame:
     """Return the aggregate's changed results, and beside each its changelog's row (as one that has left: `_out`).
 
-    `flow` may be counts that were taken before (`lower_partial`). `tail` says whether anybody takes the results themselves.
+    `flow` may be counts that were taken before (`partial`). `tail` says whether anybody takes the results themselves.
     """
     windows = _windows(operation)
     rows = _aggregate(flow, operation, spec, step)
@@ -79,7 +79,7 @@ def results(
     spec: StoreSpec,
     step: str,
 ) -> DataFrame:
-    """Return the aggregate's changed results as `lower_results` takes them."""
+    """Return the aggregate's changed results as `results` takes them."""
     rows = _aggregate(flow, operation, spec, step)
     assert spec.value.sql_type is not None, "stages saw to it"
     number = f.col("_result").cast(spec.value.sql_type)

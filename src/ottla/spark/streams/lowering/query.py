@@ -10,12 +10,11 @@ from pyspark.sql import functions as f
 from ottla.spark.streams.lowering.direct import Direct
 from ottla.spark.streams.lowering.results import Results
 from ottla.spark.streams.lowering.rows import HEADERS_DDL, OUT
-from ottla.streams import operations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["FLOW", "KEEPING", "SKIPPED", "UNCHANGED", "UNKNOWN", "Query", "tail_rows"]
+__all__ = ["FLOW", "SKIPPED", "Query", "tail_rows"]
 
 SKIPPED = "ottla-skipped"
 """The name under which a query's progress (`observedMetrics`) has `records`: skipped by a handler, before any state."""
@@ -24,8 +23,6 @@ FLOW = (
     "_key binary, _value binary, timestamp bigint, "
     f"headers {HEADERS_DDL}, topic string, partition int, offset bigint, _step int, _task int, _out struct<{OUT}>"
 )
-KEEPING = (operations.NotNullKey, operations.PassThrough)
-UNCHANGED = (operations.NotNullKey, operations.PassThrough, operations.Filter, operations.Peek)
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,6 @@ class Query:
     """True where a source's rows are not the records that were read."""
     finish: Results | None = None
     """If given, what writing tasks make of `rows`, which is then in its shape and not in shape OUT."""
-
-
-class _Unknown:
-    """Where a Python step gave a side no serde."""
-
-
-UNKNOWN = _Unknown()
 
 
 def tail_rows(frame: DataFrame, topic: str) -> DataFrame:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
+from ottla.spark.streams.lowering.planning import same_bytes
 from ottla.spark.streams.lowering.rows import HEADERS_DDL
-from ottla.streams import ExceptionPolicy, Function, ProcessorNode, Serde, UnsupportedPlan, functions_of, operations
+from ottla.streams import ExceptionPolicy, Function, Serde, UnsupportedPlan, operations
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,13 +30,10 @@ __all__ = [
     "StreamFrame",
     "decoded",
     "encoded",
-    "is_python",
     "native_step",
-    "needs_columns",
     "not_null_key",
     "out_rows",
     "record_columns",
-    "same_bytes",
     "serde_of_column",
     "union",
 ]
@@ -114,16 +112,6 @@ class StreamFrame:
     def without_finished(self) -> StreamFrame:
         """Return the records alone."""
         return replace(self, frame=self.frame.where("_out is null").drop("_out")) if self.finished else self
-
-
-def same_bytes(one: Serde | None, other: Serde | None) -> bool:
-    """True where two serdes write a value alike; a windowed serde's size is not written."""
-    return (
-        one is None
-        or other is None
-        or one == other
-        or (type(one) is type(other) and hasattr(one, "inner") and one.inner == other.inner)  # type: ignore[attr-defined]
-    )
 
 
 # -- bytes and values
@@ -393,19 +381,5 @@ def record_columns(flow: StreamFrame) -> DataFrame:
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return all rows of several frames; raises UnsupportedPlan where there is none."""
-    if not frames:
-        raise UnsupportedPlan(
-            "a part of the plan ends in expressions without effect: expected a sink or a Python action"
-        )
+    """Return all rows of several frames."""
     return reduce(lambda one, other: one.unionAll(other), frames)
-
-
-def is_python(node: ProcessorNode) -> bool:
-    """True where a step has a Python function (an action without effect in columns is none)."""
-    return any(each.call is not None for each in functions_of(node.operation))
-
-
-def needs_columns(operation: operations.Operation) -> bool:
-    """True where a step has an expression."""
-    return any(each.is_native for each in functions_of(operation))

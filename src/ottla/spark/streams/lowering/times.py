@@ -11,16 +11,14 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from ottla.spark.streams.lowering.python import HEADERS
+from ottla.spark.streams.lowering.record_times import invalid_time, takes_own_time
 from ottla.spark.streams.lowering.rows import HEADERS_DDL
 from ottla.spark.streams.lowering.stream_frame import RecordField, StreamFrame, decoded
 from ottla.streams import (
     ExceptionPolicy,
-    FailOnInvalidTimestamp,
-    LogAndSkipOnInvalidTimestamp,
     Origin,
     ProcessingFailed,
     Record,
-    RecordMetadataTimestamp,
     Serde,
     ValueTimestamp,
     WallclockTimestampExtractor,
@@ -31,12 +29,10 @@ if TYPE_CHECKING:
 
     from ottla.spark.streams.lowering.topics import TopicRead
 
-__all__ = ["direct_time", "invalid_time", "takes_own_time", "timed", "told"]
+__all__ = ["timed", "told"]
 
 INVALID = "ottla-invalid"
 """The beginning of the name under which a query's progress has how many `records` were dropped for their time."""
-AS_THEY_ARE = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, RecordMetadataTimestamp)
-"""Extractors that take the record's own time; what becomes of a negative one is decided where records are fetched."""
 COLUMNS = (
     f"_key binary, _value binary, timestamp bigint, headers {HEADERS_DDL}, topic string, partition int, offset bigint"
 )
@@ -51,26 +47,6 @@ SCHEMA = pa.schema(
         ("offset", pa.int64()),
     ]
 )
-
-
-def takes_own_time(extractor: Any) -> bool:
-    """True where an extractor leaves a record the time that it has in its topic."""
-    return extractor is None or isinstance(extractor, AS_THEY_ARE)
-
-
-def invalid_time(extractor: Any) -> str:
-    """Return what becomes of a record whose own time is negative: `fail`, `skip`, or empty where an extractor decides.
-
-    As in Kafka Streams: FailOnInvalidTimestamp, the default, stops the application, and a negative result drops the record.
-    """
-    if extractor is None or isinstance(extractor, FailOnInvalidTimestamp):
-        return "fail"
-    return "skip" if takes_own_time(extractor) else ""
-
-
-def direct_time(extractor: Any) -> bool:
-    """True where records' times ask for nothing between the fetching and a function of the rows that are fetched."""
-    return takes_own_time(extractor) and invalid_time(extractor) != "skip"
 
 
 def told(wanted: TopicRead) -> TopicRead:
