@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ottla.admin.configs import ConfigEntity, describe_configs
-from ottla.admin.reassignments import OngoingReassignment, list_reassignments
 from ottla.base import ErrorCode, KafkaError, TopicPartition, Uuid
 
 if TYPE_CHECKING:
+    from ottla.admin.reassignments import OngoingReassignment
     from ottla.client import BlockingClient
 
 __all__ = [
@@ -87,6 +86,8 @@ def describe_topics(
 
     `partitions_per_answer` bounds each answer (KIP-966; 2000 where nothing is said). Raises the first topic's KafkaError.
     """
+    from ottla.admin.configs import ConfigEntity, describe_configs
+
     if not names:
         return []
     offered = client.run(client.client.versions())
@@ -113,8 +114,7 @@ def topic_with_id(client: BlockingClient, topic_id: Uuid) -> str | None:
 
 Partitions = dict[str, tuple[Uuid, list[PartitionDescription]]]
 """By topic: its id, and its partitions."""
-Moving = Mapping[TopicPartition, OngoingReassignment]
-UNMOVED = OngoingReassignment((), (), ())
+Moving = Mapping[TopicPartition, "OngoingReassignment"]
 
 
 def _partitions(client: BlockingClient, names: Sequence[str], limit: int | None, moving: Moving) -> Partitions:
@@ -145,7 +145,7 @@ def _partitions(client: BlockingClient, names: Sequence[str], limit: int | None,
 def _view(
     topic: str, each: Any, moving: Moving, elr: list[int] | None, last_known_elr: list[int] | None
 ) -> PartitionDescription:
-    moves = moving.get(TopicPartition(topic, each.partition_index), UNMOVED)
+    moves = moving.get(TopicPartition(topic, each.partition_index))
     return PartitionDescription(
         topic=topic,
         index=each.partition_index,
@@ -154,8 +154,8 @@ def _view(
         isr=list(each.isr_nodes),
         elr=list(elr or []),
         last_known_elr=list(last_known_elr or []),
-        adding=list(moves.adding),
-        removing=list(moves.removing),
+        adding=list(moves.adding) if moves else [],
+        removing=list(moves.removing) if moves else [],
     )
 
 
@@ -172,8 +172,8 @@ def _partitions_of_metadata(client: BlockingClient, names: Sequence[str], moving
                     leader=each.leader,
                     replicas=[*each.replicas],
                     isr=[*each.in_sync],
-                    adding=list(moving.get(TopicPartition(name, index), UNMOVED).adding),
-                    removing=list(moving.get(TopicPartition(name, index), UNMOVED).removing),
+                    adding=list(moves.adding) if (moves := moving.get(TopicPartition(name, index))) else [],
+                    removing=list(moves.removing) if moves else [],
                 )
                 for index, each in sorted(cluster.topics[name].partitions.items())
             ],
@@ -188,6 +188,8 @@ def _moving(client: BlockingClient, names: Sequence[str]) -> Moving:
 
     Who may not see reassignments sees the rest, as in Kafka's tool.
     """
+    from ottla.admin.reassignments import list_reassignments
+
     try:
         found = list_reassignments(client)
     except KafkaError as error:
