@@ -18,7 +18,7 @@ from ottla.connect.tasks.fetcher import Fetcher
 from ottla.connect.tasks.interface import TaskPort, TaskSpec, WorkerClients
 from ottla.connect.tasks.link import LazyClient
 from ottla.connect.tasks.members import Member
-from ottla.connect.tasks.metrics import Average, Lags, SampleWindow, TaskMetrics, Total
+from ottla.connect.tasks.metrics import SampleWindow, TaskMetrics
 from ottla.connect.tasks.pipeline import RawRecord, SinkPipeline
 from ottla.connect.tasks.plugins import equip
 from ottla.connect.tasks.producer import TaskProducer
@@ -35,6 +35,7 @@ from ottla.connect.tasks.settings import (
 )
 from ottla.connect.tasks.sink_context import ErrantRecords, SinkContext
 from ottla.connect.tasks.sink_rows import Portion, RowReader, raw_records
+from ottla.connect.tasks.sink_state import SinkMeasures, SinkPositions
 
 __all__ = ["SinkLoop"]
 
@@ -94,19 +95,14 @@ class SinkLoop:
         self._graceful_s = integer(spec.worker, "task.shutdown.graceful.timeout.ms", 5_000) / 1000
         self._tracks_topics = boolean(spec.worker, "topic.tracking.enable", True)
         self._used: set[str] = set()
-        self._last_committed: dict[TopicPartition, int] = {}
-        self._current: dict[TopicPartition, int] = {}
-        self._waiting: Portion | None = None
-        """What was put and is to be put again."""
+        self._at = SinkPositions()
         self._again_at = 0.0
         self._commit_at = self._now() + self._interval_s
         self._put_at = self._now()
         self._committing: float | None = None
         """Since when a commit is under way."""
         self._started = self._stopped = self._is_paused = False
-        self._commits = 0
-        self._read, self._sent, self._commits_done, self._commits_skipped = (Total(window) for _ in range(4))
-        self._put_ms, self._active, self._lags = Average(window), Average(window), Lags(window)
+        self._measures = SinkMeasures(window)
 
     # -- from start to end
 
@@ -117,7 +113,7 @@ class SinkLoop:
             try:
                 self._loop()
             finally:
-                self._close_partitions(list(self._current), lost=False)
+                self._close_partitions(list(self._at.current), lost=False)
         finally:
             self._close()
 
@@ -170,7 +166,7 @@ class SinkLoop:
     def _iterate(self) -> None:
         now = self._now()
         if self._committing is None and (self._context.commit_requested or now >= self._commit_at):
-            self._commit(list(self._current), closing=False)
+            self._commit(list(self._at.current), closing=False)
             self._commit_at = now + self._interval_s
             self._context.commit_requested = False
         if self._committing is not None and now >= self._committing + self._timeout_s:
@@ -183,7 +179,7 @@ class SinkLoop:
         self._member.refresh(self._link)
         self._member.poll()
         self._metrics.maybe_report()
-        if self._waiting is not None:
+        if self._at.waiting is not None:
             self._put_again(now)
         elif self._is_paused:
             self._port.wait(LOOK_SECONDS)
@@ -217,11 +213,11 @@ class SinkLoop:
             return
         portion = self._rows.portion(answer)
         if portion is None:
-            self._current[answer.partition] = answer.next_offset
+            self._at.current[answer.partition] = answer.next_offset
             self._fetcher.done(answer)
             return
         answer.advance(portion.rows)
-        self._read.add(portion.rows)
+        self._measures.read.add(portion.rows)
         self._note_topic(portion.partition.topic)
         self._deliver(portion)
 
@@ -237,35 +233,35 @@ class SinkLoop:
 
     def _put_nothing(self, now: float) -> None:
         """Let the task do what time asks for, now and then."""
-        if self._current and now >= self._put_at + IDLE_PUT_SECONDS:
+        if self._at.current and now >= self._put_at + IDLE_PUT_SECONDS:
             self._put(None)
 
     def _put_again(self, now: float) -> None:
         wait_s = self._again_at - now
         if wait_s > 0:
             self._port.wait(min(wait_s, LOOK_SECONDS))
-        elif self._waiting is not None:
-            self._deliver(self._waiting)
+        elif self._at.waiting is not None:
+            self._deliver(self._at.waiting)
 
     def _deliver(self, portion: Portion) -> None:
         """Put records, and count them as the task's; they wait where it asks for them again."""
         if not self._put(portion):
-            self._waiting = portion
+            self._at.waiting = portion
             timeout_ms, self._context.timeout_ms = self._context.timeout_ms, None
             after_s = REDELIVERY_SECONDS if timeout_ms is None else max(timeout_ms, 0) / 1000
             self._again_at = self._now() + after_s
             return
-        self._waiting = None
+        self._at.waiting = None
         self._context.reported.clear()
-        self._current[portion.partition] = portion.next_offset
-        self._sent.add(len(portion))
+        self._at.current[portion.partition] = portion.next_offset
+        self._measures.sent.add(len(portion))
         self._metrics.batch_size.add(len(portion))
 
     def _put(self, portion: Portion | None) -> bool:
         """Call the task; returns False where it wants the same again. Raises ConnectError where it has failed."""
         started = self._put_at = self._now()
-        self._portion = portion
-        self._active.add(0 if portion is None else len(portion))
+        self._at.shown = portion
+        self._measures.active.add(0 if portion is None else len(portion))
         try:
             if portion is not None and portion.columns is not None:
                 self._task.put_columns(portion.columns)  # type: ignore[attr-defined]
@@ -279,14 +275,14 @@ class SinkLoop:
             raise
         except Exception as error:  # a plugin may raise anything
             raise ConnectError("Exiting WorkerSinkTask due to unrecoverable exception.") from error
-        self._put_ms.add(1000 * (self._now() - started))
+        self._measures.put_ms.add(1000 * (self._now() - started))
         return True
 
     def _raw(self, record: SinkRecord) -> RawRecord:
         """Return the bytes of a record that the task reports; one of an earlier batch is read again."""
         topic, number, offset = record.original_topic, record.original_partition, record.original_offset
         assert topic is not None and number is not None and offset is not None
-        portion = self._portion
+        portion = self._at.shown
         if portion is not None and portion.partition == (topic, number):
             for raw in portion.raws:
                 if raw.offset == offset:
@@ -301,8 +297,6 @@ class SinkLoop:
             return raw_records(partition, block.rows(0, 1))[0]
         return RawRecord(topic, number, offset, record.timestamp or -1, record.timestamp_type, None, None, [])
 
-    _portion: Portion | None = None
-
     # -- offsets
 
     def _begin_anew(self) -> None:
@@ -312,15 +306,12 @@ class SinkLoop:
             return
         assert self._member is not None
         try:
-            self._task.pre_commit({each: self._current[each] for each in renewed if each in self._current})
+            self._task.pre_commit({each: self._at.current[each] for each in renewed if each in self._at.current})
         except Exception as error:  # as where partitions are taken away
             log.warning("What the task held of deleted topics could not be stored", exc_info=error)
         self._task.close(renewed)
-        if self._waiting is not None and self._waiting.partition in renewed:
-            self._waiting = None
         positions = self._fetcher.start_offsets(renewed)
-        self._last_committed.update(positions)
-        self._current.update(positions)
+        self._at.begin(positions)
         self._task.open(renewed)
         self._fetcher.assign(positions)
         self._member.commit(positions, wait=False)
@@ -331,10 +322,7 @@ class SinkLoop:
         wanted = {each: offset for each, offset in sought.items() if each in self._context.partitions}
         if wanted:
             self._fetcher.assign(wanted)
-            self._last_committed.update(wanted)
-            self._current.update(wanted)
-            if self._waiting is not None and self._waiting.partition in wanted:
-                self._waiting = None
+            self._at.begin(wanted)
 
     def _commit(self, partitions: Iterable[TopicPartition], *, closing: bool) -> None:
         """Commit what the task has stored; see Kafka's `commitOffsets`. Raises ConnectError for a refused dead letter."""
@@ -345,12 +333,12 @@ class SinkLoop:
             if closing:
                 self._task.close(list(partitions))
             raise
-        offsets = {each: self._current[each] for each in partitions if each in self._current}
+        offsets = {each: self._at.current[each] for each in partitions if each in self._at.current}
         if not offsets:
             return
-        self._commits += 1
+        self._measures.commits += 1
         started = self._now()
-        before = {each: self._last_committed[each] for each in offsets if each in self._last_committed}
+        before = {each: self._at.committed[each] for each in offsets if each in self._at.committed}
         try:
             provided = self._task.pre_commit(dict(offsets))
         except Exception as error:  # a plugin may raise anything
@@ -362,7 +350,7 @@ class SinkLoop:
                 self._task.close(list(offsets))
         committable = self._committable(dict(provided or {}), offsets, before)
         if not provided or committable == before:
-            self._commits_skipped.add()
+            self._measures.commits_skipped.add()
             self._metrics.committed(1000 * (self._now() - started))
             return
         assert self._member is not None
@@ -375,9 +363,7 @@ class SinkLoop:
             return
         log.error("Offset commit failed, rewinding to last committed offsets", exc_info=error)
         self._fetcher.assign(before)
-        self._current.update(before)
-        if self._waiting is not None and self._waiting.partition in before:
-            self._waiting = None
+        self._at.begin(before)
 
     def _committable(
         self, provided: dict[TopicPartition, int], offsets: dict[TopicPartition, int], before: dict[TopicPartition, int]
@@ -407,8 +393,8 @@ class SinkLoop:
         if error is not None:
             log.error("Commit of offsets threw an unexpected exception: %s", error)
             return
-        self._commits_done.add()
-        self._last_committed.update({each: at for each, at in offsets.items() if each in self._context.partitions})
+        self._measures.commits_done.add()
+        self._at.committed.update({each: at for each, at in offsets.items() if each in self._context.partitions})
 
     # -- rebalances
 
@@ -419,8 +405,7 @@ class SinkLoop:
         committed = self._member.committed(partitions)
         missing = [each for each in partitions if each not in committed]
         positions = {**committed, **self._fetcher.start_offsets(missing)}
-        self._last_committed.update(positions)
-        self._current.update(positions)
+        self._at.begin(positions)
         self._context.partitions |= set(partitions)
         self._context.paused &= self._context.partitions
         if partitions:
@@ -445,33 +430,14 @@ class SinkLoop:
                 self._commit(partitions, closing=True)
         finally:
             self._fetcher.remove(gone)
-            for each in gone:
-                self._current.pop(each, None)
-                self._last_committed.pop(each, None)
+            self._at.remove(gone)
             self._context.partitions -= gone
             self._context.paused -= gone
-            if self._waiting is not None and self._waiting.partition in gone:
-                self._waiting = None
 
     def _own_metrics(self) -> dict[str, float]:
+        waiting = 0 if self._at.waiting is None else len(self._at.waiting)
         return {
             **self._fetcher.metrics(),
-            **self._lags.values(self._current, self._fetcher.ends()),
-            "records-consumed-total": self._read.value,
-            "records-consumed-rate": self._read.rate,
-            "sink-record-read-total": self._read.value,
-            "sink-record-read-rate": self._read.rate,
-            "sink-record-send-total": self._sent.value,
-            "sink-record-send-rate": self._sent.rate,
-            "sink-record-active-count": 0 if self._waiting is None else len(self._waiting),
-            "sink-record-active-count-max": self._active.max,
-            "sink-record-active-count-avg": self._active.mean,
+            **self._measures.values(self._at.current, self._fetcher.ends(), waiting=waiting),
             "partition-count": len(self._context.partitions),
-            "offset-commit-seq-no": self._commits,
-            "offset-commit-completion-total": self._commits_done.value,
-            "offset-commit-completion-rate": self._commits_done.rate,
-            "offset-commit-skip-total": self._commits_skipped.value,
-            "offset-commit-skip-rate": self._commits_skipped.rate,
-            "put-batch-max-time-ms": self._put_ms.max,
-            "put-batch-avg-time-ms": self._put_ms.mean,
         }
