@@ -17,6 +17,9 @@ MODEL ?=
 NAME ?=
 WHAT ?=
 
+# pages written by hand: those that tools make are as their tools make them
+PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|metrics|benchmark|connect-benchmark|streams-benchmark)\.md)')
+
 .PHONY: help install demo demo-etl test check nightly wheels format generate new-api new-command bench bench-streams bench-connect compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
 help:  ## list the targets
@@ -40,6 +43,7 @@ test: .venv/.installed  ## every test that a change must pass
 check: .venv/.installed  ## format, lint, types, architecture: what is quick, before every commit
 	@.venv/bin/ruff format --check src tests tools bench examples setup.py
 	@.venv/bin/ruff check src tests tools bench examples setup.py
+	@.venv/bin/mdformat --check $(PAGES)
 	@.venv/bin/mypy
 	@$(PY) -m pytest -p no:xdist tests/test_architecture.py tests/test_style.py tests/test_generated.py
 
@@ -49,9 +53,10 @@ nightly: .venv/.installed  ## what `.ci/run` leaves out, for hours: slow tests, 
 wheels: .venv/.installed  ## the wheel, a broker, Streams and Connect under each Python here, and the image's steps (ONLY=name)
 	@$(PY) -m pytest -v -m slow tests/packaging $(if $(ONLY),-k "$(ONLY)")
 
-format: .venv/.installed  ## apply the formatter and the linter's safe fixes
+format: .venv/.installed  ## apply the formatters and the linter's safe fixes
 	@.venv/bin/ruff format src tests tools bench examples setup.py
 	@.venv/bin/ruff check --fix src tests tools bench examples setup.py
+	@.venv/bin/mdformat $(PAGES)
 
 generate: .venv/.installed  ## rewrite everything that is generated from facts
 	@$(PY) tools/generate.py
