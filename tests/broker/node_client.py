@@ -16,6 +16,7 @@ from ottla.log import OsDisk
 from ottla.net import TcpNetwork
 from ottla.wire import APIS, Codec, Message, Record, build_batch, encode_request, read_response
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -51,6 +52,13 @@ async def running_node(folder: Path, *settings: str, disk: Any = None) -> AsyncI
         client.close()
     finally:
         await node.stop()
+
+
+async def delete_topic(client: NodeClient, topic: str = "t") -> None:
+    """Delete a topic, and forget its id."""
+    answer = await client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=10_000))
+    assert answer.responses[0].error_code == 0
+    client.topic_ids.pop(topic, None)
 
 
 def batch(*values: bytes | None, codec: Codec = Codec.NONE, timestamp: int = NOW_MS, **fields: Any) -> bytes:

@@ -18,11 +18,10 @@ from ottla.broker import Node
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.wire import Record, build_batch, crc32c, iter_records
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.hooked_disk import HookedDisk, broken, full, gone
-from tests.broker.node_client import NOW_MS, NodeClient, batch, run, running_node, start_node
+from tests.broker.node_client import NOW_MS, NodeClient, batch, delete_topic, run, running_node, start_node
 from tests.broker.test_log_dir_moves import dirs, move
 from tests.waiting import until_async
 
@@ -76,12 +75,6 @@ async def delete_records(client: NodeClient, offset: int) -> ErrorCode:
     topic = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
     answer = await client.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000))
     return ErrorCode(answer.topics[0].partitions[0].error_code)
-
-
-async def delete_topic(client: NodeClient, topic: str = "t") -> None:
-    answer = await client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=10_000))
-    assert answer.responses[0].error_code == 0
-    client.topic_ids.pop(topic, None)
 
 
 async def fetched(client: NodeClient, offset: int, topic: str = "t") -> tuple[ErrorCode, list[bytes | None]]:

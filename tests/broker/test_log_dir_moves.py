@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from ottla.wire.messages.alter_replica_log_dirs import (
 )
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.broker.follower import configure, everything
-from tests.broker.node_client import NodeClient, batch, run, start_node
+from tests.broker.hooked_disk import HookedDisk
+from tests.broker.node_client import NodeClient, batch, delete_topic, run, start_node
 from tests.waiting import until_async
 
 
@@ -227,6 +229,46 @@ def test_what_cannot_be_moved_is_answered_as_kafka_does(tmp_path: Path) -> None:
         await client.create("later")
         assert held(node, "later").log_dir.path == path
         assert await move(client, held(node).log_dir.path) == 0 and len(node._moves) == 0
+        await node.stop()
+
+    run(test)
+
+
+def test_a_move_of_a_topic_that_is_made_again_meanwhile_leaves_the_new_log_alone(tmp_path: Path) -> None:
+    """The copy has the log's name already and not its place, when the topic goes: the new one's log lies there."""
+
+    async def test() -> None:
+        disk = HookedDisk()
+        node = await start_node(tmp_path / "a", dirs(tmp_path), disk=disk)
+        client = await NodeClient.connect(node)
+        await client.create("t")
+        await client.produce("t", batch(b"old"))
+        path = other(node, tmp_path)
+        named, goes_on = threading.Event(), threading.Event()
+
+        def wait(call: str, at: str) -> None:
+            if (call, at) == ("fsync_dir", path) and not named.is_set():
+                named.set()
+                assert goes_on.wait(60)
+
+        disk.hook = wait
+        try:
+            assert await move(client, path) == 0
+            await until_async(named.is_set, "the copy's name")
+            await delete_topic(client)
+            await client.create("t")
+            assert (await client.produce("t", batch(b"new"))).error_code == ErrorCode.NONE
+        finally:
+            goes_on.set()
+        await until_async(lambda: not len(node._moves), "the end of the move")
+        assert Path(held(node).log.folder).is_dir()
+        assert await values(client) == [b"new"]
+        client.close()
+        await node.stop()
+        node = await start_node(tmp_path / "a", dirs(tmp_path), disk=disk)
+        client = await NodeClient.connect(node)
+        assert await values(client) == [b"new"]
+        client.close()
         await node.stop()
 
     run(test)

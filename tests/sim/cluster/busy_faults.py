@@ -114,6 +114,14 @@ class BusyFaults(Faults):
             self._lose_power(host, data=host.disk.failed_syncs_drop)
         super()._fall(host)
 
+    def _up(self, host: Host) -> None:
+        """As ever; a machine whose fsync has failed is restarted with its process, however that came to end."""
+        disk = host.disk
+        if not host.is_alive and disk is not None and disk.sync_failed:
+            disk.sync_failed = False
+            host.lose_power(data=disk.failed_syncs_drop, metadata=True)
+        super()._up(host)
+
     async def end(self) -> None:
         """No call fails any more, and then as ever."""
         for host in self.world.hosts.values():

@@ -67,8 +67,8 @@ class Clients:
     """(epoch, node, high watermark) of a partition's newest leader, as nobody but the simulation can know."""
     leads: Callable[[int, str, int], int]
     """The epoch in which a node takes itself for a partition's leader, or -1."""
-    has_batch_before_last: Callable[[int, str, int, bytes], bool]
-    """Whether a batch is in a node's log of a partition, and a later one of its producer too."""
+    cannot_place: Callable[[int, str, int, bytes], bool]
+    """Whether a node has to refuse a batch as one out of order, by what its log of the partition has."""
     producer_ids: dict[int, str] = field(default_factory=dict)
     """Who was given which."""
     style: Style = field(default_factory=Style)

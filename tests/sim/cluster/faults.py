@@ -184,7 +184,7 @@ class Faults:
             for partition in topic.partitions.values()
             if fragile.node_id in partition.replicas
         ]
-        return all(each.leader not in (-1, fragile.node_id) for each in partitions)
+        return all(each.leader != -1 and fragile.node_id not in (each.leader, *each.isr) for each in partitions)
 
     def _may_lose_data(self, host: Host) -> bool:
         """True where every other broker has what it had when everything was in sync, and can prove it."""

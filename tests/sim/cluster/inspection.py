@@ -175,8 +175,12 @@ class Inspection:
         held = None if partitions is None else partitions.get(topic, index)
         return held.replica.leader_epoch if held is not None and held.replica.is_leader else -1
 
-    def has_batch_before_last(self, node: int, topic: str, index: int, batch: bytes) -> bool:
-        """Return whether a batch is in a node's log, and a later one of its producer too."""
+    def cannot_place(self, node: int, topic: str, index: int, batch: bytes) -> bool:
+        """Return whether a leader that does as Kafka's does refuses a batch, as one out of order, by what its log has.
+
+        It has the batch and a later one of its producer. Or it knew nothing of that one, could not take the batch (it led
+        not yet, or had no room), and took a later one: an unknown producer may begin at any sequence (KIP-360).
+        """
         sent = read_batch_header(batch)
         host = next(each for each in self.hosts if each.node_id == node)
         sequences = [
@@ -185,7 +189,7 @@ class Inspection:
             for header, _ in iter_batches(bytes(data))
             if header.producer_id == sent.producer_id and header.producer_epoch == sent.producer_epoch
         ]
-        return sent.base_sequence in sequences[:-1]
+        return sent.base_sequence in sequences[:-1] or (bool(sequences) and sent.base_sequence < sequences[0])
 
     def _fail(self, violation: Violation) -> None:
         if self.failed is None:

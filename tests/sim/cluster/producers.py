@@ -168,13 +168,13 @@ class _Session:
         return link.connection.send(request, version)
 
     def _is_forgotten(self, node: int, led_in: int) -> bool:
-        """Say whether a leader may not know the oldest batch in flight: it is in its log, and not its producer's last.
+        """Say whether a leader may not know the oldest batch in flight, or not take it any more.
 
         Where it has not led all the time since it was waited for, its log may be another by now, and nobody can tell.
         """
         if not 0 <= led_in == self.clients.leads(node, self.topic, self.index):
             return True
-        return self.clients.has_batch_before_last(node, self.topic, self.index, self.unacknowledged[0][2])
+        return self.clients.cannot_place(node, self.topic, self.index, self.unacknowledged[0][2])
 
     def _heard(self, answer: PartitionProduceResponse, node: int, led_in: int) -> bool:
         """Take in one answer; False where everything must be sent again, to whoever leads now."""

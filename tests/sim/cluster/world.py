@@ -140,7 +140,7 @@ class ClusterWorld:
             Random(f"{seed} clients"),
             self.inspection.newest,
             self.inspection.leads,
-            self.inspection.has_batch_before_last,
+            self.inspection.cannot_place,
         )
 
     @property

@@ -77,6 +77,7 @@ class LogDirMoves:
         self._moves: dict[TopicPartition, Move] = {}
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        partitions.dropped = self._dropped
 
     def __len__(self) -> int:
         return len(self._moves)
@@ -113,6 +114,12 @@ class LogDirMoves:
         if self._task is None and not self._closed:
             self._task = self._loop.create_task(self._run())
 
+    def _dropped(self, held: LocalPartition) -> None:
+        """Give up the move of a replica that goes, before another of its name may begin in the copy's folder."""
+        move = self._moves.get(held.key)
+        if move is not None:
+            self._give_up(move)
+
     async def close(self) -> None:
         """Leave the copies as they are, for the next start to go on with."""
         self._closed = True
@@ -144,7 +151,7 @@ class LogDirMoves:
             return
         try:
             self._follow(move)
-            if not move.lag or await self._copy(move):
+            if (not move.lag or await self._copy(move)) and self._goes_on(move):
                 await self._finish(move)
         except (KafkaError, NoSpaceError) as error:
             log.error("%s cannot be copied: %s", held.key, error)
@@ -215,12 +222,14 @@ class LogDirMoves:
             move.not_before_s = self._loop.time() + ASKED_S
             return
         await self._offload.thread(move.future.flush)
+        if not self._goes_on(move):
+            return
         if not move.is_named:
             log_dir.name_future(held.key)
             move.is_named = True
             await self._offload.thread(log_dir.disk.fsync_dir, log_dir.path)
         await held.quiet()
-        if self._moves.get(held.key) is not move or held.is_offline:  # it comes again, and is given up
+        if not self._goes_on(move):
             return
         self._follow(move)
         if move.lag:
@@ -231,6 +240,10 @@ class LogDirMoves:
             move.not_before_s = self._loop.time() + PAUSE_S
         elif not move.lag:
             await self._swap(move)
+
+    def _goes_on(self, move: Move) -> bool:
+        """Return whether it was not given up meanwhile, and need not be."""
+        return self._moves.get(move.held.key) is move and not move.held.is_offline
 
     async def _swap(self, move: Move) -> None:
         held, before = move.held, move.held.log_dir

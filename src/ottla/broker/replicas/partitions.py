@@ -68,6 +68,8 @@ class Partitions:
         """Folders of partitions that are held no longer, until no thread uses them."""
         self.reopened: Callable[[tuple[str, ...]], None] = lambda topics: None
         """Called with the topics of which partitions were opened that could not be when the image gave them."""
+        self.dropped: Callable[[LocalPartition], None] = lambda held: None
+        """Called when a partition is let go of, before its folder is set aside and before another of its name is opened."""
         self.went_offline: Callable[[], None] = lambda: None
         """Called when partitions have gone offline with their directory."""
         self.lost: Callable[[TopicPartition], None] = lambda key: None
@@ -293,6 +295,7 @@ class Partitions:
         self.lease.departing.discard(held.key)
         held.go_offline()
         held.damage = None
+        self.dropped(held)
         self.leave(held.key, held.log_dir, delay_ms=held.log.config.file_delete_delay_ms, after=held.when_idle)
 
     def leave(
