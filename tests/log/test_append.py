@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base import ErrorCode, KafkaError, StorageError
+from ottla.base import CorruptionError, ErrorCode, KafkaError, StorageError
 from ottla.log import AppendOrigin, File, Log, LogConfig, NoSpaceError, OsDisk
 from ottla.wire import iter_batches, validate_batches
 from tests.log.records import NOW, batch, records_of, values
+
+MAGIC_AT = 16
 
 
 def opened(tmp_path: Path, **settings: object) -> Log:
@@ -150,3 +152,16 @@ def test_a_closed_logs_disk_error_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "t-0" / "00000000000000000000.log").unlink()
     with pytest.raises(StorageError):
         log.read(0, max_bytes=100)
+
+
+def test_a_log_whose_first_batch_is_damaged_says_so_at_the_next_append(tmp_path: Path) -> None:
+    """`segment.ms` counts from that batch, so that an append reads it; what is wrong is the log, and not the batch."""
+    log = opened(tmp_path)
+    log.append(batch([b"a"]), now_ms=NOW)
+    log.close()
+    log = opened(tmp_path)
+    with (tmp_path / "t-0" / "00000000000000000000.log").open("r+b") as file:
+        file.seek(MAGIC_AT)
+        file.write(b"\x63")
+    with pytest.raises(CorruptionError, match="position 0"):
+        log.append(batch([b"b"]), now_ms=NOW)

@@ -284,12 +284,16 @@ class Segment:
 
     @property
     def first_timestamp(self) -> int:
-        """Largest timestamp of the first batch, from which `segment.ms` counts; -1 where there is none."""
+        """Largest timestamp of the first batch, from which `segment.ms` counts; -1 where there is none.
+
+        Raises CorruptionError where it is damaged.
+        """
         found = self._first_timestamp
         if found is None:
             if self.size < BATCH_OVERHEAD:
                 return -1
-            found = self._first_timestamp = read_batch_header(self.file.pread(0, BATCH_OVERHEAD)).max_timestamp
+            header, _ = next(headers_between(self.file, 0, self.size))
+            found = self._first_timestamp = header.max_timestamp
         return found
 
     def locate(self, offset: int) -> BatchAt | None:

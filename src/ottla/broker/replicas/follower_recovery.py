@@ -78,7 +78,7 @@ class FollowerRecovery:
         return failed
 
     async def _store(self, log_dir: LogDir) -> bool:
-        """Store a directory's recovery points, however long its disk is full; False where it has failed."""
+        """Store a directory's recovery points, however long its disk is full or lacks a name; False where it has failed."""
         while not self._closed:
             try:
                 async with self._storage.checkpoints:
@@ -88,7 +88,9 @@ class FollowerRecovery:
                 await asyncio.sleep(FULL_S)
             except StorageError as error:
                 self._met(error)
-                return False
+                if log_dir not in self._storage.online:
+                    return False
+                await asyncio.sleep(FULL_S)  # it has cost no more than this call
             else:
                 return True
         return False
