@@ -9,7 +9,6 @@ import pytest
 
 from ottla.base import ErrorCode, NodeId, Offset
 from ottla.metadata import Delta
-from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
 from tests.broker.group_script import (
     Teller,
@@ -19,7 +18,7 @@ from tests.broker.group_script import (
     join_request,
     sync_request,
 )
-from tests.broker.node_client import NodeClient, run, running_node
+from tests.broker.node_client import NodeClient, delete_topic, run, running_node
 from tests.waiting import until_async
 
 OTHER = NodeId(9)
@@ -255,11 +254,6 @@ def test_a_session_that_ends_while_nothing_can_be_appended_ends_when_it_can(
     run(test)
 
 
-async def delete(client: NodeClient, topic: str) -> None:
-    answer = await client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=9_000))
-    assert answer.responses[0].error_code == 0
-
-
 @pytest.mark.parametrize("then", ["writes again", "is loaded again"])
 def test_what_was_committed_for_a_deleted_topic_goes_when_that_can_be_written_down(tmp_path: Path, then: str) -> None:
     """Who reads a topic of the same name later must not begin where the first one was left."""
@@ -275,7 +269,7 @@ def test_what_was_committed_for_a_deleted_topic_goes_when_that_can_be_written_do
             assert code(await client.receive(request, 9)) is ErrorCode.NONE
             partition.shrink()
             partition.held.replica.min_insync_replicas = 2
-            await delete(client, "t")
+            await delete_topic(client, "t")
             assert await read(client) == 5
             end = partition.held.log.log_end_offset
             if then == "writes again":

@@ -15,8 +15,7 @@ from ottla.base import ErrorCode, TopicPartition
 from ottla.broker.metrics import Metrics
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.wire import Record, build_batch, iter_records
-from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.broker.node_client import NodeClient, run, running_node
+from tests.broker.node_client import NodeClient, delete_topic, run, running_node
 from tests.server import running_server
 from tests.waiting import until_async
 
@@ -42,13 +41,6 @@ async def cleaned(client: NodeClient, topic: str) -> None:
     """Return when everything but the active segment is clean."""
     log = held(client, topic).log
     await until_async(lambda: log.cleaned_to == log.segments[-1].base_offset)
-
-
-async def delete(client: NodeClient, topic: str) -> None:
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=9_000)
-    answer = await client.ask(request)
-    assert answer.responses[0].error_code == 0
-    del client.topic_ids[topic]
 
 
 async def everything(client: NodeClient, topic: str) -> list[Record]:
@@ -192,7 +184,7 @@ def test_a_topic_that_is_deleted_while_it_is_cleaned_is_gone(tmp_path: Path) -> 
             await fill(client, "t")
             partition = held(client, "t")
             await until_async(lambda: partition.being_cleaned)
-            await delete(client, "t")
+            await delete_topic(client, "t")
             await until_async(lambda: not partition.being_cleaned)
             await client.create("t", **COMPACT)
             await fill(client, "t", rounds=5)
@@ -250,7 +242,7 @@ def test_the_checkpoint_is_kept_when_a_topic_is_deleted(tmp_path: Path) -> None:
                 await client.create(topic, **COMPACT)
                 await fill(client, topic)
                 await cleaned(client, topic)
-            await delete(client, "gone")
+            await delete_topic(client, "gone")
             await client.create("gone", **COMPACT)
             assert held(client, "gone").log.cleaned_to == -1
             log_dir = held(client, "kept").log_dir

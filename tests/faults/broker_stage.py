@@ -610,9 +610,8 @@ class BrokerStage:
         if not said.committed <= shown and (said.durable or not lost_power):
             raise Broken(f"{name}: committed, and not shown: {sorted(said.committed - shown)}")
 
-    async def look_again(self) -> None:
-        """Another process on a disk that is well: everything that was promised is there, and all is served."""
-        lost_power = self.power is not None
+    async def end_process(self) -> bool:
+        """End the process, and the power with it where that is asked for; False where what is left was judged before."""
         await self._end_as_a_server_does()
         self.kill()
         if self.power is not None:
@@ -620,13 +619,22 @@ class BrokerStage:
             self.storage = self.storage.copy(self.power())
             self.storage.lose_power()
         self.faults.on = False
-        if self.faults.kind.startswith(("kill", "power")) and not self.is_new(self._left()):
-            return
-        await asyncio.sleep(1.0)
+        return not self.faults.kind.startswith(("kill", "power")) or self.is_new(self._left())
+
+    async def boot_well(self) -> None:
+        """Start on a disk that is well."""
         await self.boot(faulty=False)
         assert self.node is not None
         if self.node._storage.offline:
             raise Broken(f"offline after a restart on a good disk: {dict(self.node._storage.offline)}")
+
+    async def look_again(self) -> None:
+        """Another process on a disk that is well: everything that was promised is there, and all is served."""
+        lost_power = self.power is not None
+        if not await self.end_process():
+            return
+        await asyncio.sleep(1.0)
+        await self.boot_well()
         for name, said in list(self.said.items()):
             if not said.certain:
                 continue

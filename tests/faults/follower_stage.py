@@ -250,14 +250,7 @@ class FollowerStage(BrokerStage):
 
     async def look_again(self) -> None:
         """The leader is gone, and the follower starts on a disk that is well: it has what it had acknowledged."""
-        await self._end_as_a_server_does()
-        self.kill()
-        if self.power is not None:
-            self.fabric.power_off(HOST)
-            self.storage = self.storage.copy(self.power())
-            self.storage.lose_power()
-        self.faults.on = False
-        if self.faults.kind.startswith(("kill", "power")) and not self.is_new(self._left()):
+        if not await self.end_process():
             return
         for said in self.promised.values():
             if self.power is not None and not said.durable:
@@ -269,7 +262,7 @@ class FollowerStage(BrokerStage):
         promised = dict(self.promised)
         self._others[LEADER][0].kill()
         self.fabric.power_off(HOSTS[LEADER])
-        await self._boot_well()
+        await self.boot_well()
         self.asked = HOST
         for name, said in promised.items():
             await self._check_copy(name, said)
@@ -279,19 +272,13 @@ class FollowerStage(BrokerStage):
 
     async def _catch_up(self) -> None:
         """Where the follower was not in sync with everything, it comes to be so while its leader is there."""
-        await self._boot_well()
+        await self.boot_well()
         for name in [each for each, said in self.said.items() if said.certain]:
             if not await self.in_sync(name):
                 raise Broken(f"{name} is not followed after a restart on a good disk")
             await self._compare(name)
         self.kill()
         await asyncio.sleep(1.0)
-
-    async def _boot_well(self) -> None:
-        await self.boot(faulty=False)
-        assert self.node is not None
-        if self.node._storage.offline:
-            raise Broken(f"offline after a restart on a good disk: {dict(self.node._storage.offline)}")
 
     async def _check_copy(self, name: str, said: TopicSaid) -> None:
         """Have the follower lead a topic, and look for what was acknowledged."""

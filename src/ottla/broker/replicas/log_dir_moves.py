@@ -104,7 +104,7 @@ class LogDirMoves:
     def begin(self, held: LocalPartition, log_dir: LogDir) -> None:
         """Move a replica to a directory; where it is on its way elsewhere, that ends. Raises StorageError."""
         move = self._moves.get(held.key)
-        if move is not None and (move.log_dir is not log_dir or move.held is not held):
+        if move is not None and move.log_dir is not log_dir:
             self._give_up(move)
         if log_dir is held.log_dir or held.key in self._moves:
             return
@@ -146,7 +146,7 @@ class LogDirMoves:
     async def _go_on(self, move: Move) -> None:
         """Do one step of a move."""
         held = move.held
-        if self._partitions.get(*held.key) is not held or held.is_offline:
+        if held.is_offline:
             self._give_up(move)
             return
         try:

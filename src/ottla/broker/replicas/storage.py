@@ -228,8 +228,8 @@ class Storage:
         directory that has failed, or no directory is left. A copy that is found elsewhere does not stand in for one that
         lies in a failed directory: it may be what a move has left, and lack what was acknowledged since.
         """
-        if self._is_offline(directory):
-            raise StorageError(f"{key} lies in a log directory that is offline")
+        if key in self._found:
+            self._check_online(key, directory)
         if key in self._twice:
             opened, log_dir = self._settle(key, topic_id, config, directory)
         else:
@@ -250,9 +250,10 @@ class Storage:
                 log.warning("Recovery of %s: %s", key, note)
         return StoredLog(opened, log_dir, log_dir.high_watermark(key))
 
-    def _is_offline(self, directory: Uuid) -> bool:
-        """Return whether a directory, as the metadata names it, is one of those that have failed, as far as can be told."""
-        return bool(self._failed) and directory not in (*UNKNOWN_DIRECTORIES, *self.directory_ids)
+    def _check_online(self, key: TopicPartition, directory: Uuid) -> None:
+        """Raise StorageError where the directory, as the metadata names it, has failed, as far as can be told."""
+        if self._failed and directory not in (*UNKNOWN_DIRECTORIES, *self.directory_ids):
+            raise StorageError(f"{key} lies in a log directory that is offline")
 
     def _place(self, key: TopicPartition, directory: Uuid) -> LogDir:
         """Return the directory for a log that is in none that was found."""
@@ -260,6 +261,7 @@ class Storage:
         wanted = self._preferred.pop(key, None)
         if wanted is not None and wanted in online:
             return wanted
+        self._check_online(key, directory)
         for each in online:  # the metadata may have told us of it only now
             if each.has_log(key):
                 return each
