@@ -1,4 +1,4 @@
-"""The parts of a broker that handlers use, by the families of their APIs: a handler's signature says which it sees.
+"""The parts of a broker that handlers and monitoring use, by family: a signature says which of them it sees.
 
 `RequestContext[GroupParts]` is the context of a handler that may touch the group coordinator, the image and a few things
 besides, and nothing else: the type checker holds it to that. `Services` has all of them.
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.log_dir_moves import LogDirMoves
     from ottla.broker.replicas.partitions import Partitions
     from ottla.broker.replicas.purgatory import Purgatory
+    from ottla.broker.replicas.replication import Replication
     from ottla.broker.replicas.storage import Storage
     from ottla.broker.replicas.throttles import ReplicationThrottles
     from ottla.broker.requests.answer_memory import AnswerMemory
@@ -43,11 +44,13 @@ __all__ = [
     "ControllerParts",
     "FetchParts",
     "GroupParts",
+    "HealthParts",
     "ImageParts",
     "LogParts",
     "MetadataParts",
     "ProduceParts",
     "QuorumParts",
+    "ReportParts",
     "ServedParts",
     "TransactionParts",
 ]
@@ -169,3 +172,29 @@ if TYPE_CHECKING:
     ) -> tuple[MetadataParts, GroupParts, ProduceParts, FetchParts, LogParts, ControllerParts, ServedParts]:
         """Let the type checker see that a broker has the parts of every family."""
         return (services,) * 7
+
+
+class HealthParts(Protocol):
+    """For judging whether the node is ready, and well."""
+
+    configuration: Configuration
+    quorum: Quorum
+    partitions: Partitions
+    storage: Storage
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+
+
+class ReportParts(Protocol):
+    """For the page of metrics."""
+
+    node_id: NodeId
+    quorum: Quorum
+    partitions: Partitions
+    storage: Storage
+    groups: GroupCoordinator
+    answer_memory: AnswerMemory
+    metrics: Metrics
+    traffic: Traffic
+    replication: Replication | None
+    duties: ControllerDuties | None

@@ -42,16 +42,16 @@ def _alter(context: RequestContext[LogParts], path: str, key: TopicPartition) ->
     log_dir = storage.directory_at(path)
     if log_dir is None or log_dir not in storage.online:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    held = services.partitions.get(*key)
-    if held is None:
+    partition = services.partitions.get(*key)
+    if partition is None:
         storage.prefer(key, log_dir)  # where it is made when it comes to this broker
         return ErrorCode.REPLICA_NOT_AVAILABLE
-    if held.is_offline:
+    if partition.is_offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
     try:
-        services.moves.begin(held, log_dir)
+        services.moves.begin(partition, log_dir)
     except StorageError as error:
-        services.partitions.failures.met(error, held)
+        services.partitions.failures.met(error, partition)
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
 

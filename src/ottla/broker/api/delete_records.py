@@ -34,13 +34,13 @@ class _Deletion:
         self.index = index
         self.code = ErrorCode.NONE
         self.low_watermark = UNKNOWN_LOW_WATERMARK
-        self.held: LocalPartition | None = None
+        self.partition: LocalPartition | None = None
         self.wanted = 0
 
     @property
     def is_everywhere(self) -> bool:
         """True where there is nothing (more) to wait for."""
-        return self.held is None or self.low_watermark >= self.wanted
+        return self.partition is None or self.low_watermark >= self.wanted
 
 
 def delete_records(
@@ -67,28 +67,28 @@ def _delete(context: RequestContext[LogParts], deletion: _Deletion, offset: int)
     partitions = context.services.partitions
     if not context.allows(Operation.DELETE, Resource.TOPIC, deletion.topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    held = partitions.writable(deletion.topic, deletion.index)
-    cleanup_policy = held.log.config.cleanup_policy
+    partition = partitions.writable(deletion.topic, deletion.index)
+    cleanup_policy = partition.log.config.cleanup_policy
     if cleanup_policy and "delete" not in cleanup_policy:
         raise KafkaError(ErrorCode.POLICY_VIOLATION)
-    high_watermark = held.replica.high_watermark
+    high_watermark = partition.replica.high_watermark
     wanted = high_watermark if offset == TO_HIGH_WATERMARK else Offset(offset)
     if not 0 <= wanted <= high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     try:
-        held.log.delete_records_before(wanted)
+        partition.log.delete_records_before(wanted)
     except StorageError as error:
-        partitions.failures.met(error, held)
+        partitions.failures.met(error, partition)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-    held.log_start_moved()
-    deletion.held, deletion.wanted = held, wanted
-    deletion.low_watermark = _low_watermark(context, held)
+    partition.log_start_moved()
+    deletion.partition, deletion.wanted = partition, wanted
+    deletion.low_watermark = _low_watermark(context, partition)
 
 
-def _low_watermark(context: RequestContext[LogParts], held: LocalPartition) -> Offset:
+def _low_watermark(context: RequestContext[LogParts], partition: LocalPartition) -> Offset:
     brokers = context.services.image.brokers
     alive = frozenset(NodeId(each.id) for each in brokers.values() if not each.fenced)
-    return held.replica.low_watermark(held.log.log_start_offset, alive)
+    return partition.replica.low_watermark(partition.log.log_start_offset, alive)
 
 
 def _answer_later(
@@ -103,18 +103,18 @@ def _answer_later(
 
     def look() -> None:
         for each in waiting:
-            assert each.held is not None
-            each.low_watermark = _low_watermark(context, each.held)
+            assert each.partition is not None
+            each.low_watermark = _low_watermark(context, each.partition)
         if all(each.is_everywhere for each in waiting):
             services.purgatory.give_up(wait)
             finish(True)
 
     def finish(is_news: bool) -> None:
         for each in waiting:
-            assert each.held is not None
-            if look in each.held.deletions:
-                each.held.deletions.remove(look)
-            if not each.held.replica.is_leader:
+            assert each.partition is not None
+            if look in each.partition.deletions:
+                each.partition.deletions.remove(look)
+            if not each.partition.replica.is_leader:
                 each.code, each.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, UNKNOWN_LOW_WATERMARK
             elif not each.is_everywhere:
                 each.code = ErrorCode.REQUEST_TIMED_OUT
@@ -123,9 +123,9 @@ def _answer_later(
     wait = Wait(services.loop.time() + max(request.timeout_ms, 0) / 1000, finish)
     keys = []
     for each in waiting:
-        assert each.held is not None
-        each.held.deletions.append(look)
-        keys.append(each.held.key)
+        assert each.partition is not None
+        each.partition.deletions.append(look)
+        keys.append(each.partition.key)
     # it ends when a partition gets another leader, or at its deadline
     services.purgatory.add_produce(wait, tuple(keys))
     return deferred

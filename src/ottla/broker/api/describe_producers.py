@@ -36,7 +36,7 @@ def _answer(context: RequestContext[LogParts], topic: str, index: int) -> Partit
     try:
         if not context.allows(Operation.READ, Resource.TOPIC, topic):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        held = context.services.partitions.serving(topic, index)
+        partition = context.services.partitions.serving(topic, index)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=int(error.code), error_message=error.message)
     return PartitionResponse(
@@ -50,7 +50,7 @@ def _answer(context: RequestContext[LogParts], topic: str, index: int) -> Partit
                 coordinator_epoch=entry.coordinator_epoch,
                 current_txn_start_offset=entry.transaction_offset,
             )
-            for producer_id, entry in held.log.producers
+            for producer_id, entry in partition.log.producers
         ],
     )
 

@@ -121,12 +121,12 @@ class _Fetch:
 
     def _parks(self, plan: FetchPlan) -> bool:
         """Return whether a follower has everything of a partition, and knows it: then its next fetch need not look."""
-        session, held = self.session, plan.partition
-        if session is None or held is None or plan.size or plan.is_urgent:
+        session, partition = self.session, plan.partition
+        if session is None or partition is None or plan.size or plan.is_urgent:
             return False
         if not plan.wanted.has_heard(high_watermark=plan.high_watermark, log_start_offset=plan.log_start_offset):
             return False
-        return held.park(session, plan.key, NodeId(self.limits.replica_id))
+        return partition.park(session, plan.key, NodeId(self.limits.replica_id))
 
     def answer(self, plans: list[FetchPlan]) -> Encoded | Coroutine[Any, Any, Encoded]:
         """Render the answer; in an incremental one, only partitions with something new."""

@@ -180,9 +180,9 @@ def _produce_in_transaction(context: RequestContext[ProduceParts], request: Prod
             if header is None:
                 continue
             identities.add((header.producer_id, header.producer_epoch))
-            held = context.services.partitions.get(name, data.index)
-            if refusal is None and held is not None and held.replica.is_leader:
-                wanted.append((held, header.base_sequence))
+            partition = context.services.partitions.get(name, data.index)
+            if refusal is None and partition is not None and partition.replica.is_leader:
+                wanted.append((partition, header.base_sequence))
     if not identities:
         return _produce_any(context, request, _NOTHING_KNOWN)
     transactional_id = request.transactional_id

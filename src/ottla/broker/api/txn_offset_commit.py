@@ -102,8 +102,8 @@ def _commit(context: RequestContext[TransactionParts], request: TxnOffsetCommitR
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     index = context.services.groups.partition_of(request.group_id)
-    held = None if index is None else context.services.partitions.get(OFFSETS_TOPIC, index)
-    if held is None or not held.replica.is_leader:
+    partition = None if index is None else context.services.partitions.get(OFFSETS_TOPIC, index)
+    if partition is None or not partition.replica.is_leader:
         raise KafkaError(ErrorCode.NOT_COORDINATOR)
     version = context.api_version
     writer = Writer(
@@ -113,42 +113,45 @@ def _commit(context: RequestContext[TransactionParts], request: TxnOffsetCommitR
         is_second=version >= SECOND_PROTOCOL_FROM,
         knows_abortable=version >= ABORTABLE_FROM,
     )
-    admitted = admit(context, writer, [(held, 0)])
+    admitted = admit(context, writer, [(partition, 0)])
     if isinstance(admitted, dict):
-        return _commit_admitted(context, request, held, admitted)
-    return _commit_later(context, request, held, admitted)
+        return _commit_admitted(context, request, partition, admitted)
+    return _commit_later(context, request, partition, admitted)
 
 
 async def _commit_later(
     context: RequestContext[TransactionParts],
     request: TxnOffsetCommitRequest,
-    held: LocalPartition,
+    partition: LocalPartition,
     admitted: Awaitable[Admitted],
 ) -> TxnOffsetCommitResponse:
     found = await admitted
     try:
-        answer = _commit_admitted(context, request, held, found)
+        answer = _commit_admitted(context, request, partition, found)
     except KafkaError as error:
         return _refused(context, request, error.code)
     return await answer.wait() if isinstance(answer, Deferred) else answer
 
 
 def _commit_admitted(
-    context: RequestContext[TransactionParts], request: TxnOffsetCommitRequest, held: LocalPartition, admitted: Admitted
+    context: RequestContext[TransactionParts],
+    request: TxnOffsetCommitRequest,
+    partition: LocalPartition,
+    admitted: Admitted,
 ) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
     """Write the offsets; raises the KafkaError for which they cannot be part of the transaction."""
-    verification = admitted[held.key]
+    verification = admitted[partition.key]
     if isinstance(verification, KafkaError):
         raise KafkaError(coordinator_error(verification.code), verification.message)
     coordinator = context.services.groups
 
     def decide(shard: Shard, token: int) -> Decision:
-        held.check_transaction(request.producer_id, request.producer_epoch, 0, verification)
+        partition.check_transaction(request.producer_id, request.producer_epoch, 0, verification)
         group = shard.groups.get(request.group_id)
         return groups.commit_in_transaction(group, request, origin_of(context, token), coordinator.decision_context())
 
     answer = coordinator.write(request.group_id, decide, lambda error: _refused(context, request, error.code))
-    held.verifications.end(request.producer_id)
+    partition.verifications.end(request.producer_id)
     return answer
 
 

@@ -68,9 +68,9 @@ class DirectoryAssignments:
                 if before is None or before.partitions.get(index) is not state:
                     self._look(topic, index)
 
-    def moved(self, held: LocalPartition) -> None:
+    def moved(self, partition: LocalPartition) -> None:
         """Called when a replica lies elsewhere now."""
-        self.look_at(held.key)
+        self.look_at(partition.key)
 
     def look_at(self, key: TopicPartition) -> None:
         """Called when a replica is lost, or may lie elsewhere now."""
@@ -81,16 +81,16 @@ class DirectoryAssignments:
         else:
             self._look(topic, key.partition)
 
-    def announce(self, held: LocalPartition, directory_id: Uuid) -> bool:
+    def announce(self, partition: LocalPartition, directory_id: Uuid) -> bool:
         """Tell that a replica is going to lie in a directory, until `withdraw`; return whether the image says so yet."""
-        self._wanted[held.key] = directory_id
-        self.moved(held)
-        return held.key not in self._wrong
+        self._wanted[partition.key] = directory_id
+        self.moved(partition)
+        return partition.key not in self._wrong
 
-    def withdraw(self, held: LocalPartition) -> None:
+    def withdraw(self, partition: LocalPartition) -> None:
         """Tell again where a replica lies in fact: it has moved, or is not going to."""
-        if self._wanted.pop(held.key, None) is not None:
-            self.moved(held)
+        if self._wanted.pop(partition.key, None) is not None:
+            self.moved(partition)
 
     async def close(self) -> None:
         """Tell nothing more."""
@@ -117,14 +117,14 @@ class DirectoryAssignments:
         """Return where a replica lies; None where that is not known."""
         if self._partitions.is_lost(key):
             return DIRECTORY_LOST
-        held = self._partitions.get(*key)
-        if held is None or held.topic_id != topic.id:
+        partition = self._partitions.get(*key)
+        if partition is None or partition.topic_id != topic.id:
             return None
         wanted = self._wanted.get(key)
         if wanted is not None:
             return wanted
-        assert held.log_dir.meta is not None
-        return held.log_dir.meta.directory_id
+        assert partition.log_dir.meta is not None
+        return partition.log_dir.meta.directory_id
 
     async def _tell(self) -> None:
         """Tell until nothing is wrong."""

@@ -215,11 +215,11 @@ class Coordinator(Generic[S]):
         """
         if not all(running.is_active for running in self._shards.values()):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        held = [running for running in list(self._shards.values()) if self._may_answer(running)]
-        for running in held:
+        answering = [running for running in list(self._shards.values()) if self._may_answer(running)]
+        for running in answering:
             self._heed_deadlines(running)
             self._committed(running)
-        return [running.committed for running in held]
+        return [running.committed for running in answering]
 
     def partition_of(self, key: str) -> int | None:
         """Return the partition that coordinates a key; None where the topic does not exist."""
@@ -439,15 +439,20 @@ class Coordinator(Generic[S]):
             if index >= self._count or not self._is_led(running):
                 self._unload(index)
         for index in range(self._count):
-            held = self._partitions.get(self.topic, index)
-            if held is not None and held.replica.is_leader and not held.is_offline and index not in self._shards:
-                self._load(index, held)
+            partition = self._partitions.get(self.topic, index)
+            if (
+                partition is not None
+                and partition.replica.is_leader
+                and not partition.is_offline
+                and index not in self._shards
+            ):
+                self._load(index, partition)
 
     def _is_led(self, running: RunningShard[S]) -> bool:
         """Return whether the partition is led still, and has been without a break."""
-        held = running.partition
-        is_held = self._partitions.get(self.topic, held.key.partition) is held
-        return is_held and held.replica.is_leader and held.replica.leader_epoch == running.epoch
+        partition = running.partition
+        is_hosted = self._partitions.get(self.topic, partition.key.partition) is partition
+        return is_hosted and partition.replica.is_leader and partition.replica.leader_epoch == running.epoch
 
     def _unload(self, index: int) -> None:
         """Let a shard go; who waits for it has to ask the next coordinator."""
@@ -474,11 +479,11 @@ class Coordinator(Generic[S]):
 
     # -- loading
 
-    def _load(self, index: int, held: LocalPartition) -> None:
+    def _load(self, index: int, partition: LocalPartition) -> None:
         shard = self._make_shard()
-        running = RunningShard(held, held.replica.leader_epoch, shard, shard.state)
+        running = RunningShard(partition, partition.replica.leader_epoch, shard, shard.state)
         self._shards[index] = running
-        if held.log.log_end_offset == held.log.log_start_offset:
+        if partition.log.log_end_offset == partition.log.log_start_offset:
             self._activate(running)
         else:
             self.run(self._load_slices(running))
@@ -533,13 +538,13 @@ class Coordinator(Generic[S]):
         return running.state is ShardState.LOADING
 
     async def _replay(self, running: RunningShard[S]) -> int:
-        held = running.partition
-        position: int = held.log.log_start_offset
-        end, count = held.log.log_end_offset, 0
+        partition = running.partition
+        position: int = partition.log.log_start_offset
+        end, count = partition.log.log_end_offset, 0
         pace = _Pace(self._loop)
         while position < end and self._is_loading(running):
             size = self.load_buffer_bytes()
-            part = held.log.read(position, max_bytes=size, upper_bound=end, min_one_batch=True)
+            part = partition.log.read(position, max_bytes=size, upper_bound=end, min_one_batch=True)
             data = await self._offload.thread(part.read)
             if not data:
                 break
@@ -558,17 +563,17 @@ class Coordinator(Generic[S]):
         copies are in sync than `min.insync.replicas`, nobody commits anything: then the log holds all that was ever
         acknowledged, and is read from, as Kafka's is; what would write is refused.
         """
-        held = running.partition
+        partition = running.partition
         while (
-            held.replica.high_watermark < running.end
-            and not held.replica.is_under_min_isr
+            partition.replica.high_watermark < running.end
+            and not partition.replica.is_under_min_isr
             and self._is_loading(running)
         ):
-            await self._reached(held, running.end)
+            await self._reached(partition, running.end)
         running.loaded_end = running.end
         running.committed = running.shard.state
 
-    def _reached(self, held: LocalPartition, end: int) -> asyncio.Future[None]:
+    def _reached(self, partition: LocalPartition, end: int) -> asyncio.Future[None]:
         """Return what is done when a high watermark has come, will not come, or has not for a while."""
         over: asyncio.Future[None] = self._loop.create_future()
 
@@ -576,8 +581,8 @@ class Coordinator(Generic[S]):
             if not over.done():
                 over.set_result(None)
 
-        wait = Wait(self._loop.time() + LOADED_WAIT_S, finish, required={held.key: end})
-        self._purgatory.add_produce(wait, (held.key,))
+        wait = Wait(self._loop.time() + LOADED_WAIT_S, finish, required={partition.key: end})
+        self._purgatory.add_produce(wait, (partition.key,))
         return over
 
     async def _replay_batch(self, running: RunningShard[S], data: bytes, at: int, header: Any, pace: _Pace) -> int:

@@ -61,12 +61,12 @@ def admit(
     """Return with what each partition is to be written to, or why it is not; they come with their batches' sequences."""
     admitted: Admitted = {}
     unknown: list[tuple[LocalPartition, int]] = []
-    for held, sequence in wanted:
-        is_asked = writer.is_second or held.verifies
-        if is_asked and not is_in_transaction(held.log, writer.producer_id, writer.epoch):
-            unknown.append((held, sequence))
+    for partition, sequence in wanted:
+        is_asked = writer.is_second or partition.verifies
+        if is_asked and not is_in_transaction(partition.log, writer.producer_id, writer.epoch):
+            unknown.append((partition, sequence))
         else:
-            admitted[held.key] = OPEN
+            admitted[partition.key] = OPEN
     if not unknown:
         return admitted
     verifications = _begun(context, writer, unknown)
@@ -82,10 +82,10 @@ def _begun(
     """Begin to verify the producer for these partitions, or go on where that was begun and nothing has ended it."""
     now_ms = context.now_ms()
     return {
-        held.key: held.verifications.begin(
+        partition.key: partition.verifications.begin(
             writer.producer_id, writer.epoch, sequence, now_ms, is_second=writer.is_second
         )
-        for held, sequence in unknown
+        for partition, sequence in unknown
     }
 
 
@@ -99,7 +99,7 @@ async def _admit_later(
     settings = context.services.configuration.broker.settings
     loop = context.services.loop
     until_s = loop.time() + settings.add_partitions_to_txn_retry_backoff_max_ms / 1000
-    partitions = [held.key for held, _ in unknown]
+    partitions = [partition.key for partition, _ in unknown]
     while True:
         verifications = _begun(context, writer, unknown)  # the marker that is waited for may have ended the last
         codes = await _ask(context, writer, partitions)

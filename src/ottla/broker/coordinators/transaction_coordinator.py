@@ -220,8 +220,8 @@ class TransactionCoordinator(Coordinator[Shard]):
         """Write markers into what is led here and has no other copy to wait for; return the partitions that are done."""
         done = set()
         for each in sorted(partitions):
-            held = self._hosted.get(*each)
-            if held is None or not held.replica.is_leader or len(held.replica.isr) > 1:
+            partition = self._hosted.get(*each)
+            if partition is None or not partition.replica.is_leader or len(partition.replica.isr) > 1:
                 continue
             try:
                 waits = self.markers.write(marker, each)

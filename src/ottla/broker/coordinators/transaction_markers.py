@@ -79,10 +79,10 @@ class Markers:
         is_bumped = marker.version >= SECOND_PROTOCOL
         if partition.topic == OFFSETS_TOPIC:
             return self._write_offsets(marker, partition.partition, batch, is_bumped=is_bumped)
-        held = self._partitions.leader_of(*partition)
-        info = held.append_marker(memoryview(batch), now_ms=now_ms, is_bumped=is_bumped)
+        led = self._partitions.leader_of(*partition)
+        info = led.append_marker(memoryview(batch), now_ms=now_ms, is_bumped=is_bumped)
         end = info.last_offset + 1
-        return None if held.replica.high_watermark >= end else self._replicated(held, end)
+        return None if led.replica.high_watermark >= end else self._replicated(led, end)
 
     def _write_offsets(
         self, marker: Marker, index: int, batch: bytearray, *, is_bumped: bool
@@ -96,19 +96,19 @@ class Markers:
             raise KafkaError(_of_partition(error.code), error.message) from error
         return None if answer is None else answer.then(_of_partition)
 
-    def _replicated(self, held: LocalPartition, end: int) -> Deferred[ErrorCode]:
+    def _replicated(self, partition: LocalPartition, end: int) -> Deferred[ErrorCode]:
         deferred: Deferred[ErrorCode] = Deferred()
 
         def finish(reached: bool) -> None:
-            if held.replica.high_watermark >= end:
+            if partition.replica.high_watermark >= end:
                 deferred.resolve(ErrorCode.NONE)
-            elif held.replica.is_leader:
+            elif partition.replica.is_leader:
                 deferred.resolve(ErrorCode.REQUEST_TIMED_OUT)
             else:
                 deferred.resolve(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
         deadline_s = asyncio.get_running_loop().time() + WAIT_S
-        self._purgatory.add_produce(Wait(deadline_s, finish, required={held.key: end}), (held.key,))
+        self._purgatory.add_produce(Wait(deadline_s, finish, required={partition.key: end}), (partition.key,))
         return deferred
 
     async def write_all(self, marker: Marker, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla.base import KafkaError, NodeId
+from ottla.broker.parts import HealthParts
 from ottla.broker.replicas.storage import Storage
-from ottla.broker.services import Services
 
 __all__ = ["Check", "Health", "Stage"]
 
@@ -59,7 +59,7 @@ class Health:
         *,
         stage: Callable[[], Stage],
         storage: Callable[[], Storage | None],
-        services: Callable[[], Services | None],
+        services: Callable[[], HealthParts | None],
     ) -> None:
         self._node_id = node_id
         self._stage = stage
@@ -87,13 +87,13 @@ class Health:
             checks += [_quorum(services), self._failed_log_dirs(), *_partitions(services)]
         return checks
 
-    def _registration(self, services: Services) -> Check:
+    def _registration(self, services: HealthParts) -> Check:
         broker = services.quorum.image.brokers.get(self._node_id)
         if broker is None:
             return Check("registration", "the broker is not registered")
         return Check("registration", "the broker is fenced" if broker.fenced else "")
 
-    def _log_dirs(self, services: Services) -> Check:
+    def _log_dirs(self, services: HealthParts) -> Check:
         return Check("log-dirs", "" if services.storage.online else "every log directory is offline")
 
     def _failed_log_dirs(self) -> Check:
@@ -102,7 +102,7 @@ class Health:
         return Check("failed-log-dirs", "; ".join(f"{path}: {error}" for path, error in sorted(failed.items())))
 
 
-def _coordinators(services: Services) -> Iterator[Check]:
+def _coordinators(services: HealthParts) -> Iterator[Check]:
     coordinators = (
         ("groups", services.groups, "groups and their offsets are being loaded"),
         ("transactions", services.transactions, "transactions are being loaded"),
@@ -116,16 +116,16 @@ def _coordinators(services: Services) -> Iterator[Check]:
             yield Check(name)
 
 
-def _quorum(services: Services) -> Check:
+def _quorum(services: HealthParts) -> Check:
     leader = services.quorum.status.leader_id
     return Check("quorum", "the metadata quorum has no leader" if leader < 0 else "")
 
 
-def _partitions(services: Services) -> Iterator[Check]:
+def _partitions(services: HealthParts) -> Iterator[Check]:
     offline, behind, leaderless = len(services.partitions.unopened), 0, 0
-    for held in services.partitions:
-        offline += held.is_offline
-        behind += held.replica.is_leader and len(held.replica.isr) < len(held.replica.replicas)
+    for partition in services.partitions:
+        offline += partition.is_offline
+        behind += partition.replica.is_leader and len(partition.replica.isr) < len(partition.replica.replicas)
     for topic in services.quorum.image.topics.values():
         leaderless += sum(each.leader < 0 for each in topic.partitions.values())
     yield Check(

@@ -20,9 +20,9 @@ from ottla.broker.meters import LATENCY_BUCKETS, Latency, RequestTimes, TopicTra
 from ottla.broker.monitoring.families import GROUP_STATES
 from ottla.broker.monitoring.process_facts import process_facts
 from ottla.broker.monitoring.prometheus import Page, tags
+from ottla.broker.parts import ReportParts
 from ottla.broker.quotas import Quotas
 from ottla.broker.requests.connection_limits import ConnectionLimits
-from ottla.broker.services import Services
 from ottla.metadata import Image, decide
 from ottla.net import RequestMemory
 from ottla.replica import Role
@@ -72,7 +72,7 @@ class MetricsReport:
 
     def __init__(
         self,
-        services: Services,
+        services: ReportParts,
         *,
         limits: ConnectionLimits,
         requests: RequestMemory,
@@ -241,12 +241,12 @@ class MetricsReport:
 
     def _write_partitions(self, page: Page, image: Image) -> Iterator[None]:
         under_replicated = under_min = at_min = reassigning = 0
-        for number, held in enumerate(self._services.partitions):
+        for number, partition in enumerate(self._services.partitions):
             if number % ITEMS_PER_LOOK == 0:
                 yield
-            label = tags(topic=held.key.topic, partition=held.key.partition)
-            log, replica = held.log, held.replica
-            if not held.is_offline:
+            label = tags(topic=partition.key.topic, partition=partition.key.partition)
+            log, replica = partition.log, partition.replica
+            if not partition.is_offline:
                 page.lines("kafka_log_log_size").append(f"kafka_log_log_size{label} {log.size}")
                 page.lines("kafka_log_log_logendoffset").append(
                     f"kafka_log_log_logendoffset{label} {log.log_end_offset}"
@@ -258,16 +258,18 @@ class MetricsReport:
                     f"kafka_log_log_numlogsegments{label} {log.segment_count}"
                 )
             if replica.role is Role.FOLLOWER and self._services.replication is not None:
-                page.add("kafka_server_fetcherlagmetrics_consumerlag", self._services.replication.lag_of(held), label)
+                page.add(
+                    "kafka_server_fetcherlagmetrics_consumerlag", self._services.replication.lag_of(partition), label
+                )
             if replica.role is Role.LEADER:
                 page.add("kafka_topic_partition_current_offset", replica.high_watermark, label)
                 page.add("kafka_topic_partition_oldest_offset", log.log_start_offset, label)
                 in_sync = len(replica.isr)
                 under_replicated += in_sync < len(replica.replicas)
-                needed = min(held.min_insync_replicas, len(replica.replicas))
+                needed = min(partition.min_insync_replicas, len(replica.replicas))
                 under_min += in_sync < needed
                 at_min += in_sync == needed
-                state = image.partition(held.key.topic, held.key.partition)
+                state = image.partition(partition.key.topic, partition.key.partition)
                 reassigning += state is not None and decide.is_reassigning(state)
         manager = "kafka_server_replicamanager_"
         page.add(f"{manager}underreplicatedpartitions", under_replicated)
@@ -368,9 +370,9 @@ class MetricsReport:
             label = tags(consumergroup=group_id, topic=topic, partition=index)
             page.add("kafka_consumergroup_current_offset", committed.offset, label)
             sum_offset += committed.offset
-            held = self._services.partitions.get(topic, index)
-            if held is not None and held.replica.role is not Role.OFFLINE:
-                lag = max(0, held.replica.high_watermark - committed.offset)
+            partition = self._services.partitions.get(topic, index)
+            if partition is not None and partition.replica.role is not Role.OFFLINE:
+                lag = max(0, partition.replica.high_watermark - committed.offset)
                 page.add("kafka_consumergroup_lag", lag, label)
                 sum_lag += lag
                 knows_lag = True

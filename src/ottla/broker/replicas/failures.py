@@ -70,49 +70,51 @@ class Failures:
         self._dir_failed = dir_failed
         self._partition_failed = partition_failed
 
-    def met(self, error: StorageError, held: LocalPartition | None = None) -> ErrorCode:
-        """Let a failure cost what it costs; `held` is the partition that was worked for. Returns `code_of` it."""
-        cost, log_dir = self._judge(error, held)
+    def met(self, error: StorageError, partition: LocalPartition | None = None) -> ErrorCode:
+        """Let a failure cost what it costs; `partition` is the one that was worked for. Returns `code_of` it."""
+        cost, log_dir = self._judge(error, partition)
         if cost is Cost.DIRECTORY:
             assert log_dir is not None
             self._dir_failed(log_dir, error)
         elif cost is Cost.PARTITION:
-            assert held is not None
-            log.error("Partition %s is offline from now on: %s", held.key, error)
-            held.damage = error
-            self._partition_failed(held)
+            assert partition is not None
+            log.error("Partition %s is offline from now on: %s", partition.key, error)
+            partition.damage = error
+            self._partition_failed(partition)
         elif cost is Cost.DAMAGE:
-            assert held is not None
-            if held.damage is None or str(held.damage) != str(error):  # once, however often it is read
-                log.error("Partition %s is damaged, and served where it is not: %s", held.key, error)
-            held.damage = error
+            assert partition is not None
+            if partition.damage is None or str(partition.damage) != str(error):  # once, however often it is read
+                log.error("Partition %s is damaged, and served where it is not: %s", partition.key, error)
+            partition.damage = error
         else:
             level = logging.DEBUG if cost is Cost.NOTHING else logging.WARNING
-            log.log(level, "%s failed, which costs no more: %s", "A request" if held is None else held.key, error)
+            log.log(
+                level, "%s failed, which costs no more: %s", "A request" if partition is None else partition.key, error
+            )
         return code_of(error)
 
-    def cost_of(self, error: StorageError, held: LocalPartition | None = None) -> Cost:
+    def cost_of(self, error: StorageError, partition: LocalPartition | None = None) -> Cost:
         """Return what a failure would cost."""
-        return self._judge(error, held)[0]
+        return self._judge(error, partition)[0]
 
-    def _judge(self, error: StorageError, held: LocalPartition | None) -> tuple[Cost, LogDir | None]:
-        if held is not None and not self._is_held(held):
+    def _judge(self, error: StorageError, partition: LocalPartition | None) -> tuple[Cost, LogDir | None]:
+        if partition is not None and not self._is_held(partition):
             return Cost.NOTHING, None
         if isinstance(error, NoSpaceError):
             return Cost.ANSWER, None
         if isinstance(error, CorruptionError):
-            return (Cost.ANSWER if held is None else Cost.DAMAGE), None
+            return (Cost.ANSWER if partition is None else Cost.DAMAGE), None
         log_dir = self._storage.directory_of(error.path)
         if log_dir is None:
             return Cost.ANSWER, None
         if not isinstance(error, MissingFileError) or self._is_gone(join(log_dir.path, IDENTITY)):
             return Cost.DIRECTORY, log_dir
-        return (Cost.PARTITION if held is not None and self._is_lost(held, error.path) else Cost.ANSWER), None
+        return (Cost.PARTITION if partition is not None and self._is_lost(partition, error.path) else Cost.ANSWER), None
 
-    def _is_lost(self, held: LocalPartition, path: str) -> bool:
+    def _is_lost(self, partition: LocalPartition, path: str) -> bool:
         """Return whether a partition's file is missing indeed, and was not set aside or put in place meanwhile."""
-        own = any(path in segment.paths() for segment in held.log.segments)
-        return self._is_gone(path if own else held.log.folder)
+        own = any(path in segment.paths() for segment in partition.log.segments)
+        return self._is_gone(path if own else partition.log.folder)
 
     def _is_gone(self, path: str) -> bool:
         try:

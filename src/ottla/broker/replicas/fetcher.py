@@ -119,12 +119,14 @@ class Fetcher:
     def add(self, followed: FollowedPartition) -> None:
         """Follow a partition from now on."""
         self._partitions[followed.key] = followed
-        held = followed.held
-        if held.stores_truncation:  # of an earlier epoch, by another fetcher
+        partition = followed.partition
+        if partition.stores_truncation:  # of an earlier epoch, by another fetcher
             self._wait(followed, BACKOFF_S_MIN)
-        elif held.log.leader_epochs.latest < 0 and held.log.log_end_offset > held.replica.high_watermark:
+        elif partition.log.leader_epochs.latest < 0 and partition.log.log_end_offset > partition.replica.high_watermark:
             try:
-                held.truncate_to(held.replica.high_watermark)  # without epochs nobody can tell where the logs part
+                partition.truncate_to(
+                    partition.replica.high_watermark
+                )  # without epochs nobody can tell where the logs part
             except KafkaError as error:
                 self._fail(followed, error)
                 return
@@ -285,7 +287,7 @@ class Fetcher:
         most = settings.replica_fetch_max_bytes
         for key in wanted.asked:
             followed = self._partitions[key]
-            held_log = followed.held.log
+            held_log = followed.partition.log
             followed.asked_offset = end = held_log.log_end_offset
             followed.asked_start = start = held_log.log_start_offset
             asked = (key[1], followed.leader_epoch, end, held_log.leader_epochs.latest, start, most)
@@ -379,8 +381,8 @@ class Fetcher:
         followed = self._partitions.get((answer.topic_id, answer.partition))
         if followed is None:
             return
-        held = followed.held
-        if followed.asked_offset != held.log.log_end_offset:  # out of date, or nothing was asked
+        partition = followed.partition
+        if followed.asked_offset != partition.log.log_end_offset:  # out of date, or nothing was asked
             return
         if answer.error:
             self._refused(followed, ErrorCode(answer.error))
@@ -389,7 +391,7 @@ class Fetcher:
             if answer.diverging_epoch >= 0:
                 self._diverged(followed, answer.diverging_epoch, answer.diverging_end)
                 return
-            size = held.append_as_follower(
+            size = partition.append_as_follower(
                 answer.records,
                 leader_epoch=followed.leader_epoch,
                 high_watermark=answer.high_watermark,
@@ -399,17 +401,17 @@ class Fetcher:
         except KafkaError as error:
             self._not_appended(followed, error)
             return
-        followed.lag = max(0, answer.high_watermark - held.log.log_end_offset)
+        followed.lag = max(0, answer.high_watermark - partition.log.log_end_offset)
         if size:
             followed.backoff_s = BACKOFF_S_MIN
             self._following.meters.bytes_in += size
-            if held.must_flush:
+            if partition.must_flush:
                 self._repair_later(followed)
-            elif not held.throttled_as_follower or not self._throttled(followed, size):
+            elif not partition.throttled_as_follower or not self._throttled(followed, size):
                 self._session.want(followed.key)
         elif len(answer.records):
             self._back_off(followed)
-        elif held.log.log_start_offset != followed.asked_start:
+        elif partition.log.log_start_offset != followed.asked_start:
             self._session.want(followed.key)
 
     def _throttled(self, followed: FollowedPartition, size: int) -> bool:
@@ -423,20 +425,22 @@ class Fetcher:
 
     def _diverged(self, followed: FollowedPartition, epoch: int, end_offset: int) -> None:
         """Cut what the leader does not have; raises KafkaError where the disk fails."""
-        held = followed.held
-        epochs = held.log.leader_epochs
-        before = (epochs.latest, held.log.log_end_offset)
-        held.truncate_to(epochs.parts_from(epoch, end_offset))
-        if (epochs.latest, held.log.log_end_offset) == before:
-            log.error("%s has nothing to cut, and yet differs from broker %d's", held.key, self.leader)
+        partition = followed.partition
+        epochs = partition.log.leader_epochs
+        before = (epochs.latest, partition.log.log_end_offset)
+        partition.truncate_to(epochs.parts_from(epoch, end_offset))
+        if (epochs.latest, partition.log.log_end_offset) == before:
+            log.error("%s has nothing to cut, and yet differs from broker %d's", partition.key, self.leader)
             self._back_off(followed)
         else:
-            log.info("%s was cut to offset %d, as on broker %d", held.key, held.log.log_end_offset, self.leader)
+            log.info(
+                "%s was cut to offset %d, as on broker %d", partition.key, partition.log.log_end_offset, self.leader
+            )
             self._repair_later(followed)
 
     def _refused(self, followed: FollowedPartition, code: ErrorCode) -> None:
         """Do what a leader's error asks for, as Kafka's replica fetcher does."""
-        held = followed.held
+        partition = followed.partition
         if code in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE):
             followed.out_of_range = True
             self._repair_later(followed)
@@ -448,17 +452,17 @@ class Fetcher:
             log.log(
                 logging.DEBUG if quiet else logging.WARNING,
                 "Broker %d answers %s for %s at offset %d in epoch %d",
-                *(self.leader, code.name, held.key, followed.asked_offset, followed.leader_epoch),
+                *(self.leader, code.name, partition.key, followed.asked_offset, followed.leader_epoch),
             )
             self._back_off(followed)
 
     def _not_appended(self, followed: FollowedPartition, error: KafkaError) -> None:
         if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:  # it became something else; we are told in a moment
             self._leave_out(followed)
-        elif followed.held.is_offline:
+        elif followed.partition.is_offline:
             self._fail(followed, error)
         else:
-            log.error("What broker %d sent of %s is not appended: %s", self.leader, followed.held.key, error)
+            log.error("What broker %d sent of %s is not appended: %s", self.leader, followed.partition.key, error)
             self._back_off(followed)
 
     # -- partitions that are left out for a while
@@ -469,7 +473,7 @@ class Fetcher:
 
     def _fail(self, followed: FollowedPartition, error: KafkaError) -> None:
         """Fetch a partition no more, until the metadata says something new of it."""
-        log.info("%s is not followed any more: %s", followed.held.key, error)
+        log.info("%s is not followed any more: %s", followed.partition.key, error)
         followed.failed = True
         self._leave_out(followed)
 
@@ -489,9 +493,9 @@ class Fetcher:
             followed = heappop(self._waiting)[2]
             if self._partitions.get(followed.key) is not followed:
                 continue
-            if followed.held.stores_truncation:
+            if followed.partition.stores_truncation:
                 self._wait(followed, BACKOFF_S_MIN)
-            elif not followed.held.throttled_as_follower or not self._throttled(followed, 0):
+            elif not followed.partition.throttled_as_follower or not self._throttled(followed, 0):
                 self._session.want(followed.key)
 
     def _wake_when_due(self) -> None:
@@ -518,7 +522,7 @@ class Fetcher:
         for followed in partitions:
             if self._partitions.get(followed.key) is not followed:
                 continue
-            if followed.held.is_offline:
+            if followed.partition.is_offline:
                 self._fail(followed, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory is offline"))
             elif followed in mended:
                 self._session.want(followed.key)

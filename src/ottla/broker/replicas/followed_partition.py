@@ -22,16 +22,16 @@ class FollowedPartition:
         "asked_start",
         "backoff_s",
         "failed",
-        "held",
         "key",
         "lag",
         "leader_epoch",
         "out_of_range",
+        "partition",
     )
 
-    def __init__(self, held: LocalPartition, leader_epoch: LeaderEpoch) -> None:
-        self.held = held
-        self.key: FollowedKey = (held.topic_id, held.key.partition)
+    def __init__(self, partition: LocalPartition, leader_epoch: LeaderEpoch) -> None:
+        self.partition = partition
+        self.key: FollowedKey = (partition.topic_id, partition.key.partition)
         self.leader_epoch = leader_epoch
         self.asked_offset = NOT_ASKED
         self.asked_start = NOT_ASKED

@@ -61,20 +61,20 @@ class FollowerRecovery:
     async def mend(self, leader: NodeId, partitions: Sequence[FollowedPartition]) -> list[FollowedPartition]:
         """Mend partitions that are left out of fetching; return those that can be fetched; the others come again."""
         failed = await self._bring_into_range(leader, [each for each in partitions if each.out_of_range])
-        failed += await self._store_truncations([each for each in partitions if each.held.stores_truncation])
-        failed += await self._flush([each for each in partitions if each.held.must_flush])
+        failed += await self._store_truncations([each for each in partitions if each.partition.stores_truncation])
+        failed += await self._flush([each for each in partitions if each.partition.must_flush])
         return [each for each in partitions if each not in failed]
 
     async def _store_truncations(self, partitions: Sequence[FollowedPartition]) -> list[FollowedPartition]:
         """Store the recovery points of the directories in which something was cut."""
         failed: list[FollowedPartition] = []
-        for log_dir in dict.fromkeys(each.held.log_dir for each in partitions):
-            here = [each for each in partitions if each.held.log_dir is log_dir]
+        for log_dir in dict.fromkeys(each.partition.log_dir for each in partitions):
+            here = [each for each in partitions if each.partition.log_dir is log_dir]
             if not await self._store(log_dir):
                 failed += here
                 continue
             for each in here:
-                each.held.truncation_stored()
+                each.partition.truncation_stored()
         return failed
 
     async def _store(self, log_dir: LogDir) -> bool:
@@ -97,7 +97,7 @@ class FollowerRecovery:
 
     async def _flush(self, partitions: Sequence[FollowedPartition]) -> list[FollowedPartition]:
         """Make durable what topics with `flush.messages` ask for."""
-        done = await asyncio.gather(*(each.held.flush() for each in partitions), return_exceptions=True)
+        done = await asyncio.gather(*(each.partition.flush() for each in partitions), return_exceptions=True)
         failed = []
         for each, error in zip(partitions, done, strict=True):
             if isinstance(error, KafkaError):
@@ -132,32 +132,36 @@ class FollowerRecovery:
                 self._go_on_within(each, start, end)
                 each.out_of_range = False
             except KafkaError as error:
-                log.error("%s cannot be brought into its leader's range: %s", each.held.key, error)
+                log.error("%s cannot be brought into its leader's range: %s", each.partition.key, error)
                 failed.append(each)
         return failed
 
     @staticmethod
     def _is_current(followed: FollowedPartition) -> bool:
-        replica = followed.held.replica
-        return replica.leader_epoch == followed.leader_epoch and not replica.is_leader and not followed.held.is_offline
+        replica = followed.partition.replica
+        return (
+            replica.leader_epoch == followed.leader_epoch
+            and not replica.is_leader
+            and not followed.partition.is_offline
+        )
 
     @staticmethod
     def _go_on_within(followed: FollowedPartition, start: int, end: int) -> None:
-        held = followed.held
-        ours = held.log.log_end_offset
+        partition = followed.partition
+        ours = partition.log.log_end_offset
         if end < ours:  # an unclean election has left the leader with less
-            log.warning("%s ends at %d, its leader's at %d: what is beyond is cut", held.key, ours, end)
-            held.truncate_to(end)
+            log.warning("%s ends at %d, its leader's at %d: what is beyond is cut", partition.key, ours, end)
+            partition.truncate_to(end)
         elif start > ours:  # this broker was away for so long that the leader has deleted what would follow
-            log.info("%s ends at %d, and its leader's begins at %d: it is begun anew there", held.key, ours, start)
-            held.restart_at(start)
+            log.info("%s ends at %d, and its leader's begins at %d: it is begun anew there", partition.key, ours, start)
+            partition.restart_at(start)
 
     async def _ask(self, leader: NodeId, partitions: Sequence[FollowedPartition], timestamp: int) -> dict[int, int]:
         """Return the leader's offsets, by the partition's identity; those that it does not tell are left out."""
         topics: dict[str, list[ListOffsetsPartition]] = {}
         asked: dict[tuple[str, int], FollowedPartition] = {}
         for each in partitions:
-            key = each.held.key
+            key = each.partition.key
             asked[key] = each
             topics.setdefault(key.topic, []).append(
                 ListOffsetsPartition(

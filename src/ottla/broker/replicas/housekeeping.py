@@ -119,27 +119,27 @@ class Housekeeping:
     async def _sliced(self) -> AsyncIterator[LocalPartition]:
         """Yield every partition that is online, letting requests have their turn after each slice of time."""
         until_s = self._loop.time() + SLICE_S
-        for held in self._partitions:
+        for partition in self._partitions:
             if self._loop.time() >= until_s:
                 await asyncio.sleep(0)
                 until_s = self._loop.time() + SLICE_S
-            if not held.is_offline:
-                yield held
+            if not partition.is_offline:
+                yield partition
 
     # -- duties
 
     async def _retain(self) -> None:
         """Apply retention by time and size, forget expired producers, unlink what was set aside long enough ago."""
         now_ms = self._clock.now_ms()
-        async for held in self._sliced():
+        async for partition in self._sliced():
             try:
-                gone = held.housekeep(now_ms)
+                gone = partition.housekeep(now_ms)
             except (
                 StorageError
             ) as error:  # without room nothing has failed: what it had to write is written another time
-                self._partitions.failures.met(error, held)
+                self._partitions.failures.met(error, partition)
             except Exception:  # one log must not keep the others from their retention
-                log.exception("Retention of %s has failed", held.key)
+                log.exception("Retention of %s has failed", partition.key)
             else:
                 self._stuck += [partial(self._storage.disk.unlink, path) for path in gone]
         await self._remove()
@@ -147,12 +147,12 @@ class Housekeeping:
     async def _flush(self) -> None:
         """Make durable what `flush.ms` asks for, and sealed segments, so that a recovery never reads more than one."""
         now_ms = self._clock.now_ms()
-        async for held in self._sliced():
-            if held.log.is_flush_due(now_ms):
+        async for partition in self._sliced():
+            if partition.log.is_flush_due(now_ms):
                 try:
-                    await held.flush()
+                    await partition.flush()
                 except KafkaError as error:
-                    log.debug("%s went offline while it was flushed: %s", held.key, error)
+                    log.debug("%s went offline while it was flushed: %s", partition.key, error)
 
     async def _store_recovery_points(self) -> None:
         async with self._storage.checkpoints:

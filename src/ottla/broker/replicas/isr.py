@@ -64,7 +64,7 @@ OVERTAKEN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    held: LocalPartition
+    partition: LocalPartition
     proposal: IsrProposal
 
 
@@ -113,12 +113,12 @@ class IsrKeeper:
 
     # -- what calls for a change
 
-    def fetched(self, held: LocalPartition, follower: NodeId) -> None:
+    def fetched(self, partition: LocalPartition, follower: NodeId) -> None:
         """Take a follower in that has just shown that it has everything; the caller has seen that it is eligible."""
-        replica = held.replica
+        replica = partition.replica
         if replica.may_join(follower):
             isr = tuple(node for node in replica.replicas if node in replica.isr or node == follower)
-            self._propose(held, isr)
+            self._propose(partition, isr)
 
     def _look(self) -> None:
         """Look at every partition, some at a time so that the loop goes on meanwhile, and then wait again.
@@ -128,32 +128,32 @@ class IsrKeeper:
         if self._loop.time() - self._due_s > LATE_S:
             self.start()
             return
-        self._look_at([held for held in self._partitions if held.replica.has_followers])
+        self._look_at([partition for partition in self._partitions if partition.replica.has_followers])
 
     def _look_at(self, left: list[LocalPartition]) -> None:
         now_s = self._loop.time()
-        for held in left[:PARTITIONS_PER_LOOK]:
-            self._look_at_one(held, now_s)
+        for partition in left[:PARTITIONS_PER_LOOK]:
+            self._look_at_one(partition, now_s)
         left = left[PARTITIONS_PER_LOOK:]
         if left:
             self._timer = self._loop.call_later(0, self._look_at, left)
         else:
             self.start()
 
-    def _look_at_one(self, held: LocalPartition, now_s: float) -> None:
-        replica = held.replica
-        if held.is_offline or not replica.has_followers:
+    def _look_at_one(self, partition: LocalPartition, now_s: float) -> None:
+        replica = partition.replica
+        if partition.is_offline or not replica.has_followers:
             return
         if replica.forget_joining(now_s):
-            held.high_watermark_moved()
+            partition.high_watermark_moved()
         lagging = replica.lagging(now_s)
         if lagging:
-            log.info("Shrinking the ISR of %s: %s lag behind %s", held.key, list(lagging), replica.log_end_offset)
-            self._propose(held, tuple(node for node in replica.isr if node not in lagging))
+            log.info("Shrinking the ISR of %s: %s lag behind %s", partition.key, list(lagging), replica.log_end_offset)
+            self._propose(partition, tuple(node for node in replica.isr if node not in lagging))
 
-    def _propose(self, held: LocalPartition, isr: tuple[NodeId, ...]) -> None:
-        proposal = held.replica.propose_isr(isr)
-        self._waiting[(held.topic_id, held.key.partition)] = _Asked(held, proposal)
+    def _propose(self, partition: LocalPartition, isr: tuple[NodeId, ...]) -> None:
+        proposal = partition.replica.propose_isr(isr)
+        self._waiting[(partition.topic_id, partition.key.partition)] = _Asked(partition, proposal)
         self._ask_soon()
 
     # -- asking
@@ -228,13 +228,13 @@ class IsrKeeper:
     def _drop_overtaken(self) -> None:
         """Ask no longer for what the metadata has decided meanwhile."""
         self._waiting = {
-            key: each for key, each in self._waiting.items() if each.held.replica.proposal is each.proposal
+            key: each for key, each in self._waiting.items() if each.partition.replica.proposal is each.proposal
         }
 
     def _settle(self, asked: _Asked, answer: ResponsePartitionData) -> bool:
         """Take in what became of one proposal; False where it has to be asked again."""
-        held, proposal = asked.held, asked.proposal
-        replica = held.replica
+        partition, proposal = asked.partition, asked.proposal
+        replica = partition.replica
         code = ErrorCode(answer.error_code)
         if code is ErrorCode.NONE:
             (self._expands if proposal.grows else self._shrinks).value += 1
@@ -243,14 +243,14 @@ class IsrKeeper:
                 partition_epoch=answer.partition_epoch,
                 isr=tuple(NodeId(node) for node in answer.isr),
             ):
-                held.high_watermark_moved()
+                partition.high_watermark_moved()
             return True
         if replica.proposal is not proposal:  # the metadata came first
             return True
         self._failures.value += 1
-        log.info("The controller refused the ISR %s of %s: %s", list(proposal.isr), held.key, code.name)
+        log.info("The controller refused the ISR %s of %s: %s", list(proposal.isr), partition.key, code.name)
         if code in GIVEN_UP:
             if replica.withdraw(proposal):
-                held.high_watermark_moved()
+                partition.high_watermark_moved()
             return True
         return code in OVERTAKEN

@@ -136,50 +136,53 @@ class LogCleaner:
         best: tuple[LocalPartition, Cleanable] | None = None
         dirtiest, delay_ms = 0.0, 0
         until_s = self._loop.time() + SLICE_S
-        for held in self._partitions:
+        for partition in self._partitions:
             if self._loop.time() >= until_s:
                 await asyncio.sleep(0)
                 until_s = self._loop.time() + SLICE_S
-            found = self._look_at(held)
+            found = self._look_at(partition)
             if found is None:
                 continue
             dirtiest, delay_ms = max(dirtiest, found.ratio), max(delay_ms, found.delay_ms)
-            is_due = found.is_due(held.log.config.min_cleanable_dirty_ratio)
+            is_due = found.is_due(partition.log.config.min_cleanable_dirty_ratio)
             if is_due and (best is None or found.ratio > best[1].ratio):
-                best = held, found
+                best = partition, found
         self._dirtiest_ratio, self._delay_ms = dirtiest, delay_ms
         if best is None or best[0].is_offline:
             return False
         self._begin(*best)
         return True
 
-    def _look_at(self, held: LocalPartition) -> Cleanable | None:
+    def _look_at(self, partition: LocalPartition) -> Cleanable | None:
         """Return what could be cleaned of a partition; None where it must not be touched."""
-        if held.is_offline or held.being_cleaned or not held.log.config.compacts:
+        if partition.is_offline or partition.being_cleaned or not partition.log.config.compacts:
             return None
-        if self._uncleanable.get(held.key) is held or self._paused.get(held.key, 0.0) > self._loop.time():
+        if (
+            self._uncleanable.get(partition.key) is partition
+            or self._paused.get(partition.key, 0.0) > self._loop.time()
+        ):
             return None
         try:
-            return self._cleanable(held)
+            return self._cleanable(partition)
         except CorruptionError as error:
-            self._mark_uncleanable(held, error)
+            self._mark_uncleanable(partition, error)
         except StorageError as error:
-            self._partitions.failures.met(error, held)
-            self._pause(held)
+            self._partitions.failures.met(error, partition)
+            self._pause(partition)
         except Exception as error:  # our own mistake: the other logs are looked at all the same
-            self._mark_uncleanable(held, error)
-            log.exception("The log cleaner has failed at %s, and goes on", held.key)
+            self._mark_uncleanable(partition, error)
+            log.exception("The log cleaner has failed at %s, and goes on", partition.key)
         return None
 
-    def _cleanable(self, held: LocalPartition) -> Cleanable:
-        return cleanable(held.log, last_stable_offset=held.last_stable_offset(), now_ms=self._clock.now_ms())
+    def _cleanable(self, partition: LocalPartition) -> Cleanable:
+        return cleanable(partition.log, last_stable_offset=partition.last_stable_offset(), now_ms=self._clock.now_ms())
 
     # -- cleaning
 
-    def _begin(self, held: LocalPartition, found: Cleanable) -> None:
-        lease = join(held.log.folder, LEASE)
-        held.being_cleaned = True
-        task = self._loop.create_task(self._clean(held, found, lease))
+    def _begin(self, partition: LocalPartition, found: Cleanable) -> None:
+        lease = join(partition.log.folder, LEASE)
+        partition.being_cleaned = True
+        task = self._loop.create_task(self._clean(partition, found, lease))
         self._running[task] = lease
         task.add_done_callback(self._ended)
 
@@ -188,68 +191,68 @@ class LogCleaner:
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error  # our own mistake: the loop's exception handler says so
 
-    async def _clean(self, held: LocalPartition, found: Cleanable, lease: str) -> None:
+    async def _clean(self, partition: LocalPartition, found: Cleanable, lease: str) -> None:
         """Clean one log, and say what came of it."""
         try:
-            await self._clean_and_install(held, found, lease)
+            await self._clean_and_install(partition, found, lease)
         except CleaningAborted:
-            log.info("The cleaning of %s was given up: its log changed, or the broker stops", held.key)
+            log.info("The cleaning of %s was given up: its log changed, or the broker stops", partition.key)
         except CorruptionError as error:
-            self._mark_uncleanable(held, error)
+            self._mark_uncleanable(partition, error)
         except NoSpaceError as error:
-            log.error("%s cannot be compacted, and stays as it is, while its disk is full: %s", held.key, error)
-            self._pause(held)
+            log.error("%s cannot be compacted, and stays as it is, while its disk is full: %s", partition.key, error)
+            self._pause(partition)
         except StorageError as error:
-            self._partitions.failures.met(error, held)
-            self._pause(held)
+            self._partitions.failures.met(error, partition)
+            self._pause(partition)
         except BrokenExecutor as error:
-            log.error("The worker process that compacted %s died (%s); it is tried again later", held.key, error)
-            self._pause(held)
+            log.error("The worker process that compacted %s died (%s); it is tried again later", partition.key, error)
+            self._pause(partition)
         except (
             Exception
         ) as error:  # our own mistake: the loop's handler names it, and the next round must not repeat it
-            self._mark_uncleanable(held, error)
+            self._mark_uncleanable(partition, error)
             raise
         finally:
-            held.being_cleaned = False
+            partition.being_cleaned = False
             self._withdraw(lease)
 
-    def _pause(self, held: LocalPartition) -> None:
+    def _pause(self, partition: LocalPartition) -> None:
         """Keep a log that could not be cleaned from being chosen again at once."""
-        self._paused[held.key] = self._loop.time() + self._pause_s
+        self._paused[partition.key] = self._loop.time() + self._pause_s
 
-    async def _clean_and_install(self, held: LocalPartition, found: Cleanable, lease: str) -> None:
+    async def _clean_and_install(self, partition: LocalPartition, found: Cleanable, lease: str) -> None:
         began_s = self._loop.time()
         disk = self._storage.disk
         disk.open(lease, create=True).close()
         plan = plan_cleaning(
-            held.log, found, now_ms=self._clock.now_ms(), lease=lease, buffers=_buffers(self._settings)
+            partition.log, found, now_ms=self._clock.now_ms(), lease=lease, buffers=_buffers(self._settings)
         )
-        result = await self._in_worker(held, plan)
+        result = await self._in_worker(partition, plan)
         async with self._storage.checkpoints:  # so that no recovery begins below what is about to get gaps
-            await self._offload.thread(held.log_dir.write_recovery_points)
-        await held.quiet()
-        if held.is_offline or not install(disk, held.log, plan, result, now_ms=self._clock.now_ms()):
-            raise CleaningAborted(str(held.key))
+            await self._offload.thread(partition.log_dir.write_recovery_points)
+        await partition.quiet()
+        if partition.is_offline or not install(disk, partition.log, plan, result, now_ms=self._clock.now_ms()):
+            raise CleaningAborted(str(partition.key))
         async with self._storage.checkpoints:
-            await self._offload.thread(held.log_dir.write_cleaned_offsets)
+            await self._offload.thread(partition.log_dir.write_cleaned_offsets)
         self._last = _Done(result, self._loop.time() - began_s)
         log.info(
             "Compacted %s up to offset %d: %d bytes became %d, %d of %d records were kept",
-            *(held.key, result.cleaned_to, result.bytes_before, result.bytes_after),
+            *(partition.key, result.cleaned_to, result.bytes_before, result.bytes_after),
             *(result.records_kept, result.records_read),
         )
         if result.records_without_key:
-            log.warning("%s: %d records without a key were removed", held.key, result.records_without_key)
+            log.warning("%s: %d records without a key were removed", partition.key, result.records_without_key)
 
-    async def _in_worker(self, held: LocalPartition, plan: CleaningPlan) -> CleaningResult:
+    async def _in_worker(self, partition: LocalPartition, plan: CleaningPlan) -> CleaningResult:
         """Clean in the worker process; the lease is taken back when the log is not what was planned for any more."""
         settings = self._settings
         share = settings.log_cleaner_io_max_bytes_per_second / max(settings.log_cleaner_threads, 1)
         work = asyncio.ensure_future(self._offload.background(clean_throttled, self._storage.disk, plan, share))
         while not work.done():
             await asyncio.wait((work,), timeout=WATCH_S)
-            if not work.done() and (held.is_offline or not is_as_planned(held.log, plan)):
+            if not work.done() and (partition.is_offline or not is_as_planned(partition.log, plan)):
                 self._withdraw(plan.lease)
         return work.result()
 
@@ -259,12 +262,12 @@ class LogCleaner:
         except StorageError as error:
             log.warning("A cleaning's lease could not be removed: %s", error)
 
-    def _mark_uncleanable(self, held: LocalPartition, error: Exception) -> None:
+    def _mark_uncleanable(self, partition: LocalPartition, error: Exception) -> None:
         """Leave a damaged log alone from now on: it would only fail again. A restart tries once more."""
-        self._uncleanable[held.key] = held
+        self._uncleanable[partition.key] = partition
         if isinstance(error, StorageError):
-            self._partitions.failures.met(error, held)
-        log.error("%s cannot be compacted, and is left alone until a restart: %s", held.key, error)
+            self._partitions.failures.met(error, partition)
+        log.error("%s cannot be compacted, and is left alone until a restart: %s", partition.key, error)
 
     # -- metrics
 
@@ -294,9 +297,9 @@ class LogCleaner:
     def uncleanable_in(self, log_dir: LogDir) -> list[LocalPartition]:
         """Return a directory's partitions whose logs are damaged, as far as they are still held."""
         return [
-            held
-            for key, held in self._uncleanable.items()
-            if held.log_dir is log_dir and self._partitions.get(key.topic, key.partition) is held
+            partition
+            for key, partition in self._uncleanable.items()
+            if partition.log_dir is log_dir and self._partitions.get(key.topic, key.partition) is partition
         ]
 
     def _since_last_run_ms(self) -> int:

@@ -38,7 +38,7 @@ ANY_EPOCH = 0x7FFFFFFF
 class Move:
     """A replica on its way to another directory."""
 
-    held: LocalPartition
+    partition: LocalPartition
     future: Log
     log_dir: LogDir
     truncations: int
@@ -50,7 +50,7 @@ class Move:
     @property
     def lag(self) -> int:
         """Offsets that the copy does not have yet."""
-        return max(0, self.held.log.log_end_offset - self.future.log_end_offset)
+        return max(0, self.partition.log.log_end_offset - self.future.log_end_offset)
 
 
 class LogDirMoves:
@@ -91,32 +91,32 @@ class LogDirMoves:
         for name in delta.topics_changed:
             for index in image.topics[name].partitions:
                 key = TopicPartition(name, index)
-                held = self._partitions.get(name, index)
-                log_dir = self._storage.future_of(key) if held is not None and key not in self._moves else None
-                if held is None or log_dir is None:
+                partition = self._partitions.get(name, index)
+                log_dir = self._storage.future_of(key) if partition is not None and key not in self._moves else None
+                if partition is None or log_dir is None:
                     continue
                 try:
-                    self.begin(held, log_dir)
+                    self.begin(partition, log_dir)
                 except StorageError as error:
                     log.error("%s cannot be moved to %s: %s", key, log_dir.path, error)
-                    self._partitions.failures.met(error, held)
+                    self._partitions.failures.met(error, partition)
 
-    def begin(self, held: LocalPartition, log_dir: LogDir) -> None:
+    def begin(self, partition: LocalPartition, log_dir: LogDir) -> None:
         """Move a replica to a directory; where it is on its way elsewhere, that ends. Raises StorageError."""
-        move = self._moves.get(held.key)
+        move = self._moves.get(partition.key)
         if move is not None and move.log_dir is not log_dir:
             self._give_up(move)
-        if log_dir is held.log_dir or held.key in self._moves:
+        if log_dir is partition.log_dir or partition.key in self._moves:
             return
-        future = self._storage.open_future(held.key, log_dir, held.topic_id, held.log.config)
-        self._moves[held.key] = Move(held, future, log_dir, truncations=-1)
-        log.info("%s moves from %s to %s", held.key, held.log_dir.path, log_dir.path)
+        future = self._storage.open_future(partition.key, log_dir, partition.topic_id, partition.log.config)
+        self._moves[partition.key] = Move(partition, future, log_dir, truncations=-1)
+        log.info("%s moves from %s to %s", partition.key, partition.log_dir.path, log_dir.path)
         if self._task is None and not self._closed:
             self._task = self._loop.create_task(self._run())
 
-    def _dropped(self, held: LocalPartition) -> None:
+    def _dropped(self, partition: LocalPartition) -> None:
         """Give up the move of a replica that goes, before another of its name may begin in the copy's folder."""
-        move = self._moves.get(held.key)
+        move = self._moves.get(partition.key)
         if move is not None:
             self._give_up(move)
 
@@ -138,15 +138,15 @@ class LogDirMoves:
                 if not due:
                     await asyncio.sleep(max(0.0, min(each.not_before_s for each in self._moves.values()) - now_s))
                 for move in due:
-                    if self._moves.get(move.held.key) is move:
+                    if self._moves.get(move.partition.key) is move:
                         await self._go_on(move)
         finally:
             self._task = None
 
     async def _go_on(self, move: Move) -> None:
         """Do one step of a move."""
-        held = move.held
-        if held.is_offline:
+        partition = move.partition
+        if partition.is_offline:
             self._give_up(move)
             return
         try:
@@ -154,34 +154,34 @@ class LogDirMoves:
             if (not move.lag or await self._copy(move)) and self._goes_on(move):
                 await self._finish(move)
         except (KafkaError, NoSpaceError) as error:
-            log.error("%s cannot be copied: %s", held.key, error)
+            log.error("%s cannot be copied: %s", partition.key, error)
             move.not_before_s = self._loop.time() + PAUSE_S
         except StorageError as error:
-            log.error("%s cannot be moved to %s: %s", held.key, move.log_dir.path, error)
-            self._partitions.failures.met(error, held)  # by its path: this touches two directories
-            if self._moves.get(held.key) is move:
+            log.error("%s cannot be moved to %s: %s", partition.key, move.log_dir.path, error)
+            self._partitions.failures.met(error, partition)  # by its path: this touches two directories
+            if self._moves.get(partition.key) is move:
                 self._give_up(move)
         except Exception:  # our own mistake: it must not end the other moves
-            log.exception("The move of %s to %s has failed, and is tried again", held.key, move.log_dir.path)
+            log.exception("The move of %s to %s has failed, and is tried again", partition.key, move.log_dir.path)
             move.not_before_s = self._loop.time() + PAUSE_S
         await asyncio.sleep(0)
 
     def _give_up(self, move: Move) -> None:
-        del self._moves[move.held.key]
-        self._assignments.withdraw(move.held)
+        del self._moves[move.partition.key]
+        self._assignments.withdraw(move.partition)
         if move.log_dir not in self._storage.online:
             return
         try:
-            self._storage.drop_future(move.held.key, move.log_dir)
+            self._storage.drop_future(move.partition.key, move.log_dir)
         except StorageError as error:  # what is left of it is found, and goes, when a copy is begun there again
-            log.warning("The copy of %s in %s is not removed: %s", move.held.key, move.log_dir.path, error)
+            log.warning("The copy of %s in %s is not removed: %s", move.partition.key, move.log_dir.path, error)
             self._partitions.failures.met(error)
 
     # -- filling the copy
 
     def _follow(self, move: Move) -> None:
         """Cut or advance the copy's ends as the log's were."""
-        source, future = move.held.log, move.future
+        source, future = move.partition.log, move.future
         if move.truncations != source.truncations:
             move.truncations = source.truncations
             _cut_like(future, source)
@@ -197,11 +197,11 @@ class LogDirMoves:
         if wait_s:
             move.not_before_s = self._loop.time() + wait_s
             return False
-        source = move.held.log
+        source = move.partition.log
         truncations = source.truncations
         found = source.read(move.future.log_end_offset, max_bytes=COPY_BYTES, min_one_batch=True)
-        data = await move.held.on_thread(found.read)
-        if source is not move.held.log or source.truncations != truncations or move.held.is_offline:
+        data = await move.partition.on_thread(found.read)
+        if source is not move.partition.log or source.truncations != truncations or move.partition.is_offline:
             return False
         self._append(move, data)
         return len(data) < COPY_BYTES // 2
@@ -216,43 +216,47 @@ class LogDirMoves:
 
     async def _finish(self, move: Move) -> None:
         """Put a copy that has everything in the log's place, or come again where that is not possible yet."""
-        held, log_dir = move.held, move.log_dir
+        partition, log_dir = move.partition, move.log_dir
         assert log_dir.meta is not None
-        if not self._assignments.announce(held, log_dir.meta.directory_id):
+        if not self._assignments.announce(partition, log_dir.meta.directory_id):
             move.not_before_s = self._loop.time() + ASKED_S
             return
         await self._offload.thread(move.future.flush)
         if not self._goes_on(move):
             return
         if not move.is_named:
-            log_dir.name_future(held.key)
+            log_dir.name_future(partition.key)
             move.is_named = True
             await self._offload.thread(log_dir.disk.fsync_dir, log_dir.path)
-        await held.quiet()
+        await partition.quiet()
         if not self._goes_on(move):
             return
         self._follow(move)
         if move.lag:
-            found = held.log.read(move.future.log_end_offset, max_bytes=COPY_BYTES, min_one_batch=True)
+            found = partition.log.read(move.future.log_end_offset, max_bytes=COPY_BYTES, min_one_batch=True)
             self._append(move, found.read())
         # what was durable before has to be durable after
-        if held.being_cleaned or held.stores_truncation or move.future.recovery_point < held.log.recovery_point:
+        if (
+            partition.being_cleaned
+            or partition.stores_truncation
+            or move.future.recovery_point < partition.log.recovery_point
+        ):
             move.not_before_s = self._loop.time() + PAUSE_S
         elif not move.lag:
             await self._swap(move)
 
     def _goes_on(self, move: Move) -> bool:
         """Return whether it was not given up meanwhile, and need not be."""
-        return self._moves.get(move.held.key) is move and not move.held.is_offline
+        return self._moves.get(move.partition.key) is move and not move.partition.is_offline
 
     async def _swap(self, move: Move) -> None:
-        held, before = move.held, move.held.log_dir
-        del self._moves[held.key]
-        config, delay_ms = held.log.config, held.log.config.file_delete_delay_ms
-        held.log, held.log_dir = move.log_dir.take_future(held.key), move.log_dir
-        held.log.config = config
-        self._assignments.withdraw(held)
-        self._partitions.leave(held.key, before, delay_ms=delay_ms, after=held.when_idle)
+        partition, before = move.partition, move.partition.log_dir
+        del self._moves[partition.key]
+        config, delay_ms = partition.log.config, partition.log.config.file_delete_delay_ms
+        partition.log, partition.log_dir = move.log_dir.take_future(partition.key), move.log_dir
+        partition.log.config = config
+        self._assignments.withdraw(partition)
+        self._partitions.leave(partition.key, before, delay_ms=delay_ms, after=partition.when_idle)
         try:
             await self._offload.thread(before.disk.fsync_dir, before.path)
         except StorageError as error:
@@ -260,7 +264,7 @@ class LogDirMoves:
         async with self._storage.checkpoints:
             await self._offload.thread(move.log_dir.write_recovery_points)
             await self._offload.thread(move.log_dir.write_start_offsets)
-        log.info("%s lies in %s now", held.key, move.log_dir.path)
+        log.info("%s lies in %s now", partition.key, move.log_dir.path)
 
 
 def _cut_like(future: Log, source: Log) -> None:

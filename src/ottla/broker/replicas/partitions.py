@@ -68,7 +68,7 @@ class Partitions:
         """Folders of partitions that are held no longer, until no thread uses them."""
         self.reopened: Callable[[tuple[str, ...]], None] = lambda topics: None
         """Called with the topics of which partitions were opened that could not be when the image gave them."""
-        self.dropped: Callable[[LocalPartition], None] = lambda held: None
+        self.dropped: Callable[[LocalPartition], None] = lambda partition: None
         """Called when a partition is let go of, before its folder is set aside and before another of its name is opened."""
         self.went_offline: Callable[[], None] = lambda: None
         """Called when partitions have gone offline with their directory."""
@@ -76,7 +76,7 @@ class Partitions:
         """Called when a partition cannot be served any more in a directory that is well (`is_lost`)."""
         self.failures = Failures(
             storage,
-            is_held=lambda held: self.get(*held.key) is held,
+            is_held=lambda partition: self.get(*partition.key) is partition,
             dir_failed=self.dir_failed,
             partition_failed=self._partition_failed,
         )
@@ -199,21 +199,21 @@ class Partitions:
             if each not in image.brokers or not image.brokers[each].active
         ]
         if gone:
-            for held in self:
-                if held.replica.bar(gone):
-                    held.high_watermark_moved()
+            for partition in self:
+                if partition.replica.bar(gone):
+                    partition.high_watermark_moved()
 
     def _follow(self, topic: Topic, index: int, state: Partition) -> None:
         """Bring one partition to what the image says of it."""
-        held = self.get(topic.name, index)
+        partition = self.get(topic.name, index)
         if self._node_id not in state.replicas:
             self._unopened.pop((topic.name, index), None)
-            if held is not None:
-                self._drop(held)
+            if partition is not None:
+                self._drop(partition)
             return
-        if held is None:
+        if partition is None:
             try:
-                held = self._open(topic, index, state)
+                partition = self._open(topic, index, state)
             except StorageError as error:
                 before = self._unopened.get((topic.name, index))
                 self._unopened[topic.name, index] = error
@@ -224,8 +224,8 @@ class Partitions:
                     self.lost(TopicPartition(topic.name, index))
                 return
             self._unopened.pop((topic.name, index), None)
-        held.wake_followers()
-        replica = held.replica
+        partition.wake_followers()
+        replica = partition.replica
         was_leader, high_watermark = replica.is_leader, replica.high_watermark
         began = replica.become(
             leader=state.leader,
@@ -238,15 +238,15 @@ class Partitions:
             now_s=self._purgatory.now_s(),
         )
         if replica.is_leader and replica.is_departing:
-            self.lease.departing.add(held.key)
+            self.lease.departing.add(partition.key)
         else:
-            self.lease.departing.discard(held.key)
+            self.lease.departing.discard(partition.key)
         if began:
-            held.begin_epoch()
+            partition.begin_epoch()
         elif was_leader and not replica.is_leader:
-            self._purgatory.interrupt(held.key)
+            self._purgatory.interrupt(partition.key)
         elif replica.high_watermark > high_watermark:  # a smaller ISR has everything that it waited for
-            held.high_watermark_moved()
+            partition.high_watermark_moved()
 
     def _open(self, topic: Topic, index: int, state: Partition) -> LocalPartition:
         """Open a partition's log, which the start has loaded, or create it."""
@@ -257,7 +257,7 @@ class Partitions:
         stored = self._storage.open_log(key, topic.id, config, state.directory_of(self._node_id))
         replica = Replica(self._node_id, high_watermark=stored.high_watermark, log_end_offset=stored.log.log_end_offset)
         replica.log_start_moved(stored.log.log_start_offset)
-        held = LocalPartition(
+        partition = LocalPartition(
             key,
             topic.id,
             stored.log,
@@ -268,35 +268,40 @@ class Partitions:
             failed=self.failures.met,
             traffic=self.traffic.of(topic.name),
         )
-        self._configure(held)
-        self._by_topic.setdefault(topic.name, {})[index] = held
-        return held
+        self._configure(partition)
+        self._by_topic.setdefault(topic.name, {})[index] = partition
+        return partition
 
-    def _configure(self, held: LocalPartition) -> None:
+    def _configure(self, partition: LocalPartition) -> None:
         settings = self._configuration.broker.settings
-        held.verifies = settings.transaction_partition_verification_enable
-        held.replica.lag_max_s = settings.replica_lag_time_max_ms / 1000
-        held.configure(
-            self._configuration.topic(held.key.topic).settings, self._configuration.log_config(held.key.topic)
+        partition.verifies = settings.transaction_partition_verification_enable
+        partition.replica.lag_max_s = settings.replica_lag_time_max_ms / 1000
+        partition.configure(
+            self._configuration.topic(partition.key.topic).settings, self._configuration.log_config(partition.key.topic)
         )
 
     def _delete_topic(self, topic: Topic) -> None:
-        for held in list(self._by_topic.get(topic.name, {}).values()):
-            if held.topic_id == topic.id:
-                self._drop(held)
+        for partition in list(self._by_topic.get(topic.name, {}).values()):
+            if partition.topic_id == topic.id:
+                self._drop(partition)
 
-    def _drop(self, held: LocalPartition) -> None:
+    def _drop(self, partition: LocalPartition) -> None:
         """Let go of a partition; its folder is set aside now and removed after `file.delete.delay.ms`."""
-        partitions = self._by_topic[held.key.topic]
-        del partitions[held.key.partition]
+        partitions = self._by_topic[partition.key.topic]
+        del partitions[partition.key.partition]
         if not partitions:
-            del self._by_topic[held.key.topic]
-            self.traffic.forget(held.key.topic)
-        self.lease.departing.discard(held.key)
-        held.go_offline()
-        held.damage = None
-        self.dropped(held)
-        self.leave(held.key, held.log_dir, delay_ms=held.log.config.file_delete_delay_ms, after=held.when_idle)
+            del self._by_topic[partition.key.topic]
+            self.traffic.forget(partition.key.topic)
+        self.lease.departing.discard(partition.key)
+        partition.go_offline()
+        partition.damage = None
+        self.dropped(partition)
+        self.leave(
+            partition.key,
+            partition.log_dir,
+            delay_ms=partition.log.config.file_delete_delay_ms,
+            after=partition.when_idle,
+        )
 
     def leave(
         self,
@@ -357,22 +362,22 @@ class Partitions:
         """Take everything in a log directory offline: a disk that has failed once is not trusted again (fsyncgate)."""
         if not self._storage.fail(log_dir, error):
             return
-        for held in self:
-            if held.log_dir is log_dir:
-                held.go_offline()
+        for partition in self:
+            if partition.log_dir is log_dir:
+                partition.go_offline()
         self.went_offline()
 
-    def _partition_failed(self, held: LocalPartition) -> None:
-        held.is_lost = True
-        held.go_offline()
+    def _partition_failed(self, partition: LocalPartition) -> None:
+        partition.is_lost = True
+        partition.go_offline()
         self.went_offline()
-        self.lost(held.key)
+        self.lost(partition.key)
 
     def is_lost(self, key: TopicPartition) -> bool:
         """Return whether a partition's own files are what keeps it from being served, until a restart at least."""
-        held = self.get(*key)
-        if held is not None:
-            return held.is_lost
+        partition = self.get(*key)
+        if partition is not None:
+            return partition.is_lost
         why = self._unopened.get((key.topic, key.partition))
         if not isinstance(why, CorruptionError | MissingFileError):
             return False
@@ -381,7 +386,7 @@ class Partitions:
 
     def high_watermarks(self, log_dir: LogDir) -> dict[TopicPartition, Offset]:
         """Return what is checkpointed for a log directory."""
-        return {held.key: held.replica.high_watermark for held in self if held.log_dir is log_dir}
+        return {partition.key: partition.replica.high_watermark for partition in self if partition.log_dir is log_dir}
 
 
 @dataclass(slots=True)

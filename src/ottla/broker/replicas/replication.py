@@ -114,31 +114,33 @@ class Replication:
             if known is None or known.get(index) is not state:
                 self._follow(topic.id, index, self._partitions.get(topic.name, index))
 
-    def _follow(self, topic_id: Uuid, index: int, held: LocalPartition | None) -> None:
+    def _follow(self, topic_id: Uuid, index: int, partition: LocalPartition | None) -> None:
         """Bring one partition's fetching to what its replica says."""
         key = (topic_id, index)
         followed = self._followed.get(key)
-        replica = None if held is None or held.topic_id != topic_id or held.is_offline else held.replica
+        replica = (
+            None if partition is None or partition.topic_id != topic_id or partition.is_offline else partition.replica
+        )
         if replica is None or replica.role is not Role.FOLLOWER:
             self._forget(key)
             return
-        assert held is not None
+        assert partition is not None
         if (
             followed is not None
-            and followed.held is held
+            and followed.partition is partition
             and followed.leader_epoch == replica.leader_epoch
             and self._where[key].leader == replica.leader
         ):
             return
         self._forget(key)
-        followed = FollowedPartition(held, replica.leader_epoch)
-        fetcher = self._fetcher(replica.leader, held)
+        followed = FollowedPartition(partition, replica.leader_epoch)
+        fetcher = self._fetcher(replica.leader, partition)
         self._followed[key] = followed
         self._where[key] = fetcher
         fetcher.add(followed)
 
-    def _fetcher(self, leader: NodeId, held: LocalPartition) -> Fetcher:
-        index = (31 * crc32(held.key.topic.encode()) + held.key.partition) % self._fetcher_count
+    def _fetcher(self, leader: NodeId, partition: LocalPartition) -> Fetcher:
+        index = (31 * crc32(partition.key.topic.encode()) + partition.key.partition) % self._fetcher_count
         found = self._fetchers.get((leader, index))
         if found is None:
             found = self._fetchers[leader, index] = Fetcher(leader, index, self._following)
@@ -155,7 +157,7 @@ class Replication:
     def _drop_offline(self) -> None:
         """Fetch no more what nothing can be appended to, or its leader would take it for a copy that keeps up."""
         for followed in list(self._followed.values()):
-            if followed.held.is_offline:
+            if followed.partition.is_offline:
                 self._forget(followed.key)
 
     def _forget_topic(self, topic: Topic) -> None:
@@ -170,7 +172,7 @@ class Replication:
         self._fetcher_count = count
         for followed in list(self._followed.values()):
             self._forget(followed.key)
-            self._follow(followed.held.topic_id, followed.held.key.partition, followed.held)
+            self._follow(followed.partition.topic_id, followed.partition.key.partition, followed.partition)
 
     async def close(self) -> None:
         """Follow nobody any more."""
@@ -188,9 +190,9 @@ class Replication:
 
     # -- looking
 
-    def lag_of(self, held: LocalPartition) -> int:
+    def lag_of(self, partition: LocalPartition) -> int:
         """Return how many committed records of a followed partition are not here yet, as its leader last said."""
-        followed = self._followed.get((held.topic_id, held.key.partition))
+        followed = self._followed.get((partition.topic_id, partition.key.partition))
         return 0 if followed is None else followed.lag
 
     def name_gauges(self, metrics: Metrics) -> None:
