@@ -12,11 +12,11 @@ from typing import Any
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.connect.chaos.pipelines import FLUSH, Feeder
+from tests.connect.chaos.pipelines import FLUSH, LAKE, Feeder
 from tests.connectors.s3_server import S3Server
 from tests.streams.kills.counting import QUIET, read_messages
 
-__all__ = ["Account", "Places", "committed", "settled"]
+__all__ = ["Account", "Places", "committed", "files_of", "settled"]
 
 SHOWN_MAX = 12
 
@@ -85,14 +85,24 @@ def settled(places: Places, feeder: Feeder) -> Account:
     found.hold("table copied", good_orders.items(), copied.items(), once=True)
     bad_orders = orders.items() - good_orders.items()
     found.hold("letters of the copy", bad_orders, _letters(places, "orders-dead", _order), once=False)
-    for queue in ("s3-dead", "file-dead"):
+    for queue in ("s3-dead", "file-dead", "lake-dead"):
         found.hold(queue, set(garbage), _letters(places, queue, bytes.decode), once=False)
     lines = (places.folder / "out.txt").read_text().splitlines()
     arrived = [each for topic in feeder.good for each in values[topic] if each.isdecimal()]
     found.hold("file", set(arrived), lines, once=False)
+    found.hold("file-system sink", arrived, files_of(places.folder / LAKE), once=True)
     _hold_store(found, places, topics)
     found.records = sum(map(len, feeder.good.values())) + len(good_orders)
     found.letters = len(feeder.bad) + len(bad_orders) + len(garbage)
+    return found
+
+
+def files_of(folder: Path) -> list[str]:
+    """Return the lines that a reader sees below a folder: names that begin with an underscore or a dot are passed over."""
+    found = []
+    for path in sorted(folder.rglob("*.json")):
+        if not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
+            found += path.read_text().splitlines()
     return found
 
 

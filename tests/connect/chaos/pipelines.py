@@ -1,7 +1,8 @@
 """The connectors under test, what feeds them, and what has to be where in the end.
 
 files with refused lines → folder source → `lines` ─┬→ S3 sink
-files → folder source, columns → `logs` ────────────┴→ file sink
+files → folder source, columns → `logs` ────────────┼→ file sink
+                                                    └→ file-system sink, a streaming query
 table → JDBC source → `shop-orders` → JDBC sink (upsert) → another table
 """
 
@@ -24,10 +25,14 @@ from tools.postgres import PASSWORD, USER
 __all__ = ["CONNECTORS", "TOPICS", "Feeder", "configs", "prepare_tables"]
 
 TOPICS = ("lines", "logs", "shop-orders")
-LETTERS = ("lines-dead", "orders-dead", "s3-dead", "file-dead")
-CONNECTORS = ("files", "logs", "table", "copy", "s3", "file")
+LETTERS = ("lines-dead", "orders-dead", "s3-dead", "file-dead", "lake-dead")
+CONNECTORS = ("files", "logs", "table", "copy", "s3", "file", "lake")
 FLUSH = 20
 """Records of an object."""
+LAKE = "lake"
+"""The folder of the file-system sink."""
+ROTATE_MS = 2000
+"""How long its records wait for a full file."""
 PAUSE_SECONDS = 0.1
 LINES_A_TURN, ORDERS_A_TURN = 2, 2
 FILE_TURNS = 300
@@ -100,6 +105,15 @@ def configs(folder: Path, database: str, store: str, bucket: str) -> dict[str, d
             "connector.class": "FileStreamSink",
             "file": str(folder / "out.txt"),
             **_letters("file-dead"),
+        },
+        "lake": {
+            **sinks,
+            "connector.class": "FilesystemSink",
+            "path": str(folder / LAKE),
+            "format": "json",
+            "flush.size": str(FLUSH),
+            "rotate.interval.ms": str(ROTATE_MS),
+            **_letters("lake-dead"),
         },
     }
 

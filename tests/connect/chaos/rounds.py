@@ -190,22 +190,24 @@ class Rounds:
     # -- waiting
 
     def _await_flow(self, seconds: float) -> None:
-        """Return when each destination has what was fed before, and the store something more."""
+        """Return when each destination has what was fed before, and the store and the file system something more."""
         marks = {topic: good[-1] if good else 1 for topic, good in self._feeder.good.items()}
         known: dict[str, int] = {}
 
         def is_known() -> bool:
-            stored, order = self._stored(), self._last("orders")
-            if stored is None or order is None:
+            stored, laid, order = self._committed("s3"), self._committed("lake"), self._last("orders")
+            if stored is None or laid is None or order is None:
                 return False
-            known.update(stored=stored, order=order)
+            known.update(stored=stored, laid=laid, order=order)
             return True
 
         self._until(is_known, "an answer of the broker and the database", seconds)
         self._until(lambda: self._has_flown(marks, **known), f"records up to {marks} and {known}", seconds)
 
-    def _has_flown(self, marks: dict[str, int], stored: int, order: int) -> bool:
-        return (self._stored() or 0) > stored and (self._last("copied") or 0) >= order and self._is_in_file(marks)
+    def _has_flown(self, marks: dict[str, int], stored: int, laid: int, order: int) -> bool:
+        if (self._committed("s3") or 0) <= stored or (self._committed("lake") or 0) <= laid:
+            return False
+        return (self._last("copied") or 0) >= order and self._is_in_file(marks)
 
     def _is_in_file(self, marks: dict[str, int]) -> bool:
         path = self._folder / "out.txt"
@@ -214,9 +216,10 @@ class Rounds:
         lines = path.read_bytes()[-200_000:].split(b"\n")[1:-1]
         return {str(each).encode() for each in marks.values()} <= set(lines)
 
-    def _stored(self) -> int | None:
+    def _committed(self, connector: str) -> int | None:
+        """Return how far a sink of lines has come; None where nobody says."""
         try:
-            return sum(committed(self._places.bootstrap, "connect-s3", ("lines", "logs")).values())
+            return sum(committed(self._places.bootstrap, f"connect-{connector}", ("lines", "logs")).values())
         except KafkaException:
             return None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.connect.chaos.accounts import Account
+from pathlib import Path
+
+from tests.connect.chaos.accounts import Account, files_of
 
 
 def test_what_is_where_it_has_to_be_is_right() -> None:
@@ -32,3 +34,10 @@ def test_a_second_copy_is_wrong_where_once_was_promised_and_counted_elsewhere() 
     account = Account()
     account.hold("file", [1, 2], [1, 1, 1, 2], once=False)
     assert (account.duplicated, account.repeated, account.wrong) == (0, 2, [])
+
+
+def test_what_is_staged_or_hidden_is_no_file_of_the_lake(tmp_path: Path) -> None:
+    for name in ("lines/partition=0/a.json", "_ottla/lake/staging/b.json", "lines/.c.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{name}\n")
+    assert files_of(tmp_path) == ["lines/partition=0/a.json"]
