@@ -80,9 +80,15 @@ class QuorumWorld(ClusterWorld):
             self.ledger.tally.records += 1
 
     def is_whole(self) -> bool:
-        """True where every controller has the leader's image."""
+        """True where the leader knows of every ticket, and every controller has the leader's image.
+
+        A new leader knows what it has, and only when a record of its own epoch is committed how far that is committed
+        (Raft, 5.4.2): until then its image may end before a ticket that was given.
+        """
         leader = self.active_controller()
         if not self.is_up() or leader is None or leader.node is None:
+            return False
+        if leader.node._quorum.image.next_producer_id <= self.answered:
             return False
         offset = leader.node._quorum.image.offset
         return all(host.node is not None and host.node._quorum.image.offset >= offset for host in self.hosts.values())
