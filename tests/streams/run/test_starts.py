@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.spark.streams import starts
-from ottla.spark.streams.starts import QueryStarts
+from ottla.spark.streams.starts import QueryStarts, worker_was_late
 
 
 class Query:
@@ -67,3 +67,8 @@ def test_a_query_that_never_initialises_holds_others_up_for_a_bounded_time(
     start(queries, Query(looks=10_000))
     start(queries, Query(looks=5))
     assert len(looks) == pytest.approx(starts.PATIENCE_SECONDS, abs=2)
+
+
+def test_a_late_process_is_told_from_an_error_of_the_plan() -> None:
+    assert worker_was_late(RuntimeError("[STREAM_FAILED] … SparkException: Python worker failed to connect back."))
+    assert not worker_was_late(RuntimeError("[STREAM_FAILED] … ProcessingError: record 3 of said"))

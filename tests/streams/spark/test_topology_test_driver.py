@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -171,3 +173,24 @@ def test_what_is_piped_into_two_topics_is_one_batch_in_the_order_of_its_timestam
         left.pipe_input(str(index), "later", timestamp=1_000 * index + 2)
         right.pipe_input(str(index), "first", timestamp=1_000 * index + 1)
         assert [each.value for each in out.read_records_to_list()] == ["first", "firstlater"]
+
+
+LATE_ONCE = """#!/bin/sh
+case "$*" in *python_streaming_source_runner*) mkdir "$(dirname "$0")/was-late" 2>/dev/null && sleep 12;; esac
+exec {python} "$@"
+"""
+"""A Python that takes longer for the first source than the ten seconds for which Spark waits."""
+
+
+@pytest.mark.slow
+def test_a_source_whose_process_was_late_is_started_again(
+    open_driver: Open, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = tmp_path / "python"
+    late.write_text(LATE_ONCE.format(python=sys.executable))
+    late.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(late))
+    driver = open_driver(shouts())
+    driver.create_input_topic("said").pipe_input("k", "once")
+    assert driver.create_output_topic("shouted").read_value() == "ONCE"
+    assert (tmp_path / "was-late").is_dir()

@@ -2,7 +2,8 @@
 
 Spark starts a Python process for each source of a query while the query initialises, and gives it ten seconds to connect
 (`PythonWorkerFactory.createSimpleWorker`, not a setting). Many queries that start at once share the processors, and on two
-of them a dozen sources were later than that: the query failed with CANNOT_OPEN_SOCKET.
+of them a dozen sources were later than that: the query failed with CANNOT_OPEN_SOCKET. On a machine with much other work a
+single one may be too late, so that such a failure is worth another start.
 """
 
 from __future__ import annotations
@@ -15,13 +16,24 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["QueryStarts"]
+__all__ = ["STARTS_MAX", "QueryStarts", "worker_was_late"]
 
 INITIALISING = "Initializing"
 """How Spark's status of a query begins until its sources are made (`StreamExecution`, `MicroBatchExecution`)."""
 LOOK_SECONDS = 0.02
 PATIENCE_SECONDS = 120.0
 """How long a query waits for others; then it starts beside them."""
+STARTS_MAX = 5
+"""How often a query is started whose Python processes are too late each time."""
+LATE = ("CANNOT_OPEN_SOCKET", "Python worker failed to connect back")
+
+
+def worker_was_late(error: BaseException) -> bool:
+    """Return whether a query has failed because a Python process took longer to connect than Spark waits.
+
+    It does so before the query reads: its batch has done nothing, and may be begun again.
+    """
+    return any(text in str(error) for text in LATE)
 
 
 class QueryStarts:
