@@ -35,7 +35,7 @@ demo: .venv/.installed  ## count the words of real text on Spark, topic to topic
 	@FILE="$(FILE)" KEEP="$(KEEP)" $(PY) -m ottla.cli.commands.demo
 
 demo-etl: .venv/.installed  ## database to database and S3 through topics and a Streams join, parts killed on the way
-	@$(PY) tools/postgres.py run -- $(PY) examples/etl/run.py
+	@$(PY) -m tools.postgres run -- $(PY) examples/etl/run.py
 
 test: .venv/.installed  ## every test that a change must pass
 	@tools/run_tests.sh

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,8 +24,9 @@ from ottla.cli.local.nodes import prepare, stop_all
 from ottla.client import BlockingClient, Limits
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
 from tests.peer import nodes as kafka_nodes
+from tests.ports import free_port
 
-__all__ = ["NODES", "Cluster", "KafkaCluster", "OttlaCluster", "awaited", "free_ports", "shards"]
+__all__ = ["NODES", "Cluster", "KafkaCluster", "OttlaCluster", "awaited", "shards"]
 
 NODES = 3
 READY_SECONDS_MAX = 120.0
@@ -34,26 +34,6 @@ IN_SYNC_SECONDS_MAX = 120.0
 IMPATIENT = Limits(connect_s=0.5, request_s=0.5, call_s=1.0, unreachable_s=0.0)
 KAFKA_HEAP = "1g"
 """As Kafka's own scripts give it."""
-FIRST_PORT, LAST_PORT, CONTROLLERS_AFTER = 21_000, 29_000, 100
-
-
-def free_ports(count: int) -> int:
-    """Return the first of so many ports in a row that nobody listens on, and as many that lie 100 above."""
-    for first in range(FIRST_PORT, LAST_PORT, 2 * CONTROLLERS_AFTER):
-        wanted = [first + more + index for more in (0, CONTROLLERS_AFTER) for index in range(count)]
-        if all(map(_is_free, wanted)):
-            return first
-    raise RuntimeError("no ports are free")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def awaited(condition: Callable[[], bool], seconds: float, what: str) -> float:
@@ -194,7 +174,7 @@ class OttlaCluster(Cluster):
 
     def start(self) -> None:
         """Format and start."""
-        first = free_ports(NODES)
+        first = free_port()
         self._cluster = prepare(self.folder / "cluster", brokers=NODES, port=first)
         self._children = {}
         self.ports = {node.id: first + node.id - 1 for node in self._cluster.nodes}
@@ -237,7 +217,7 @@ class KafkaCluster(Cluster):
 
     def start(self) -> None:
         """Format and start."""
-        first = free_ports(NODES)
+        first = free_port()
         ports = [first + index for index in range(NODES)]
         self.ports = dict(enumerate(ports, 1))
         self._stack = ExitStack()
@@ -270,7 +250,7 @@ class KafkaCluster(Cluster):
 @contextmanager
 def shards(folder: Path, count: int, mode: str) -> Iterator[tuple[int, int]]:
     """Run `ottla server start --shards`; yields the first port and the parent's process id."""
-    first = free_ports(count)
+    first = free_port()
     settings = (f"listeners=PLAINTEXT://127.0.0.1:{first}", f"log.dirs={folder / 'data'}")
     command = [sys.executable, "-m", "ottla.cli.main", "server", "start", "--shards", str(count)]
     for each in settings:

@@ -16,8 +16,9 @@ from typing import Any
 
 import psutil
 
-from bench.systems import KAFKA, free_port
+from bench.systems import KAFKA
 from tests.peer.connect.worker import running_worker
+from tests.ports import free_port
 
 __all__ = ["OTTLA", "KafkaConnect", "OttlaConnect", "Worker"]
 

@@ -17,24 +17,15 @@ import psutil
 from ottla.wire import ApiKey, read_response
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from tests import peer
+from tests.ports import free_port
 from tests.processes import end
 
-__all__ = ["KAFKA", "Kafka", "Ottla", "System", "free_port"]
+__all__ = ["KAFKA", "Kafka", "Ottla", "System"]
 
 KAFKA = "kafka"
 READY_SECONDS_MAX = 180.0
 PROBE = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 """ApiVersions version 0, which every broker answers."""
-
-
-def free_port() -> int:
-    """Return a port of 127.0.0.1 that is free, and free again 10,000 above for a controller."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-        if port < 50_000:
-            return port
 
 
 @dataclass

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import hangs, minutes, peer
 
-SPARK_SECONDS_MAX = 300
+SPARK_SECONDS_MAX = 600
 """How long a test on Spark may take: the first one starts a JVM, and each may wait for Python workers on a busy machine."""
 SEED = "HYPOTHESIS_SEED"
 """The environment's variable with the seed of property tests; `--hypothesis-seed` goes before it."""

@@ -14,8 +14,8 @@ from pathlib import Path
 
 __all__ = ["Server", "running_server", "start_server"]
 
-READY_SECONDS_MAX = 30
-STOP_SECONDS_MAX = 30
+READY_SECONDS_MAX = 100.0
+STOP_SECONDS_MAX = 100.0
 
 
 @dataclass

@@ -31,6 +31,14 @@ SILENT = {
 SUPPRESSED = {"cli/commands/complete.py"}  # a prompt is no place for errors
 """Files with a `suppress(Exception)`; the list only shrinks."""
 
+OWN_PORTS = {
+    "tests/chaos/__main__.py: PORT = 26500",  # in a network namespace of its own
+    "tests/cli/test_doctor.py: holder.bind(('127.0.0.1', 0))",  # is held, so that nobody listens there
+}
+"""Ports that tests have from elsewhere than `tests/ports.py`; the list only shrinks."""
+SIMULATED = {9092, 9093}
+"""Kafka's own, which stand in tests for what listens in a simulated network."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -199,3 +207,27 @@ def test_nothing_names_a_machines_path_or_a_registry() -> None:
 
 def test_the_tests_budget_leaves_room_for_what_is_to_come() -> None:
     assert sum(minutes.BUDGET.values()) <= minutes.BUDGET_MAX
+
+
+def test_ports_come_from_one_place() -> None:
+    root = SOURCE.parent.parent
+    found = {
+        f"{path.relative_to(root)}: {said}"
+        for folder in ("tests", "tools", "bench")
+        for path in sorted((root / folder).rglob("*.py"))
+        if path not in (root / "tests" / "ports.py", Path(__file__))
+        for said in ports_of_its_own(tree_of(path))
+    }
+    assert found == OWN_PORTS
+
+
+def ports_of_its_own(tree: ast.AST) -> Iterator[str]:
+    """Yield the constants that are ports, and where a socket is bound."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".bind"):
+            yield ast.unparse(node)
+        if not isinstance(node, ast.Assign) or "PORT" not in ast.unparse(node.targets[0]):
+            continue
+        numbers = (each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant))
+        if any(isinstance(number, int) and number > 1023 and number not in SIMULATED for number in numbers):
+            yield ast.unparse(node)

@@ -1,6 +1,6 @@
 """A private PostgreSQL: Debian's packages installed where they are missing, and a cluster in a folder that goes away.
 
-`python tools/postgres.py install` installs it; `python tools/postgres.py run -- COMMAND …` runs a command beside a fresh
+`python -m tools.postgres install` installs it; `python -m tools.postgres run -- COMMAND …` runs a command beside a fresh
 cluster, whose URL stands in `OTTLA_POSTGRES_URL`. Tests and demonstrations use `PostgresServer`.
 """
 
@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,13 +21,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from tests.ports import free_port
+
 __all__ = ["PostgresServer", "binaries", "install", "missing", "private_cluster"]
 
 PACKAGE = "postgresql"
 USER = "ottla"
 PASSWORD = "s3cret-of-the-tests"
-READY_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 30.0
+READY_SECONDS_MAX = 100.0
+STOP_SECONDS_MAX = 100.0
 INSTALL_SECONDS_MAX = 300.0
 _SETTINGS = {
     "fsync": "off",
@@ -93,12 +94,6 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @dataclass
 class PostgresServer:
     """A cluster in `folder` and the server on it, which can be killed and started again on its port."""
@@ -144,7 +139,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server; returns when it takes connections, raises RuntimeError with its log when it does not."""
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         settings = {**_SETTINGS, "port": str(self.port), "unix_socket_directories": str(self.folder)}
         command = [str(self._program("postgres")), "-D", str(self.folder / "data")]
         for name, value in settings.items():

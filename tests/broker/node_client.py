@@ -27,7 +27,7 @@ M = TypeVar("M", bound=Message)
 NOW_MS = 1_700_000_000_000
 
 
-def run(test: Callable[[], Coroutine[Any, Any, None]], seconds: float = 30) -> None:
+def run(test: Callable[[], Coroutine[Any, Any, None]], seconds: float = 100) -> None:
     """Run a test, at most so long."""
     asyncio.run(asyncio.wait_for(test(), seconds))
 

@@ -17,12 +17,10 @@ from ottla.wire.messages.describe_acls import DescribeAclsRequest
 from tests import peer
 from tests.broker.advertised import with_controller
 from tests.broker.node_client import NodeClient, run, running_node
+from tests.ports import free_port
 
-pytestmark = [pytest.mark.peer, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.peer
 
-PORT = 21902
-OURS = PORT + 1
-OURS_BROKER = PORT + 2
 CLOSED = "closed"
 READ, TOPIC, LITERAL, ALLOW = 3, 2, 3, 3
 ANY = 1
@@ -105,23 +103,25 @@ def at(broker: int, controller: int) -> tuple[str, str]:
 
 def test_requests_about_acls_are_answered_as_by_kafka(tmp_path: Path) -> None:
     told: dict[str, Any] = {}
+    kafka, broker = free_port(), free_port()
+    kafka_controller, controller = (each + peer.CONTROLLER_PORT_AFTER for each in (kafka, broker))
 
     async def kafkas() -> None:
-        told["Kafka"] = [await answers(PORT), await answers(PORT + peer.CONTROLLER_PORT_AFTER)]
+        told["Kafka"] = [await answers(kafka), await answers(kafka_controller)]
 
     async def ours() -> None:
         settings = (
-            *with_controller(OURS),
-            f"listeners=PLAINTEXT://127.0.0.1:{OURS_BROKER},CONTROLLER://127.0.0.1:{OURS}",
+            *with_controller(controller),
+            f"listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
         )
         async with running_node(tmp_path / "ours", *settings):
-            told["ours"] = [await answers(OURS_BROKER), await answers(OURS)]
-            told["printed"] = await asyncio.to_thread(printed, *at(OURS_BROKER, OURS))
+            told["ours"] = [await answers(broker), await answers(controller)]
+            told["printed"] = await asyncio.to_thread(printed, *at(broker, controller))
 
-    with peer.running_broker(tmp_path / "kafka", PORT, heap="400m"):
-        run(kafkas, 60)
-        kafka_printed = printed(*at(PORT, PORT + peer.CONTROLLER_PORT_AFTER))
-    run(ours, 90)
+    with peer.running_broker(tmp_path / "kafka", kafka, heap="400m"):
+        run(kafkas)
+        kafka_printed = printed(*at(kafka, kafka_controller))
+    run(ours)
     for ours_told, kafkas_told in zip(told["ours"], told["Kafka"], strict=True):
         wrong = [
             f"{asked}\n  {ours_told[asked]}\n  {kafkas_told[asked]}"

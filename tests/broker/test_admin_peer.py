@@ -25,10 +25,10 @@ from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests import peer
 from tests.broker.node_client import NodeClient, running_node, start_node
+from tests.ports import free_port
 
-pytestmark = [pytest.mark.peer, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.peer
 
-PORT = 21890
 TIMEOUT_MS = 20_000
 COORDINATOR_LOAD_IN_PROGRESS = 14
 METADATA_ASKED_MAX = 20_000
@@ -267,6 +267,7 @@ async def answers(client: NodeClient, asked: list[Asked]) -> list[dict[str, Any]
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[dict[str, Any], dict[str, Any]]]]:
     """Return both answers to everything, by what was asked."""
     asked = [*topics_asked(), *pages_asked(), *configs_asked(), *cluster_asked()]
+    port = free_port()
 
     async def ours() -> list[dict[str, Any]]:
         async with running_node(tmp_path_factory.mktemp("ottla"), "node.id=1") as client:
@@ -274,7 +275,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[d
             return await answers(client, asked)
 
     async def theirs() -> list[dict[str, Any]]:
-        client = NodeClient(cast(Any, None), *await asyncio.open_connection("127.0.0.1", PORT))
+        client = NodeClient(cast(Any, None), *await asyncio.open_connection("127.0.0.1", port))
         await answers(client, list(making()))
         await made_is_known(client)
         try:
@@ -282,9 +283,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[d
         finally:
             client.close()
 
-    with peer.running_broker(tmp_path_factory.mktemp("kafka"), PORT, heap="400m"):
-        kafka = asyncio.run(asyncio.wait_for(theirs(), 90))
-    ottla = asyncio.run(asyncio.wait_for(ours(), 60))
+    with peer.running_broker(tmp_path_factory.mktemp("kafka"), port, heap="400m"):
+        kafka = asyncio.run(asyncio.wait_for(theirs(), 100))
+    ottla = asyncio.run(asyncio.wait_for(ours(), 100))
     names = [f"{at}: {name} v{version}" for at, (name, _, version) in enumerate(asked)]
     yield {name: pair for name, *pair in zip(names, ottla, kafka, strict=True)}  # type: ignore[misc]
 
@@ -308,7 +309,7 @@ def test_kafkas_dump_tool_reads_the_metadata_log_and_its_snapshots(tmp_path: Pat
         client.close()
         await node.stop()
 
-    asyncio.run(asyncio.wait_for(make(), 60))
+    asyncio.run(asyncio.wait_for(make(), 100))
     folder = tmp_path / "__cluster_metadata-0"
     snapshots = sorted(folder.glob("*.checkpoint"))
     assert len(snapshots) > 1

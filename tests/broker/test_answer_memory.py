@@ -266,7 +266,7 @@ def test_a_connection_that_does_not_read_holds_little_whatever_it_asks_for(tmp_p
                 ]
             assert memory.held == 0
 
-    run(test, 60)
+    run(test)
 
 
 def test_a_fetch_of_many_partitions_waits_for_room_while_produces_and_heartbeats_go_on(tmp_path: Path) -> None:

@@ -88,4 +88,4 @@ def test_a_folder_in_which_kafkas_levels_are_finalized_runs_and_goes_back(tmp_pa
         async with running_node(tmp_path / "data", *with_controller(port)):
             assert await asked(port) == expected(FACTS["controller"])
 
-    run(test, 60)
+    run(test)

@@ -114,7 +114,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a test on asyncio's own loop and on uvloop: their transports differ in much that matters here."""
     for factory in (asyncio.new_event_loop, uvloop.new_event_loop):
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(asyncio.wait_for(test(), 20))
+            runner.run(asyncio.wait_for(test(), 100))
 
 
 def echo(context: RequestContext[Any], asked: Asked) -> Encoded:

@@ -518,7 +518,7 @@ def test_housekeeping_goes_on_after_any_exception(tmp_path: Path, caplog: pytest
             housekeeping._task.cancel()  # type: ignore[union-attr]
             housekeeping._task = asyncio.get_running_loop().create_task(housekeeping._run())
             duty.interval_ms = lambda settings: 1
-            await asyncio.wait_for(done.wait(), 20)
+            await asyncio.wait_for(done.wait(), 100)
             assert not housekeeping._task.done()
 
     with caplog.at_level(logging.ERROR):

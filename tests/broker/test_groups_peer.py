@@ -16,10 +16,10 @@ from ottla.wire.messages.group_metadata_value import GroupMetadataValue
 from tests import peer
 from tests.broker.group_script import UUID, Teller, commit_request, fetch_request, join_request, sync_request, tell
 from tests.broker.node_client import NodeClient, run, start_node
+from tests.ports import free_port
 
-pytestmark = [pytest.mark.peer, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.peer
 
-PORT = 21894
 TOPIC = "__consumer_offsets"
 Told = dict[str, str]
 
@@ -28,6 +28,7 @@ Told = dict[str, str]
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[Told, Path], tuple[Told, Path]]]:
     """Return what ours and Kafka have told, and their data folders, when both are stopped."""
     ours, theirs = tmp_path_factory.mktemp("ottla"), tmp_path_factory.mktemp("kafka")
+    port = free_port()
 
     async def story(client: NodeClient, connect: Any) -> Told:
         await client.create("t", 2)
@@ -45,14 +46,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[Told,
             await node.stop()
 
     async def connect() -> NodeClient:
-        return NodeClient(cast(Any, None), *await asyncio.open_connection("127.0.0.1", PORT))
+        return NodeClient(cast(Any, None), *await asyncio.open_connection("127.0.0.1", port))
 
     async def ask_theirs() -> Told:
         return await story(await connect(), connect)
 
-    with peer.running_broker(theirs, PORT, heap="400m"):
-        kafka = asyncio.run(asyncio.wait_for(ask_theirs(), 90))
-    ottla = asyncio.run(asyncio.wait_for(ask_ours(), 60))
+    with peer.running_broker(theirs, port, heap="400m"):
+        kafka = asyncio.run(asyncio.wait_for(ask_theirs(), 100))
+    ottla = asyncio.run(asyncio.wait_for(ask_ours(), 100))
     yield (ottla, ours), (kafka, theirs / "data")
 
 
@@ -100,7 +101,7 @@ def test_what_kafka_has_committed_is_read_from_its_folder(both: tuple[tuple[Told
         client.close()
         await node.stop()
 
-    run(test, 60)
+    run(test)
 
 
 def test_kafkas_formatters_read_our_log(tmp_path: Path) -> None:
@@ -132,4 +133,4 @@ def test_kafkas_formatters_read_our_log(tmp_path: Path) -> None:
         client.close()
         await node.stop()
 
-    run(test, 90)
+    run(test)

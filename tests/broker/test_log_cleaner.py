@@ -89,7 +89,7 @@ def test_a_consumer_from_the_beginning_reads_the_latest_value_of_each_key(tmp_pa
             }
             assert held(client, "t").log.cleaned_to >= sealed
 
-    run(test, 60)
+    run(test)
 
 
 def test_a_client_that_nobody_here_wrote_sees_the_topic_shrink_and_lose_nothing(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_damaged_log_is_left_alone_and_counted_while_others_are_cleaned(tmp_pa
             assert 0 <= values["LogCleaner.cleaner-recopy-percent"] < 100
             assert bad.log.segment_count == 30 and bad.log.cleaned_to == -1
 
-    run(test, 60)
+    run(test)
 
 
 def test_a_topic_that_is_deleted_while_it_is_cleaned_is_gone(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_topic_that_is_deleted_while_it_is_cleaned_is_gone(tmp_path: Path) -> 
         # and a stop does not wait for it either
         assert not list(tmp_path.glob("t-0/*.cleaned")) and not list(tmp_path.glob("t-0/*.tmp"))
 
-    run(test, 60)
+    run(test)
 
 
 def test_a_cleaning_that_takes_long_keeps_no_produce_waiting(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_cleaning_that_takes_long_keeps_no_produce_waiting(tmp_path: Path) -> 
             answer = await client.produce("zstd", batch(0, (b"k", b"v" * 1000)))
             assert answer.error_code == 0 and partition.being_cleaned
 
-    run(test, 60)
+    run(test)
 
 
 def test_a_compacted_log_is_also_deleted_by_time_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_compacted_log_is_also_deleted_by_time_where_it_is_asked_for(tmp_path:
             await until_async(lambda: partition.log.log_start_offset == 9)
             assert [each.value for each in await everything_from(client, "t", 9)] == [b"new"]
 
-    run(test, 60)
+    run(test)
 
 
 async def everything_from(client: NodeClient, topic: str, offset: int) -> list[Record]:
@@ -250,7 +250,7 @@ def test_the_checkpoint_is_kept_when_a_topic_is_deleted(tmp_path: Path) -> None:
             log_dir.write_cleaned_offsets()
         assert "gone" not in (tmp_path / "cleaner-offset-checkpoint").read_text()
 
-    run(test, 60)
+    run(test)
 
 
 def bytes_in(folder: Path) -> int:

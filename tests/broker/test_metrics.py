@@ -97,7 +97,7 @@ async def used(folder: Path) -> AsyncIterator[NodeClient]:
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 60))
+    asyncio.run(asyncio.wait_for(test(), 100))
 
 
 @cache

@@ -15,7 +15,7 @@ from ottla.base import ErrorCode, KafkaError
 from ottla.broker import ThreadsAndProcess
 from ottla.wire import RecordsRefused
 
-GONE_SECONDS_MAX = 20
+GONE_SECONDS_MAX = 100.0
 
 
 def refuse() -> None:

@@ -15,10 +15,10 @@ from ottla.wire.messages import alter_client_quotas as aq
 from ottla.wire.messages import describe_client_quotas as dq
 from tests import peer
 from tests.broker.node_client import NodeClient, running_node
+from tests.ports import free_port
 
-pytestmark = [pytest.mark.peer, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.peer
 
-PORT = 21925
 EXACT, DEFAULT, ANY = 0, 1, 2
 ASKED_MAX = 20_000
 WORDED_OTHERWISE = re.compile(
@@ -143,21 +143,22 @@ async def asked(client: NodeClient, requests: Callable[[], Iterator[Message]]) -
 
 
 def test_quota_answers_are_kafkas(tmp_path: Path) -> None:
+    port = free_port()
 
     async def ours() -> list[tuple[str, Any]]:
         async with running_node(tmp_path / "ottla", "node.id=1") as client:
             return await answers(client)
 
     async def theirs() -> list[tuple[str, Any]]:
-        client = NodeClient(cast(Any, None), *await asyncio.open_connection("127.0.0.1", PORT))
+        client = NodeClient(cast(Any, None), *await asyncio.open_connection("127.0.0.1", port))
         try:
             return await answers(client)
         finally:
             client.close()
 
-    with peer.running_broker(tmp_path / "kafka", PORT, heap="400m"):
-        kafka = asyncio.run(asyncio.wait_for(theirs(), 60))
-    ottla = asyncio.run(asyncio.wait_for(ours(), 30))
+    with peer.running_broker(tmp_path / "kafka", port, heap="400m"):
+        kafka = asyncio.run(asyncio.wait_for(theirs(), 100))
+    ottla = asyncio.run(asyncio.wait_for(ours(), 100))
     wrong = [
         f"{asked}\n  ours    {one}\n  Kafka's {other}"
         for (asked, one), (_, other) in zip(ottla, kafka, strict=True)

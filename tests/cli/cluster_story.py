@@ -22,7 +22,7 @@ __all__ = [
     "Told",
 ]
 
-SETTLED_SECONDS_MAX = 20
+SETTLED_SECONDS_MAX = 100.0
 RECORDS, RECORD_BYTES = 300, 10_000
 """What moves slowly: more than one fetch takes, since a throttle lets the first one through."""
 ASSIGNMENTS = {"m": "1:2,2:3,3:1", "big": "1", "dir": "1", "e": "3:1", "u": "3"}

@@ -22,7 +22,7 @@ from ottla.config import BrokerConfig
 from tests.cli.conftest import Run
 from tests.ports import free_port
 
-SECONDS_MAX = 60
+SECONDS_MAX = 100.0
 
 
 class Started:

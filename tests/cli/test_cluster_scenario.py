@@ -15,11 +15,9 @@ from tests.cli.conftest import Run
 from tests.cli.golden import steps_of
 from tests.cli.ottla_nodes import running_ottla_nodes
 from tests.peer.nodes import QUICK_SESSIONS, running_nodes
+from tests.ports import free_port
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
-KAFKA_PORTS = (25021, 25022, 25023)
-OTTLA_PORTS = (25031, 25032, 25033)
 SETTINGS = (*QUICK_SESSIONS, "auto.leader.rebalance.enable=false")
 CHAPTERS = ("moves", "disks", "elections", "quorum", "features", "voters", "away", "back")
 GRAVITY = ("ok", "warn", "fail")
@@ -28,13 +26,15 @@ Ask = Callable[[list[str]], Told]
 
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[Story]:
-    with running_nodes(tmp_path / "nodes", KAFKA_PORTS, overrides=SETTINGS, log_dirs=2) as cluster:
+    port = free_port()
+    with running_nodes(tmp_path / "nodes", range(port, port + 3), overrides=SETTINGS, log_dirs=2) as cluster:
         yield Story(cluster, tmp_path / "nodes", tmp_path)
 
 
 @pytest.fixture
 def ottla(tmp_path: Path) -> Iterator[Story]:
-    with running_ottla_nodes(tmp_path / "nodes", OTTLA_PORTS, overrides=SETTINGS, log_dirs=2) as cluster:
+    port = free_port()
+    with running_ottla_nodes(tmp_path / "nodes", range(port, port + 3), overrides=SETTINGS, log_dirs=2) as cluster:
         yield Story(cluster, tmp_path / "nodes", tmp_path)
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from tests import peer
 from tests.cli.conftest import Run
+from tests.ports import free_port
 from tests.server import running_server
-
-PORT = 22024
 
 
 @pytest.fixture(
@@ -27,8 +26,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
             monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", server.bootstrap)
             yield
     else:
-        with peer.running_broker(tmp_path, PORT):
-            monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", f"127.0.0.1:{PORT}")
+        port = free_port()
+        with peer.running_broker(tmp_path, port):
+            monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", f"127.0.0.1:{port}")
             yield
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests import peer
 from tests.cli.conftest import Run
+from tests.ports import free_port
 
-PORT = 22026
 FORMATTERS = {
     "org.apache.kafka.tools.consumer.OffsetsMessageFormatter": "__consumer_offsets",
     "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter": "__consumer_offsets",
@@ -21,10 +21,10 @@ ONE_PARTITION = ["offsets.topic.num.partitions=1", "transaction.state.log.num.pa
 
 
 @pytest.mark.peer
-@pytest.mark.timeout(300)
 def test_documents_are_kafkas(run: Run, tmp_path: Path) -> None:
-    at = f"--bootstrap-server 127.0.0.1:{PORT}"
-    with peer.running_broker(tmp_path, PORT, overrides=ONE_PARTITION):
+    port = free_port()
+    at = f"--bootstrap-server 127.0.0.1:{port}"
+    with peer.running_broker(tmp_path, port, overrides=ONE_PARTITION):
         assert run(f"console-producer {at} --topic t", stdin="one\ntwo\n").code == 0
         transactional = "--transactional-id x --num-records 1 --record-size 1 --throughput -1"
         assert run(f"producer-perf-test {at} --topic t {transactional}").code == 0

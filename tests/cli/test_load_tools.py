@@ -20,9 +20,9 @@ from ottla.cli.records.java_dates import format_java_date
 from ottla.cli.records.throughput import Latencies
 from tests import peer
 from tests.cli.conftest import Run
+from tests.ports import free_port
 from tests.server import running_server
 
-PORT = 22025
 NUMBER = r"\d+\.\d+"
 SENT = (
     rf"N records sent, {NUMBER} records/sec \({NUMBER} MB/sec\), {NUMBER} ms avg latency, {NUMBER} ms max latency, "
@@ -116,14 +116,15 @@ def test_lines_are_kafkas(run: Run, at: str) -> None:
 def test_lines_are_kafkas_against_kafka_and_kafkas_tools_print_them_too(run: Run, tmp_path: Path) -> None:
     steps = [*WITHOUT_GROUPS, *WITH_GROUPS]
     others = [(tool, renamed(args), renamed(expected)) for tool, args, expected in steps]
-    with peer.running_broker(tmp_path, PORT):
-        check(steps, f"127.0.0.1:{PORT}", with_ottla(run))
+    port = free_port()
+    with peer.running_broker(tmp_path, port):
+        check(steps, f"127.0.0.1:{port}", with_ottla(run))
         # the verifiable tools' last events come when their JVM ends
         alone = [step for step in others if step[0].startswith("verifiable")]
         with peer.one_jvm() as tool:
             together = [step for step in others if step not in alone]
-            check(together, f"127.0.0.1:{PORT}", lambda name, args: tool(name, *args).stdout)
-        check(alone, f"127.0.0.1:{PORT}", with_kafka)
+            check(together, f"127.0.0.1:{port}", lambda name, args: tool(name, *args).stdout)
+        check(alone, f"127.0.0.1:{port}", with_kafka)
 
 
 def renamed(text: str) -> str:

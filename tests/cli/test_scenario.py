@@ -13,9 +13,8 @@ import pytest
 from tests import peer
 from tests.cli.conftest import Run
 from tests.cli.scenario import STEPS
+from tests.ports import free_port
 from tests.server import running_server
-
-PORT = 22020
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,9 @@ def ottla(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[Cluster]:
-    with peer.running_broker(tmp_path, PORT):
-        yield Cluster(f"127.0.0.1:{PORT}", tmp_path / "data")
+    port = free_port()
+    with peer.running_broker(tmp_path, port):
+        yield Cluster(f"127.0.0.1:{port}", tmp_path / "data")
 
 
 def neutral(text: str, cluster: Cluster) -> str:

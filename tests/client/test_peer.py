@@ -12,16 +12,17 @@ from ottla.client import EARLIEST, LATEST, MAX_TIMESTAMP, BlockingClient, FetchP
 from ottla.wire import Codec, Record, build_batch, iter_records
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests import peer
+from tests.ports import free_port
 
 pytestmark = pytest.mark.peer
-PORT = 22710
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("kafka")
-    with peer.running_broker(folder, PORT, heap="512m"):
-        yield f"127.0.0.1:{PORT}"
+    port = free_port()
+    with peer.running_broker(folder, port, heap="512m"):
+        yield f"127.0.0.1:{port}"
 
 
 def test_batches_go_in_and_come_out_of_apache_kafka(kafka: str) -> None:

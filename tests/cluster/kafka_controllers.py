@@ -24,7 +24,7 @@ from tests.cluster.nodes import CLUSTER_ID
 __all__ = ["KafkaNode"]
 
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m")
-STOP_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 100.0
 
 
 @dataclass

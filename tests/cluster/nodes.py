@@ -36,7 +36,7 @@ __all__ = ["CLUSTER_ID", "Cluster", "LoopbackCluster", "SimCluster"]
 T = TypeVar("T")
 CLUSTER_ID = uuid_text(Uuid(b"ottla cluster 16"))
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
-WAIT_SECONDS_MAX = 60.0
+WAIT_SECONDS_MAX = 100.0
 LOOK_SECONDS = 0.02
 BOTH = "broker,controller"
 

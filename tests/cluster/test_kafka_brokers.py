@@ -15,7 +15,7 @@ from tests.broker.node_client import batch
 from tests.cluster.kafka_controllers import KafkaNode
 from tests.cluster.nodes import LoopbackCluster
 
-pytestmark = [pytest.mark.peer, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.peer
 CONTROLLER, KAFKA, OURS = 1, 4, 5
 LED_BY_KAFKA, LED_BY_US = TopicPartition("shared", 0), TopicPartition("shared", 1)
 QUICK = ("broker.session.timeout.ms=4000", "broker.heartbeat.interval.ms=500")

@@ -15,7 +15,7 @@ from tests.cluster.kafka_controllers import KafkaNode
 from tests.cluster.nodes import LoopbackCluster
 from tests.cluster.test_quorum import noting
 
-pytestmark = [pytest.mark.peer, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.peer
 OURS, KAFKAS = 1, (2, 3)
 SOON, LATE = "controller.quorum.election.timeout.ms=50", "controller.quorum.election.timeout.ms=4000"
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from ottla.config import BrokerConfig, ConfigEntry, TopicConfig
 from tests import peer
+from tests.ports import free_port
 
 pytestmark = pytest.mark.peer
 
-PORT = 22010
 OTTLA_DEFAULTS = {"listeners", "log.dir", "node.id", "process.roles", "controller.listener.names"}
 """Keys whose defaults are Ottla's own: it starts without configuration, and on loopback."""
 SPECIAL_ROWS = {"min.insync.replicas", "broker.id"}
@@ -23,17 +24,24 @@ OTTLA_ROWS = {"ottla.strict.reads"}
 Comparable = tuple[str | None, int, bool, bool]
 
 
+class Kafka(NamedTuple):
+    """Where the broker listens, and the folder with its settings."""
+
+    bootstrap: str
+    folder: Path
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    path = tmp_path_factory.mktemp("peer")
-    with peer.running_broker(path, PORT, overrides=["log.retention.minutes=5", "log.roll.ms=7000"]):
-        yield path
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    path, port = tmp_path_factory.mktemp("peer"), free_port()
+    with peer.running_broker(path, port, overrides=["log.retention.minutes=5", "log.roll.ms=7000"]):
+        yield Kafka(f"127.0.0.1:{port}", path)
 
 
-def described(kind: str, name: str) -> dict[str, Comparable]:
+def described(kafka: Kafka, kind: str, name: str) -> dict[str, Comparable]:
     from confluent_kafka.admin import AdminClient, ConfigResource
 
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{PORT}"})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     (future,) = admin.describe_configs([ConfigResource(kind, name)]).values()
     return {
         entry.name: (entry.value, int(entry.source), entry.is_read_only, entry.is_sensitive)
@@ -54,16 +62,16 @@ def different(theirs: dict[str, Comparable], ours: dict[str, Comparable]) -> dic
     }
 
 
-def test_a_broker_is_described_as_by_kafka(folder: Path) -> None:
-    ours = BrokerConfig.load((folder / "server.properties").read_text())
-    assert different(described("BROKER", "1"), comparable(ours.entries())) == {}
+def test_a_broker_is_described_as_by_kafka(kafka: Kafka) -> None:
+    ours = BrokerConfig.load((kafka.folder / "server.properties").read_text())
+    assert different(described(kafka, "BROKER", "1"), comparable(ours.entries())) == {}
 
 
-def test_a_topic_is_described_as_by_kafka(folder: Path) -> None:
+def test_a_topic_is_described_as_by_kafka(kafka: Kafka) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     overrides = {"segment.bytes": "2000000", "cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0.25"}
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{PORT}"})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     next(iter(admin.create_topics([NewTopic("t", 1, 1, config=overrides)]).values())).result(30)
-    ours = TopicConfig(overrides, BrokerConfig.load((folder / "server.properties").read_text()))
-    assert different(described("TOPIC", "t"), comparable(ours.entries())) == {}
+    ours = TopicConfig(overrides, BrokerConfig.load((kafka.folder / "server.properties").read_text()))
+    assert different(described(kafka, "TOPIC", "t"), comparable(ours.entries())) == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import threading
@@ -15,26 +14,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.ports import free_port
 from tests.server import Server, start_server
 
 TOPIC = "crash"
 PARTITIONS = 3
 KILLS = 5
-PORTS = range(23_000, 23_100)
 SMALL_SEGMENTS = ["log.segment.bytes=1048576", "log.index.interval.bytes=512"]
-
-
-def free_port() -> int:
-    """A port that stays the same over restarts."""
-    for port in PORTS:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port")
 
 
 def create_topic(bootstrap: str, topic: str = TOPIC, partitions: int = PARTITIONS, **configs: str) -> None:

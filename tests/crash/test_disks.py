@@ -23,7 +23,7 @@ from ottla.wire import Record, build_batch
 from tests.crash.test_crash import create_topic, read_all
 from tests.server import Server, running_server
 
-SECONDS_MAX = 60
+SECONDS_MAX = 100.0
 EXT4_IOC_SHUTDOWN = 0x8004587D
 NOTHING_FLUSHED = 2
 SETTINGS = [

@@ -16,7 +16,7 @@ from tests.broker.test_failures import list_offsets, with_header_key
 from tests.crash.test_crash import create_topic
 from tests.server import Server, running_server
 
-SECONDS_MAX = 60
+SECONDS_MAX = 100.0
 ROUNDS = 15
 PARTITION = TopicPartition("t", 0)
 

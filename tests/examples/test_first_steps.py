@@ -27,7 +27,7 @@ PREPARED = re.compile(r"make |source \.venv/bin/activate")
 """What has been done here before: `ottla` is on the path."""
 LASTING = re.compile(r"ottla (server start|streams run|console-consumer)")
 ON_SPARK = re.compile(r"ottla streams|ottla\.spark|LongDeserializer")
-SECONDS_MAX = 60
+SECONDS_MAX = 100.0
 SPARK_SECONDS_MAX = 120
 
 

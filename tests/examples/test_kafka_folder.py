@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests import peer
+from tests.ports import free_port
 from tests.server import running_server
-
-PORT = 22043
 
 
 def ottla(bootstrap: str, *arguments: str, stdin: str = "") -> str:
@@ -24,9 +23,10 @@ def ottla(bootstrap: str, *arguments: str, stdin: str = "") -> str:
 @pytest.mark.peer
 @pytest.mark.slow
 def test_a_folder_goes_from_kafka_to_ottla_and_back(tmp_path: Path) -> None:
-    kafka = f"127.0.0.1:{PORT}"
+    port = free_port()
+    kafka = f"127.0.0.1:{port}"
     consume = ("consume", "t", "--group", "g", "--timeout-ms", "30000", "--number")
-    with peer.running_broker(tmp_path, PORT):
+    with peer.running_broker(tmp_path, port):
         ottla(kafka, "topics", "--create", "--topic", "t", "--partitions", "1", "--config", "retention.ms=-1")
         ottla(kafka, "produce", "t", stdin="0\n1\n2\n")
         assert ottla(kafka, *consume, "2") == "0\n1\n"
@@ -37,7 +37,7 @@ def test_a_folder_goes_from_kafka_to_ottla_and_back(tmp_path: Path) -> None:
         ottla(server.bootstrap, "produce", "t", stdin="3\n")
         ottla(server.bootstrap, "topics", "--create", "--topic", "ours", "--partitions", "1")
         ottla(server.bootstrap, "produce", "ours", stdin="4\n")
-    with peer.running_broker(tmp_path, PORT):
+    with peer.running_broker(tmp_path, port):
         assert ottla(kafka, "consume", "t", "--exit") == "0\n1\n2\n3\n"
         assert ottla(kafka, *consume, "1") == "3\n"
         assert ottla(kafka, "consume", "ours", "--exit") == "4\n"

@@ -10,9 +10,9 @@ import pytest
 from ottla.wire import decode_coordinator_key, decode_coordinator_value, iter_batch_records, iter_batches
 from tests import peer
 from tests.groups.consumer_script import SETTINGS, play
+from tests.ports import free_port
 from tests.server import running_server
 
-PORT = 22190
 TOPIC = "__consumer_offsets"
 OUT_OF_STEP = {"e"}
 """The group of expressions: Kafka resolves them beside the requests."""
@@ -35,12 +35,12 @@ def written(folder: Path) -> Iterator[tuple[str, str, int | None]]:
 
 
 @pytest.mark.peer
-@pytest.mark.timeout(180)
 def test_consumer_groups_answer_and_write_as_kafkas_do(tmp_path: Path) -> None:
     with running_server(tmp_path, overrides=SETTINGS) as server:
         ours = play(server.port)
-    with peer.running_broker(tmp_path / "kafka", PORT, overrides=SETTINGS):
-        theirs = play(PORT)
+    port = free_port()
+    with peer.running_broker(tmp_path / "kafka", port, overrides=SETTINGS):
+        theirs = play(port)
     different = [(name, mine, kafkas) for (name, mine), (_, kafkas) in zip(ours, theirs, strict=True) if mine != kafkas]
     assert not different, "\n".join(f"{name}\n  ours   {mine}\n  Kafka's {kafkas}" for name, mine, kafkas in different)
     assert sorted(written(tmp_path / "data"), key=repr) == sorted(written(tmp_path / "kafka" / "data"), key=repr)

@@ -28,7 +28,7 @@ async def serving(*routes: Route, **bounds: Any) -> AsyncIterator[str]:
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), 100))
 
 
 async def ask(url: str, method: str = "GET", **more: Any) -> tuple[int, Any]:

@@ -29,10 +29,10 @@ from tests import peer
 from tests.log.cleaning import COMPACT, keyed
 from tests.log.records import NOW
 from tests.log.test_peer import errors, files
+from tests.ports import free_port
 
 pytestmark = pytest.mark.peer
 
-PORT = 21560
 CONFIG: LogConfig = replace(COMPACT, segment_bytes=8_000, index_interval_bytes=500)
 
 
@@ -99,10 +99,11 @@ def test_kafkas_dump_log_reads_a_compacted_log_without_complaint_and_ottlas_says
 
 @pytest.mark.slow
 def test_kafka_goes_on_with_what_ottla_compacted_and_both_leave_the_same_batches(tmp_path: Path) -> None:
-    server = f"127.0.0.1:{PORT}"
+    port = free_port()
+    server = f"127.0.0.1:{port}"
     settings = ["log.cleaner.backoff.ms=100", "log.cleaner.dedupe.buffer.size=4194304", "log.initial.task.delay.ms=1"]
     configs = ("cleanup.policy=compact", "min.cleanable.dirty.ratio=0.01", "segment.bytes=1048576")
-    with peer.running_broker(tmp_path, PORT, overrides=settings, heap="512m"):
+    with peer.running_broker(tmp_path, port, overrides=settings, heap="512m"):
         for topic in ("events", "expired", "active"):
             create = ("topics", "--bootstrap-server", server, "--create", "--topic", topic, "--partitions", "1")
             made = peer.tool(*create, *(part for each in configs for part in ("--config", each)))
@@ -133,7 +134,7 @@ def test_kafka_goes_on_with_what_ottla_compacted_and_both_leave_the_same_batches
     checkpoint = tmp_path / "data" / "cleaner-offset-checkpoint"
     assert "events 0 844" in checkpoint.read_text()
 
-    with peer.running_broker(tmp_path, PORT, overrides=settings, heap="512m"):
+    with peer.running_broker(tmp_path, port, overrides=settings, heap="512m"):
         for _ in range(400):  # until Kafka has cleaned what Ottla left dirty; each round is a tool's start or a look
             if {f"events 0 {end}", "expired 0 844", "active 0 844"} <= {*checkpoint.read_text().splitlines()}:
                 break

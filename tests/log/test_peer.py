@@ -12,10 +12,10 @@ from ottla.log import AppendOrigin, Log, LogConfig, LogDir, OsDisk
 from ottla.wire import Codec, Record, build_batch
 from tests import peer
 from tests.log.records import NOW, batch, marker, records_of
+from tests.ports import free_port
 
 pytestmark = pytest.mark.peer
 
-PORT = 21510
 SMALL = LogConfig(segment_bytes=8_000, index_interval_bytes=500)
 
 
@@ -110,7 +110,7 @@ def keys(log: Log) -> list[bytes | None]:
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_ottla_goes_on_with_what_kafka_left_and_kafka_with_that(tmp_path: Path, kill: bool) -> None:
-    port = PORT + kill
+    port = free_port()
     fill_with_kafka(tmp_path, port, kill=kill)
     key = TopicPartition("events", 0)
     log_dir = LogDir.open(OsDisk(), str(tmp_path / "data"))

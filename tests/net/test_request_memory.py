@@ -68,7 +68,7 @@ def run(test: Callable[[World], Coroutine[Any, Any, None]]) -> None:
 
     for factory in (asyncio.new_event_loop, uvloop.new_event_loop):
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(asyncio.wait_for(with_world(), 20))
+            runner.run(asyncio.wait_for(with_world(), 100))
 
 
 def frame(size: int) -> bytes:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.ports import CONTROLLERS_AFTER
 from tests.processes import end
 
 __all__ = [
@@ -62,9 +63,7 @@ TOOLS = {
     "streams-wordcount": "org.apache.kafka.streams.examples.wordcount.WordCountDemo",
 }
 """Short names of Kafka's tools, and the class behind each."""
-
-
-CONTROLLER_PORT_AFTER = 10000
+CONTROLLER_PORT_AFTER = CONTROLLERS_AFTER
 """How far the controller's port is from the broker's."""
 
 
@@ -119,7 +118,7 @@ def tool_command(name: str, *args: str) -> list[str]:
     return _java(TOOLS.get(name, name), *args)
 
 
-def tool(name: str, *args: str, timeout: float = 60, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def tool(name: str, *args: str, timeout: float = 120, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's tools to its end and return what it printed; never raises on its exit code."""
     return subprocess.run(
         tool_command(name, *args), capture_output=True, text=True, timeout=timeout, check=False, input=stdin
@@ -193,7 +192,7 @@ def broker_properties(folder: Path, port: int, overrides: Sequence[str] = ()) ->
 
 @contextmanager
 def running_broker(
-    folder: Path, port: int, *, overrides: Sequence[str] = (), heap: str = "1g", timeout: float = 60
+    folder: Path, port: int, *, overrides: Sequence[str] = (), heap: str = "1g", timeout: float = 120
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a broker of Apache Kafka on 127.0.0.1:`port` with its data under `folder`, until the block ends.
 

@@ -7,8 +7,6 @@ import pytest
 from ottla.base import CorruptionError
 from tests.raft.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def settle(cluster: Cluster) -> None:
     cluster.loss = 0.0

@@ -20,7 +20,7 @@ from ottla.wire import ColumnDecoder, Record, iter_records
 
 __all__ = ["Port", "Running", "await_true", "committed_records", "records_of", "running", "spec_of"]
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 100.0
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 WORKER = {
     "key.converter": JSON,

@@ -18,7 +18,7 @@ from tests.processes import end
 
 __all__ = ["SparkCluster", "spark_cluster"]
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 100.0
 LOOK_SECONDS = 0.1
 HOST = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
 PACKAGE = "org.apache.spark.deploy"

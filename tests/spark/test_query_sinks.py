@@ -27,7 +27,7 @@ from tests.spark.query_tasks import produce, query_task, until, until_failed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 SOON = {"connector.class": "FilesystemSink", "rotate.interval.ms": "250"}
 HOUR_MS = 3_600_000

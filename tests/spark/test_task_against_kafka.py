@@ -18,7 +18,7 @@ from tests.spark.conftest import create_topic
 from tests.spark.running import Port, await_true, records_of, running, spec_of
 from tests.spark.test_task_sink import Keeping, KeepingTask, committed, produce
 
-pytestmark = [pytest.mark.peer, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 PREFIX = "__connect.errors."
 
 

@@ -75,7 +75,6 @@ def test_a_topics_values_become_the_lines_that_kafka_makes_of_them(ours: Ottla, 
 
 @pytest.mark.peer
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_kafka_answers_as_it_did(tmp_path: Path) -> None:
     with theirs(tmp_path) as worker:
         answers = source_answers(worker, tmp_path), sink_answers(worker, tmp_path)

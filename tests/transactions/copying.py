@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 __all__ = ["committed", "copy", "create", "producer", "records"]
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 100.0
 QUIET_S = 0.2
 
 

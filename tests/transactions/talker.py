@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ottla.wire import APIS, Message, Record, build_batch, encode_request, read_response
@@ -36,10 +37,13 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.waiting import until
 
 __all__ = ["Talker", "transactional_batch"]
 
 READ_COMMITTED = 1
+NOT_READY = (14, 15, 16)
+"""The coordinator is loading, is not available, is another one."""
 
 
 def transactional_batch(
@@ -85,6 +89,17 @@ class Talker:
         assert request.API_KEY is not None
         return read_response(APIS[request.API_KEY].response, self._read(size), request.API_KEY, version)[1]
 
+    def _ask_ready(self, request: Message, version: int, code: Callable[[Any], int]) -> Any:
+        """Return the first answer whose code is not that the coordinator is away or loading."""
+        answers: list[Any] = []
+
+        def is_ready() -> bool:
+            answers[:] = [self.ask(request, version)]
+            return code(answers[0]) not in NOT_READY
+
+        until(is_ready, "a coordinator that has loaded")
+        return answers[0]
+
     def _read(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
@@ -101,19 +116,17 @@ class Talker:
         answer = self.ask(CreateTopicsRequest(topics=[new], timeout_ms=10_000), 7)
         assert answer.topics[0].error_code == 0, answer
         self.topic_ids[topic] = bytes(answer.topics[0].topic_id)
-        for _ in range(200):
+
+        def is_led() -> bool:
             found = self.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0]
-            if len(found.partitions) == partitions and all(each.leader_id >= 0 for each in found.partitions):
-                return
-        raise AssertionError(f"{topic} has no leader")
+            return len(found.partitions) == partitions and all(each.leader_id >= 0 for each in found.partitions)
+
+        until(is_led, f"a leader of {topic}")
 
     def coordinate(self, key: str, kind: int = 1) -> None:
         """Wait until a coordinator answers for a transactional id, or for a group where `kind` is 0."""
-        for _ in range(2000):
-            answer = self.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4)
-            if answer.coordinators[0].error_code == 0:
-                return
-        raise AssertionError(f"{key} has no coordinator")
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        until(lambda: self.ask(request, 4).coordinators[0].error_code == 0, f"a coordinator of {key}")
 
     # -- a transaction's requests; each returns what the test compares
 
@@ -124,10 +137,7 @@ class Talker:
         request = InitProducerIdRequest(
             transactional_id=name, transaction_timeout_ms=timeout_ms, producer_id=producer_id, producer_epoch=epoch
         )
-        for _ in range(2000):
-            answer = self.ask(request, version)
-            if answer.error_code not in (14, 15, 16):
-                break
+        answer = self._ask_ready(request, version, lambda answer: answer.error_code)
         return answer.error_code, answer.producer_id, answer.producer_epoch
 
     def add(self, name: str, producer_id: int, epoch: int, *partitions: tuple[str, int], version: int = 3) -> list[int]:
@@ -236,22 +246,19 @@ class Talker:
                 )
             ],
         )
-        for _ in range(2000):
-            answer = self.ask(request, version)
-            code: int = answer.topics[0].partitions[0].error_code
-            if code not in (14, 15, 16):
-                break
+        answer = self._ask_ready(request, version, lambda answer: answer.topics[0].partitions[0].error_code)
+        code: int = answer.topics[0].partitions[0].error_code
         return code
 
     # -- what others see
 
     def settle(self, name: str) -> None:
         """Wait until no end of a transactional id is being written."""
-        for _ in range(2000):
-            found = self.ask(DescribeTransactionsRequest(transactional_ids=[name]), 0).transaction_states[0]
-            if not found.transaction_state.startswith("Prepare"):
-                return
-        raise AssertionError(f"the transaction of {name} does not come to its end")
+        request = DescribeTransactionsRequest(transactional_ids=[name])
+        until(
+            lambda: not self.ask(request, 0).transaction_states[0].transaction_state.startswith("Prepare"),
+            f"the end of the transaction of {name}",
+        )
 
     def fetch_offset(self, group: str, topic: str, *, stable: bool = False) -> tuple[int, int]:
         """Return (error code, offset) of OffsetFetch for partition 0."""

@@ -17,7 +17,7 @@ from tests.transactions.talker import Talker, transactional_batch
 from tests.waiting import until
 
 UNCOMMITTED, COMMITTED = 0, 1
-SECONDS_MAX = 20.0
+SECONDS_MAX = 100.0
 
 
 @pytest.fixture

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from ottla.base import ErrorCode
 from tests import peer
+from tests.ports import free_port
 from tests.server import running_server
 from tests.transactions.talker import Talker, transactional_batch
 
@@ -131,19 +130,6 @@ def identities(talker: Talker) -> Iterator[Answer]:
     yield "empty id", talker.init("")
     yield "half an identity", talker.init("b", producer_id=5)
     yield "an identity nobody knows", talker.init("c", producer_id=5, epoch=3)[::2]
-
-
-def free_port() -> int:
-    """Return a port whose neighbour ten thousand further on Kafka's controller can have."""
-    for port in islice(range(20_011, 40_000, 97), 100):
-        with socket.socket() as one, socket.socket() as two:
-            try:
-                one.bind(("127.0.0.1", port))
-                two.bind(("127.0.0.1", port + 10_000))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no port is free")
 
 
 def states(folder: Path) -> list[dict[str, object]]:

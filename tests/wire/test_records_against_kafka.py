@@ -23,6 +23,7 @@ from ottla.wire import (
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests import peer
+from tests.ports import free_port
 from tests.wire.test_records import DAMAGE, SEALED_DAMAGE, seal
 
 pytestmark = pytest.mark.peer
@@ -36,12 +37,6 @@ STRICTER = {
     "a codec that was not used": "Kafka answers by what its decompressor throws",
 }
 """Where admission refuses more than Kafka, or says why where Kafka fails."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 NOT_THERE_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -81,7 +76,7 @@ class Kafka:
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     folder = tmp_path_factory.mktemp("kafka")
-    port = free_port() % 20000 + 20000
+    port = free_port()
     with peer.running_broker(folder, port, heap="512m"):
         yield Kafka(port, folder)
 

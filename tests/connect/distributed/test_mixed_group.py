@@ -36,7 +36,6 @@ def owners(ours: WholeWorker) -> set[str]:
 
 @pytest.mark.peer
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_java_and_python_workers_share_the_tasks_of_one_group_and_ours_takes_all_that_is_left(tmp_path: Path) -> None:
     port = free_port()
     with (
