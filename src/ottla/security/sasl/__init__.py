@@ -1,0 +1,47 @@
+"""Logging in (SASL): both sides of PLAIN, SCRAM and OAUTHBEARER, as state machines that take bytes and give bytes.
+
+Nothing here reads a socket, a file or a clock; randomness, time, passwords and keys are arguments. What goes wrong is an
+`AuthenticationError`, whose message the peer may hear and whose reason it may not.
+"""
+
+from ottla.security.sasl.exchange import (
+    AuthenticationError,
+    ClientExchange,
+    LoggedIn,
+    ServerExchange,
+    check_mechanisms,
+    unsupported_mechanism,
+)
+from ottla.security.sasl.jwks import Jwks, JwksError
+from ottla.security.sasl.jwt import JwtRules, JwtValidator, UnsecuredValidator, unsecured_token
+from ottla.security.sasl.oauthbearer import BearerToken, OAuthBearerClient, OAuthBearerServer, TokenRefusedError
+from ottla.security.sasl.plain import PlainClient, PlainServer, PlainUsers
+from ottla.security.sasl.scram import ScramClient, ScramLogin, ScramServer
+from ottla.security.sasl.sessions import Session, reauthentication_ms
+
+__all__ = [
+    "AuthenticationError",
+    "BearerToken",
+    "ClientExchange",
+    "Jwks",
+    "JwksError",
+    "JwtRules",
+    "JwtValidator",
+    "LoggedIn",
+    "OAuthBearerClient",
+    "OAuthBearerServer",
+    "PlainClient",
+    "PlainServer",
+    "PlainUsers",
+    "ScramClient",
+    "ScramLogin",
+    "ScramServer",
+    "ServerExchange",
+    "Session",
+    "TokenRefusedError",
+    "UnsecuredValidator",
+    "check_mechanisms",
+    "reauthentication_ms",
+    "unsecured_token",
+    "unsupported_mechanism",
+]
