@@ -93,7 +93,7 @@ def test_exactly_once_tasks_start_behind_a_fence_and_older_leaders_write_nothing
             await other.claim()
             status, body = await group.leader.ask("DELETE", "/connectors/a")
             assert status == 500 and "can be safely retried" in body["message"]
-            await until_async(lambda: group.leader.settled and not group.leader.herder._loop._fenced)
+            await until_async(lambda: group.leader.settled and not group.leader.herder._loop.is_fenced)
             assert (await group.leader.ask("DELETE", "/connectors/a"))[0] == 204
 
     run(test, 60)

@@ -98,6 +98,16 @@ class DistributedHerder:
             providers=providers,
             worker=worker,
         )
+        self._work = LocalWork(
+            settings,
+            self._hosting,
+            make_runner(self),
+            worker_id=self.worker_id,
+            tell=self.on_status,
+            fence=self._fence_by_leader,
+            started=self._reconfigure_later,
+            offsets_topic=lambda state, name: self._offsets.topic_of(state.configs.get(name, {})),
+        )
         self._loop = GroupLoop(
             settings,
             url=url,
@@ -113,22 +123,13 @@ class DistributedHerder:
                 lost=lost,
             ),
             configs=lambda on_change: ConfigStore(settings, make_client, on_change),
+            work=self._work,
             statuses=self._statuses,
             loggers=self.loggers,
             restart=lambda request: self._work.later(self._restart_here(request)),
             doing=self._say,
         )
         self._fencing = Fencing(settings, self._loop)
-        self._work = self._loop.work = LocalWork(
-            settings,
-            self._hosting,
-            make_runner(self),
-            worker_id=self.worker_id,
-            tell=self.on_status,
-            fence=self._fence_by_leader,
-            started=self._reconfigure_later,
-            offsets_topic=lambda state, name: self._offsets.topic_of(state.configs.get(name, {})),
-        )
 
     async def prepare(self) -> None:
         """Make or check the topics and read them, once; `start` does it where nobody has.
