@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,17 @@ def test_every_package_has_a_description_and_a_public_api(package: str) -> None:
         if isinstance(target, ast.Name)
     ]
     assert "__all__" in names, f"{package}/__init__.py needs __all__"
+
+
+@pytest.mark.parametrize("package", ["ottla.client", "ottla.connect.tasks", "ottla.spark", "ottla.wire"])
+def test_what_a_package_imports_late_is_what_type_checkers_see(package: str) -> None:
+    module = import_module(package)
+    for node in typing_only(tree_of(SOURCE.joinpath(*package.split(".")[1:], "__init__.py"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            home = import_module(node.module)
+            for alias in node.names:
+                assert getattr(module, alias.name) is getattr(home, alias.name), alias.name
+    assert all(hasattr(module, name) for name in module.__all__)
 
 
 def test_only_the_spark_package_imports_pyspark() -> None:
