@@ -22,8 +22,11 @@ GRACE_SECONDS = 90
 AGAIN_SECONDS = 30
 """How long what is interrupted may take before it is interrupted again: each fixture's end may hang for itself."""
 INTERRUPTS_MAX = 10
-FILES = "ottla-tests-hung-"
-"""How the files begin that say which test hung, and in which lines (`tools/what_failed.py` prints them)."""
+HUNG_FOLDER = "HUNG_TESTS"
+"""The variable that names the folder for files that say which test hung, and in which lines; else it is the temporary one.
+
+`tools/run_tests.sh` makes the folder and `tools/what_failed.py` prints what is in it.
+"""
 
 
 @contextmanager
@@ -45,7 +48,7 @@ def ended_after(seconds: float, name: str) -> Iterator[None]:
 
 def _interrupt(over: threading.Event, seconds: float, name: str) -> None:
     """Wait for the end of the test; where it does not come, write down where it hangs and interrupt it."""
-    path = Path(tempfile.gettempdir()) / f"{FILES}{os.getpid()}.txt"
+    path = Path(os.environ.get(HUNG_FOLDER) or tempfile.gettempdir()) / f"ottla-test-hung-{os.getpid()}.txt"
     for _ in range(INTERRUPTS_MAX):
         if over.wait(seconds):
             return

@@ -10,8 +10,9 @@ SECOND_LOOK="${SECOND_LOOK:-}"
 SECOND_LOOKS_MAX=8  # a run in which more fails is not one of bad luck
 SECONDS_MAX=3000  # of one pytest, which takes a third of it: where a test hangs, it would wait for ever
 OUTPUT=$(mktemp)
-trap 'rm -f "$OUTPUT"' EXIT
-rm -f "${TMPDIR:-/tmp}"/ottla-tests-hung-*  # of an earlier run (tests/hangs.py)
+HUNG_TESTS=$(mktemp -d)  # where tests/hangs.py says which tests hung
+export HUNG_TESTS
+trap 'rm -rf "$OUTPUT" "$HUNG_TESTS"' EXIT
 status=0
 
 second_look() {  # the pytest command that failed: what failed of it again, one after the other
@@ -40,5 +41,5 @@ all_tests() {
 .venv/bin/python tools/compile_hot.py --drop-stale
 all_tests "$@" 2>&1 | tee "$OUTPUT"
 status=${PIPESTATUS[0]}
-[ "$status" = 0 ] || .venv/bin/python tools/what_failed.py "$OUTPUT"
+[ "$status" = 0 ] || .venv/bin/python tools/what_failed.py "$OUTPUT" "$HUNG_TESTS"
 exit $status

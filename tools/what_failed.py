@@ -1,13 +1,12 @@
 """Say in few lines what failed in a run of tests, for who sees only the end of its output: CI keeps the last lines.
 
-Reads the run's output, and the files of `tests/hangs.py`: `what_failed.py OUTPUT`.
+Reads the run's output, and the folder where `tests/hangs.py` wrote what hung: `what_failed.py OUTPUT FOLDER`.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 LINES_MAX = 8
@@ -19,7 +18,7 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) .*")
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 
 
-def main(output: Path) -> None:
+def main(output: Path, hung_folder: Path) -> None:
     """Print what failed, and where tests hung."""
     lines = output.read_text(errors="replace").splitlines()
     failed = list(dict.fromkeys(line for line in lines if _FAILED.match(line)))  # a second look names them once more
@@ -27,7 +26,7 @@ def main(output: Path) -> None:
         print(f"{len(failed)} failed:")
     for line in failed[:LINES_MAX]:
         print(f"  {line[:WIDTH]}")
-    hung = {where_it_hung(path.read_text()) for path in Path(tempfile.gettempdir()).glob("ottla-tests-hung-*")}
+    hung = {where_it_hung(path.read_text()) for path in hung_folder.iterdir()}
     print(*sorted(hung), sep="\n", end="")
 
 
@@ -41,4 +40,4 @@ def where_it_hung(traces: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -127,6 +127,20 @@ async def turns(count: int = 20) -> None:
         await asyncio.sleep(0.001)
 
 
+Waiting = list[tuple[RequestContext[Any], Deferred[Encoded]]]
+
+
+def deferring() -> tuple[Waiting, Callable[[RequestContext[Any], Asked], Deferred[Encoded]]]:
+    """Return a handler that answers nothing yet, and the list of what waits for it to."""
+    waiting: Waiting = []
+
+    def produce(context: RequestContext[Any], asked: Asked) -> Deferred[Encoded]:
+        waiting.append((context, Deferred()))
+        return waiting[-1][1]
+
+    return waiting, produce
+
+
 def test_requests_of_one_read_are_answered_in_order_in_one_write() -> None:
     async def test() -> None:
         async with World([handler(METADATA, echo)]).listening() as world:
@@ -140,12 +154,7 @@ def test_requests_of_one_read_are_answered_in_order_in_one_write() -> None:
 
 def test_answers_leave_in_request_order_whatever_is_ready_first() -> None:
     async def test() -> None:
-        waiting: list[tuple[RequestContext[Any], Deferred[Encoded]]] = []
-
-        def produce(context: RequestContext[Any], asked: Asked) -> Deferred[Encoded]:
-            waiting.append((context, Deferred()))
-            return waiting[-1][1]
-
+        waiting, produce = deferring()
         async with World([handler(PRODUCE, produce)]).listening() as world:
             client = await world.open()
             for number in range(4):
@@ -253,12 +262,7 @@ def test_a_produce_that_is_not_appended_yet_is_not_overtaken() -> None:
 
 def test_what_waits_on_one_connection_is_bounded() -> None:
     async def test() -> None:
-        waiting: list[tuple[RequestContext[Any], Deferred[Encoded]]] = []
-
-        def produce(context: RequestContext[Any], asked: Asked) -> Deferred[Encoded]:
-            waiting.append((context, Deferred()))
-            return waiting[-1][1]
-
+        waiting, produce = deferring()
         async with World([handler(PRODUCE, produce)]).listening() as world:
             client = await world.open()
             count = 3 * WAITING_REQUESTS_MAX

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base import ErrorCode, NodeId, Offset
 from ottla.metadata import Delta
-from ottla.wire.messages.offset_commit import OffsetCommitResponse
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from tests.broker.group_script import (
     Teller,
     commit_request,
@@ -95,6 +95,15 @@ def code(answer: OffsetCommitResponse) -> ErrorCode:
     return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
+async def appended_commit(client: NodeClient, partition: Copied) -> OffsetCommitRequest:
+    """Send a commit and return it when it is appended; no copy has it yet, so it waits for its answer."""
+    request = commit_request(5, group_id="g")
+    client.send(request, 9)
+    while not partition.held.log.log_end_offset:
+        await read(client)
+    return request
+
+
 def test_a_commit_is_answered_and_read_when_every_copy_in_sync_has_it(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path, *SETTINGS) as client:
@@ -163,10 +172,7 @@ def test_who_waits_hears_that_the_coordinator_is_elsewhere_when_leadership_ends(
     async def test() -> None:
         async with running_node(tmp_path, *SETTINGS) as client:
             partition = await copied(client)
-            request = commit_request(5, group_id="g")
-            client.send(request, 9)
-            while not partition.held.log.log_end_offset:
-                await read(client)
+            request = await appended_commit(client, partition)
             partition.follow()
             assert code(await client.receive(request, 9)) is ErrorCode.NOT_COORDINATOR
             assert (await client.ask(heartbeat_request("m", 1))).error_code == ErrorCode.NOT_COORDINATOR
@@ -180,10 +186,7 @@ def test_who_was_told_to_ask_elsewhere_is_not_answered_again_when_the_copies_com
     async def test() -> None:
         async with running_node(tmp_path, *SETTINGS) as client:
             partition = await copied(client)
-            request = commit_request(5, group_id="g")
-            client.send(request, 9)
-            while not partition.held.log.log_end_offset:
-                await read(client)
+            request = await appended_commit(client, partition)
             partition.lead()
             assert code(await client.receive(request, 9)) is ErrorCode.NOT_COORDINATOR
             partition.fetch()
@@ -261,10 +264,7 @@ def test_what_was_committed_for_a_deleted_topic_goes_when_that_can_be_written_do
     async def test() -> None:
         async with running_node(tmp_path, *SETTINGS, "min.insync.replicas=2") as client:
             partition = await copied(client)
-            request = commit_request(5, group_id="g")
-            client.send(request, 9)
-            while not partition.held.log.log_end_offset:
-                await read(client)
+            request = await appended_commit(client, partition)
             partition.fetch()
             assert code(await client.receive(request, 9)) is ErrorCode.NONE
             partition.shrink()

@@ -14,6 +14,7 @@ from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicSt
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.offset_commit_key import OffsetCommitKey
@@ -57,6 +58,19 @@ async def member_of(client: NodeClient, group_id: str) -> str:
     )
     assert sync.error_code == 0
     return str(answer.member_id)
+
+
+async def one_in_and_one_joining(client: NodeClient) -> tuple[str, NodeClient, str, JoinGroupRequest]:
+    """Return a member of a rebalancing group `g`; another client, its member's id, and the join that it waits for."""
+    await ready(client, "g")
+    one = await member_of(client, "g")
+    other = await NodeClient.connect(client.node)
+    two = (await other.ask(join_request("g"), 9)).member_id
+    joining = join_request("g", two)
+    other.send(joining, 9)
+    while (await client.ask(heartbeat_request(one, 1))).error_code == 0:
+        pass
+    return one, other, two, joining
 
 
 @pytest.mark.parametrize(
@@ -135,14 +149,7 @@ def test_a_session_that_ends_empties_the_group(tmp_path: Path) -> None:
 def test_two_members_share_and_one_that_leaves_gives_its_part_back(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path, NO_DELAY) as client:
-            await ready(client, "g")
-            one = await member_of(client, "g")
-            other = await NodeClient.connect(client.node)
-            two = (await other.ask(join_request("g"), 9)).member_id
-            joining = join_request("g", two)
-            other.send(joining, 9)
-            while (await client.ask(heartbeat_request(one, 1))).error_code == 0:
-                pass
+            one, other, two, joining = await one_in_and_one_joining(client)
             mine = await client.ask(join_request("g", one), 9)
             theirs = await other.receive(joining, 9)
             assert (mine.generation_id, theirs.generation_id) == (2, 2)
@@ -262,14 +269,7 @@ def test_transactions_in_the_log_count_by_their_markers(tmp_path: Path, ends: st
 def test_assignments_that_cannot_be_stored_are_refused_to_all_and_everyone_joins_again(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path, NO_DELAY) as client:
-            await ready(client, "g")
-            one = await member_of(client, "g")
-            other = await NodeClient.connect(client.node)
-            two = (await other.ask(join_request("g"), 9)).member_id
-            joining = join_request("g", two)
-            other.send(joining, 9)
-            while (await client.ask(heartbeat_request(one, 1))).error_code == 0:
-                pass
+            one, other, two, joining = await one_in_and_one_joining(client)
             await client.ask(join_request("g", one), 9)
             await other.receive(joining, 9)
             waiting = sync_request(two, 2)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ottla.cli.main import main
-from tests.peer.nodes import Nodes, PeerNode, end_nodes, new_id, node_properties
+from tests.peer.nodes import Nodes, PeerNode, new_id, node_properties, started
 
 __all__ = ["running_ottla_nodes"]
 
@@ -31,10 +31,5 @@ def running_ottla_nodes(
         assert main(["storage", "format", "-t", cluster.cluster_id, "-c", str(settings), *AS_KAFKA]) == 0
         command = [sys.executable, "-m", "ottla.cli.main", "server", "start", str(settings)]
         cluster.nodes[node_id] = PeerNode(node_id, port, home, command)
-    try:
-        for node in cluster.nodes.values():
-            node.start()
-        cluster.await_alive(timeout)
+    with started(cluster, timeout):
         yield cluster
-    finally:
-        end_nodes([node for node in cluster.nodes.values() if node.process is not None])

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.connectors.s3_server import running_s3
+from tests.connectors.s3_server import CONFLUENT_SINK_FILE, running_s3
 from tests.ports import free_port
 from tests.server import running_server
 from tests.waiting import until
@@ -30,17 +30,6 @@ SOURCE = f"{WORKER} $KAFKA_HOME/config/connect-file-source.properties"
 SINK = f"{WORKER} $KAFKA_HOME/config/connect-file-sink.properties"
 BOTH = f"{SOURCE} $KAFKA_HOME/config/connect-file-sink.properties"
 S3 = f"{WORKER} ./s3-sink.properties"
-S3_FILE = """\
-name=s3-sink
-connector.class=io.confluent.connect.s3.S3SinkConnector
-tasks.max=1
-topics=connect-test
-flush.size=3
-s3.bucket.name=kafka-connect-s3-sink-example
-s3.region=eu-west-1
-storage.class=io.confluent.connect.s3.storage.S3Storage
-format.class=io.confluent.connect.s3.format.json.JsonFormat
-"""
 CREATE = """\
 curl \\
 localhost:8083/connectors \\
@@ -158,7 +147,7 @@ def test_files_go_through_a_topic_and_the_rest_interface_shows_them(guide: Guide
 
 def test_records_go_to_s3_with_the_guides_own_file(guide: Guide, tmp_path: Path) -> None:
     (guide.folder / "test.txt").write_text("".join(f"{each}\n" for each in LINES))
-    (guide.folder / "s3-sink.properties").write_text(S3_FILE)
+    (guide.folder / "s3-sink.properties").write_text(CONFLUENT_SINK_FILE)
     credentials = tmp_path / ".aws" / "credentials"
     credentials.parent.mkdir()
     credentials.write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")

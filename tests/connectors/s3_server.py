@@ -12,7 +12,20 @@ from typing import Any
 from ottla.base import TopicPartition
 from ottla.connect import RetriableError, SinkRecord
 
-__all__ = ["KEYS", "Reports", "S3Server", "SinkContext", "SourceContext", "Worker", "running_s3"]
+__all__ = ["CONFLUENT_SINK_FILE", "KEYS", "Reports", "S3Server", "SinkContext", "SourceContext", "Worker", "running_s3"]
+
+CONFLUENT_SINK_FILE = """\
+name=s3-sink
+connector.class=io.confluent.connect.s3.S3SinkConnector
+tasks.max=1
+topics=connect-test
+flush.size=3
+s3.bucket.name=kafka-connect-s3-sink-example
+s3.region=eu-west-1
+storage.class=io.confluent.connect.s3.storage.S3Storage
+format.class=io.confluent.connect.s3.format.json.JsonFormat
+"""
+"""A properties file for Confluent's S3 sink, which has to run as it is."""
 
 KEYS = {"aws.access.key.id": "someone", "aws.secret.access.key": "a-secret", "s3.region": "eu-west-1"}
 

@@ -14,19 +14,8 @@ import pytest
 from ottla.base import TopicPartition
 from ottla.connect import ConnectError, SinkColumns, SinkRecord, Struct, data
 from ottla.connectors.s3 import S3SinkConnector, S3SinkTask
-from tests.connectors.s3_server import KEYS, S3Server, Worker
+from tests.connectors.s3_server import CONFLUENT_SINK_FILE, KEYS, S3Server, Worker
 
-SEED = """\
-name=s3-sink
-connector.class=io.confluent.connect.s3.S3SinkConnector
-tasks.max=1
-topics=connect-test
-flush.size=3
-s3.bucket.name=kafka-connect-s3-sink-example
-s3.region=eu-west-1
-storage.class=io.confluent.connect.s3.storage.S3Storage
-format.class=io.confluent.connect.s3.format.json.JsonFormat
-"""
 ORDER = (
     data.SchemaBuilder.struct()
     .name("org.example.Order")
@@ -41,7 +30,7 @@ PLACE = TopicPartition("connect-test", 0)
 
 
 def properties(server: S3Server, bucket: str, **more: str) -> dict[str, str]:
-    lines = dict(line.split("=", 1) for line in SEED.splitlines())
+    lines = dict(line.split("=", 1) for line in CONFLUENT_SINK_FILE.splitlines())
     named = {key.replace("_", "."): value for key, value in more.items()}
     return {**lines, **KEYS, "s3.bucket.name": bucket, "store.url": server.url, **named}
 
@@ -92,7 +81,7 @@ def test_the_configuration_file_of_confluents_connector_works_as_it_stands(
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.url)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "someone")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
-    props = dict(line.split("=", 1) for line in SEED.splitlines())
+    props = dict(line.split("=", 1) for line in CONFLUENT_SINK_FILE.splitlines())
     assert not [each for each in S3SinkConnector().validate(props).values() if each.errors]
     bucket = s3.bucket("kafka-connect-s3-sink-example")
     worker = Worker(S3SinkTask, props, {PLACE: texts(7)})
@@ -502,7 +491,7 @@ def test_a_bucket_that_is_not_there_is_named(s3: S3Server) -> None:
 
 def test_keys_that_need_one_another_are_checked_before_anything_runs() -> None:
     connector = S3SinkConnector()
-    lines = dict(line.split("=", 1) for line in SEED.splitlines())
+    lines = dict(line.split("=", 1) for line in CONFLUENT_SINK_FILE.splitlines())
 
     def errors(**more: str) -> dict[str, list[str]]:
         props = lines | {key.replace("_", "."): value for key, value in more.items()}
@@ -527,7 +516,7 @@ def test_keys_that_need_one_another_are_checked_before_anything_runs() -> None:
 def test_a_missing_library_is_told_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    lines = dict(line.split("=", 1) for line in SEED.splitlines())
+    lines = dict(line.split("=", 1) for line in CONFLUENT_SINK_FILE.splitlines())
     monkeypatch.setitem(sys.modules, "fastavro", None)
     [text] = S3SinkConnector().validate(lines | {"format.class": "AvroFormat"})["format.class"].errors
     assert text == "AvroFormat needs the Python package fastavro, which is not installed: pip install 'ottla[connect]'"

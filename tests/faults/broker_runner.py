@@ -12,8 +12,7 @@ from traceback import format_exc
 
 from tests.faults.broker_stage import BrokerStage, Ended
 from tests.faults.broker_stories import BROKER_STORIES
-from tests.faults.case import Case, sampled
-from tests.faults.disk import ways_to_fail
+from tests.faults.case import Case, cases_of_calls, sampled
 from tests.faults.follower_stories import FOLLOWER_STORIES
 from tests.faults.forks import Forks
 from tests.faults.said import Broken
@@ -32,12 +31,7 @@ def broker_cases_of(name: str) -> list[Case]:
     stage, error = _played(name)
     if error:
         raise AssertionError(f"{name} breaks with nothing failing: {error}")
-    calls = stage.faults.calls
-    return [
-        Case(name, number, kind, call)
-        for number, (call, kinds) in enumerate(zip(calls, ways_to_fail(calls), strict=True), 1)
-        for kind in kinds
-    ]
+    return cases_of_calls(name, stage.faults.calls)
 
 
 def run_broker_case(case: Case, powers: Sequence[str] = tuple(AFTER_POWER)) -> str:

@@ -7,7 +7,15 @@ from collections.abc import Awaitable, Callable
 
 from tests.faults.broker_stage import TOPICS, BrokerStage, Ended
 
-__all__ = ["BROKER_STORIES", "BrokerStory"]
+__all__ = [
+    "BROKER_STORIES",
+    "BrokerStory",
+    "abort_then_commit",
+    "delete_first_records",
+    "stop",
+    "topics_come_and_go",
+    "write_snapshots",
+]
 
 Act = Callable[[BrokerStage], Awaitable[None]]
 WITHOUT_CHECKPOINTS = (
@@ -94,7 +102,7 @@ async def _read_sealed(stage: BrokerStage) -> None:
 
 
 @story("topics")
-async def _topics(stage: BrokerStage) -> None:
+async def topics_come_and_go(stage: BrokerStage) -> None:
     await stage.create("more", flush_messages="1")
     await stage.produce("more", 2)
     await stage.delete("more")
@@ -104,7 +112,8 @@ async def _topics(stage: BrokerStage) -> None:
 
 
 @story("delete-records")
-async def _delete_records(stage: BrokerStage) -> None:
+async def delete_first_records(stage: BrokerStage) -> None:
+    """A log's start moves, for a follower behind its leader's, and segments go."""
     for _ in range(3):
         await stage.produce("victim", 2)
     await stage.delete_records("victim", 6)
@@ -130,7 +139,7 @@ async def _move(stage: BrokerStage) -> None:
 
 
 @story("transactions")
-async def _transactions(stage: BrokerStage) -> None:
+async def abort_then_commit(stage: BrokerStage) -> None:
     await stage.transact("victim", commit=False)
     await stage.transact("victim", commit=True)
 
@@ -142,7 +151,7 @@ async def _commit(stage: BrokerStage) -> None:
 
 
 @story("stop")
-async def _stop(stage: BrokerStage) -> None:
+async def stop(stage: BrokerStage) -> None:
     await stage.stop()
     raise Ended("it was stopped")
 
@@ -173,8 +182,8 @@ async def _start_unclean(stage: BrokerStage) -> None:
 
 
 @story("snapshots", settings=WITHOUT_CHECKPOINTS)
-async def _snapshots(stage: BrokerStage) -> None:
-    """Enough topics that the metadata log is written anew as a snapshot."""
+async def write_snapshots(stage: BrokerStage) -> None:
+    """Enough topics that the metadata log, which a follower observes, is written anew as a snapshot."""
     for number in range(8):
         await stage.create(f"made-{number}")
     await asyncio.sleep(2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.faults.disk import Call
+from tests.faults.disk import Call, ways_to_fail
 
-__all__ = ["Case", "sampled"]
+__all__ = ["Case", "cases_of_calls", "sampled"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,15 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.story}, call {self.number}, {self.call.name}, {self.call.path}, {self.kind}"
+
+
+def cases_of_calls(story: str, calls: Sequence[Call]) -> list[Case]:
+    """Return each way in which each call of a story can fail; calls are numbered from 1."""
+    return [
+        Case(story, number, kind, call)
+        for number, (call, kinds) in enumerate(zip(calls, ways_to_fail(calls), strict=True), 1)
+        for kind in kinds
+    ]
 
 
 def sampled(cases: Sequence[Case], *, of_each_kind: int) -> list[Case]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from tests.faults.broker_stage import TOPICS, Ended
-from tests.faults.broker_stories import SMALL, WITHOUT_CHECKPOINTS, BrokerStory
+from tests.faults.broker_stage import TOPICS
+from tests.faults.broker_stories import (
+    SMALL,
+    WITHOUT_CHECKPOINTS,
+    BrokerStory,
+    abort_then_commit,
+    delete_first_records,
+    stop,
+    topics_come_and_go,
+    write_snapshots,
+)
 from tests.faults.follower_stage import FollowerStage
 
 __all__ = ["FOLLOWER_STORIES"]
@@ -54,24 +62,10 @@ async def _append(stage: FollowerStage) -> None:
         await stage.produce("neighbour", 2)
 
 
-@story("topics")
-async def _topics(stage: FollowerStage) -> None:
-    await stage.create("more", flush_messages="1")
-    await stage.produce("more", 2)
-    await stage.delete("more")
-    await stage.create("more", flush_messages="1")
-    await stage.produce("more", 3)
-    await asyncio.sleep(3)  # the folder of the first one goes
-
-
-@story("delete-records")
-async def _delete_records(stage: FollowerStage) -> None:
-    """The log's start moves behind the leader's, and segments go."""
-    for _ in range(3):
-        await stage.produce("victim", 2)
-    await stage.delete_records("victim", 6)
-    await stage.produce("victim")
-    await asyncio.sleep(2)
+story("topics")(topics_come_and_go)
+story("delete-records")(delete_first_records)
+story("stop")(stop)
+story("snapshots", settings=WITHOUT_CHECKPOINTS)(write_snapshots)
 
 
 async def with_transactions(stage: FollowerStage) -> None:
@@ -82,16 +76,7 @@ async def with_transactions(stage: FollowerStage) -> None:
     stage.said["__transaction_state"].certain = False  # only its coordinator writes to it
 
 
-@story("transactions", with_transactions)
-async def _transactions(stage: FollowerStage) -> None:
-    await stage.transact("victim", commit=False)
-    await stage.transact("victim", commit=True)
-
-
-@story("stop")
-async def _stop(stage: FollowerStage) -> None:
-    await stage.stop()
-    raise Ended("it was stopped")
+story("transactions", with_transactions)(abort_then_commit)
 
 
 async def behind(stage: FollowerStage) -> None:
@@ -157,11 +142,3 @@ async def ahead(stage: FollowerStage) -> None:
 async def _start_truncate(stage: FollowerStage) -> None:
     await stage.boot()
     await stage.all_in_sync()
-
-
-@story("snapshots", settings=WITHOUT_CHECKPOINTS)
-async def _snapshots(stage: FollowerStage) -> None:
-    """Enough topics that the metadata log that it observes is written anew as a snapshot."""
-    for number in range(8):
-        await stage.create(f"made-{number}")
-    await asyncio.sleep(2)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from traceback import format_exc
 
-from tests.faults.case import Case, sampled
-from tests.faults.disk import ways_to_fail
+from tests.faults.case import Case, cases_of_calls, sampled
 from tests.faults.forks import Forks
 from tests.faults.log_stories import STORIES, Story
 from tests.faults.stage import AFTER_POWER, Over, Stage
@@ -23,13 +22,8 @@ def cases_of(name: str) -> list[Case]:
     stage, error = _played(STORIES[name])
     if error:
         raise AssertionError(f"{name} breaks with nothing failing: {error}")
-    calls = stage.faults.calls
-    return [
-        Case(name, number, kind, call)
-        for number, (call, kinds) in enumerate(zip(calls, ways_to_fail(calls), strict=True), 1)
-        for kind in kinds
-        if not kind.startswith("rot")  # what a wrong bit costs is judged with a broker, see `broker_stories`
-    ]
+    # what a wrong bit costs is judged with a broker, see `broker_stories`
+    return [each for each in cases_of_calls(name, stage.faults.calls) if not each.kind.startswith("rot")]
 
 
 def run_case(case: Case, powers: Sequence[str] = tuple(AFTER_POWER)) -> str:

@@ -152,11 +152,18 @@ def running_nodes(
     cluster = _formatted(
         folder, ports, overrides=overrides, dynamic=dynamic, log_dirs=log_dirs, flags=[f"-Xmx{heap}", *flags]
     )
+    with started(cluster, timeout):
+        yield cluster
+
+
+@contextmanager
+def started(cluster: Nodes, timeout: float) -> Iterator[None]:
+    """Start every node and wait for all of them, so many seconds at most; kill what runs when the block ends."""
     try:
         for node in cluster.nodes.values():
             node.start()
         cluster.await_alive(timeout)
-        yield cluster
+        yield
     finally:
         end_nodes([node for node in cluster.nodes.values() if node.process is not None])
 

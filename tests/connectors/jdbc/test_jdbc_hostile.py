@@ -40,7 +40,7 @@ def by_schema() -> dict[Schema, list[tuple[int, str, Any]]]:
     return found
 
 
-def test_each_value_comes_back_from_its_table_or_is_a_letter(database: TestDatabase) -> None:
+def test_each_value_comes_back_from_its_table_or_is_a_dead_letter(database: TestDatabase) -> None:
     tables = by_schema()
     reporter = Reporter()
     task = sink({**database.props, "auto.create": "true"}, reporter)
@@ -62,7 +62,7 @@ def test_each_value_comes_back_from_its_table_or_is_a_letter(database: TestDatab
         back = {each.value["id"]: each.value["v"] for each in source.poll() or []}
         for number, label, value in rows:
             if (label in refused) != (number not in back):
-                changed.append((label, "is neither there nor a letter, or both"))
+                changed.append((label, "is neither there nor a dead letter, or both"))
             elif label not in refused and not _came_back(kind, value, back[number], database.kind):
                 changed.append((label, repr(value)[:40], repr(back[number])[:40]))
     assert not changed

@@ -138,19 +138,19 @@ def test_a_record_that_the_database_refuses_is_among_the_dead_letters(
     for each, name in enumerate(("a", "bad", "c")):
         producer.produce("refused", json.dumps({"id": each, "name": name}).encode())
     assert producer.flush(30) == 0
-    letters = {
+    dead_letters = {
         "errors_tolerance": "all",
         "errors_deadletterqueue_topic_name": "refused-letters",
         "errors_deadletterqueue_topic_replication_factor": "1",
         "errors_deadletterqueue_context_headers_enable": "true",
     }
-    config = sink(postgres, "refusing", "refused", **letters)
+    config = sink(postgres, "refusing", "refused", **dead_letters)
     with running(spec_of(server.bootstrap, config), *CLASSES) as task:
         await_true(
             lambda: healthy(task) and postgres.run("SELECT count(*) FROM refused") == [(2,)], "the good are written"
         )
         await_true(lambda: records_of(server.bootstrap, "refused-letters"), "the bad one is a dead letter")
-    (letter,) = records_of(server.bootstrap, "refused-letters")
-    assert json.loads(letter.value or b"") == {"id": 1, "name": "bad"}
-    said = dict(letter.headers)
+    (dead_letter,) = records_of(server.bootstrap, "refused-letters")
+    assert json.loads(dead_letter.value or b"") == {"id": 1, "name": "bad"}
+    said = dict(dead_letter.headers)
     assert b"violates check constraint" in said["__connect.errors.exception.message"]
