@@ -182,9 +182,9 @@ def test_overrides_reach_producers_consumers_topic_makers_and_dead_letters(
         source = {**SOURCE, "file": str(given), "topic": "away", "value.converter": text, **made}
         worker.create("in", {**source, **{key: there[key] for key in there if not key.startswith("consumer")}})
         until(lambda: partitions_of(other.bootstrap, "away") == 1)
-        letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
-        letters["errors.deadletterqueue.topic.replication.factor"] = "1"
-        sink = {"connector.class": "FileStreamSink", "file": str(taken), "topics": "away", **letters, **there}
+        dead_letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+        dead_letters["errors.deadletterqueue.topic.replication.factor"] = "1"
+        sink = {"connector.class": "FileStreamSink", "file": str(taken), "topics": "away", **dead_letters, **there}
         json = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
         worker.create("out", {**sink, **json})
         until(lambda: offsets_of(worker, "out") == [2], lambda: worker.ask("GET", "/connectors/out/status"))

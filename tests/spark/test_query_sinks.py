@@ -243,7 +243,7 @@ def test_a_topic_that_is_made_again_under_a_running_query_is_read_from_its_begin
 def test_records_that_cannot_be_converted_are_dead_letters_and_the_others_are_transformed(
     spark: SparkSession, broker: str, client: BlockingClient, tmp_path: Path
 ) -> None:
-    topic, letters = create_topic(client, "mixed", 1), create_topic(client, "mixed-letters", 1)
+    topic, dead_letters = create_topic(client, "mixed", 1), create_topic(client, "mixed-letters", 1)
     produce(client, topic, [b'{"a":1,"secret":"s"}', b"no json", b'{"a":2}'])
     config = {
         **SOON,
@@ -259,14 +259,14 @@ def test_records_that_cannot_be_converted_are_dead_letters_and_the_others_are_tr
         "transforms.hide.type": "org.apache.kafka.connect.transforms.ReplaceField$Value",
         "transforms.hide.exclude": "secret",
         "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": letters,
+        "errors.deadletterqueue.topic.name": dead_letters,
         "errors.deadletterqueue.context.headers.enable": "true",
     }
     with query_task(spark, broker, config) as port:
         until(port, lambda: port.records == 3)
     assert files(tmp_path) == ["routed/mixed+0+0000000000+0000000002.json"]
     assert (tmp_path / "routed/mixed+0+0000000000+0000000002.json").read_text() == '{"a":1}\n{"a":2}\n'
-    at = TopicPartition(letters, 0)
+    at = TopicPartition(dead_letters, 0)
     begin = client.list_offsets({at: EARLIEST})[at].offset
     [fetched] = client.fetch([FetchPosition(at, begin, 1 << 20)], max_wait_ms=0)
     found = [

@@ -36,7 +36,7 @@ def options(broker: str, topic: str) -> WriteOptions:
 
 
 @pytest.fixture
-def link(options: WriteOptions) -> Iterator[PooledClient]:
+def pooled(options: WriteOptions) -> Iterator[PooledClient]:
     with pooled_client(options.connecting) as opened:
         yield opened
 
@@ -54,27 +54,27 @@ def table(values: list[bytes]) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("guarantee", ["transactional", "idempotent"])
 def test_batches_too_large_for_a_topic_are_split_and_keep_their_order(
-    guarantee: str, link: PooledClient, options: WriteOptions, topic: str, broker: str
+    guarantee: str, pooled: PooledClient, options: WriteOptions, topic: str, broker: str
 ) -> None:
     by = None
     if guarantee == "transactional":
-        by = TransactionalProducer(link.client.client, f"id-{topic}", timeout_ms=60_000)
-        link.client.run(by.begin())
-    sender = Sender(link, options, by)
+        by = TransactionalProducer(pooled.client.client, f"id-{topic}", timeout_ms=60_000)
+        pooled.client.run(by.begin())
+    sender = Sender(pooled, options, by)
     values = [b"%04d" % n + b"x" * 300 for n in range(600)]
     for first in range(0, 600, 200):
         sender.send(table(values[first : first + 200]))
     sender.finish()
     if by is not None:
-        link.client.run(by.end(commit=True))
+        pooled.client.run(by.end(commit=True))
     found = [each.value for each in records_of(broker, topic)]
     assert found[:600] == values and len(found) == 600 + (by is not None)  # and the commit marker
 
 
 def test_a_record_too_large_by_itself_is_the_error_that_names_it(
-    link: PooledClient, options: WriteOptions, topic: str
+    pooled: PooledClient, options: WriteOptions, topic: str
 ) -> None:
-    sender = Sender(link, options)
+    sender = Sender(pooled, options)
     sender.send(table([b"a" * 100, b"b" * 100, b"c" * (2 * LIMIT), b"d"]))
     with pytest.raises(RecordTooLargeError, match=rf"key b'k2' for {topic}-0 has 10\d\d\d bytes") as caught:
         sender.finish()

@@ -1,4 +1,4 @@
-"""Columns that have to be sent row by row: letters, dropped rows, retries and restarts lose no row and write none twice."""
+"""Columns that are sent row by row: dead letters, dropped rows, retries and restarts lose no row and write none twice."""
 
 from __future__ import annotations
 
@@ -113,11 +113,11 @@ def test_a_dead_letter_and_a_stop_before_the_last_row_lose_no_row(broker: str, e
     wanted = {str(n) for n in range(ROWS * POLLS)} - {bad}
     found = numbers(broker, name)
     assert set(found) == wanted
-    letters = numbers(broker, f"{name}-dead")
-    assert set(letters) == {bad}
+    dead_letters = numbers(broker, f"{name}-dead")
+    assert set(dead_letters) == {bad}
     if exactly_once:
         assert len(found) == len(wanted), "each row once"
-        assert letters == [bad], "and one letter"
+        assert dead_letters == [bad], "and one dead letter"
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])

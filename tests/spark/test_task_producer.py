@@ -12,15 +12,15 @@ from confluent_kafka import Producer as Librdkafka
 from ottla.base import ErrorCode, KafkaError
 from ottla.client import BlockingClient
 from ottla.connect import ConnectError
-from ottla.connect.tasks.link import ClientThread
 from ottla.connect.tasks.producer import RowChunk, TaskProducer
 from ottla.connect.tasks.settings import producer_settings
+from ottla.connect.tasks.task_client import ClientThread
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.spark.running import records_of
 
 
 @pytest.fixture
-def link(broker: str) -> Iterator[ClientThread]:
+def task_client(broker: str) -> Iterator[ClientThread]:
     with ClientThread(broker, "tests") as opened:
         yield opened
 
@@ -33,9 +33,9 @@ def make(client: BlockingClient, name: str, partitions: int = 1, **configs: str)
     return name
 
 
-def started(link: ClientThread, broker: str, **props: str) -> TaskProducer:
+def started(task_client: ClientThread, broker: str, **props: str) -> TaskProducer:
     settings: Mapping[str, str] = {key.replace("_", "."): value for key, value in props.items()}
-    made = TaskProducer(link, producer_settings(settings, broker, "tests"))
+    made = TaskProducer(task_client, producer_settings(settings, broker, "tests"))
     made.start()
     return made
 
@@ -61,10 +61,10 @@ def outcomes(producer: TaskProducer) -> dict[tuple[str, int], tuple[int, ErrorCo
 
 @pytest.mark.parametrize("props", [{}, {"acks": "1"}, {"compression_type": "lz4"}, {"batch_size": "200"}])
 def test_rows_keep_their_order_and_their_tokens_hear_their_offsets(
-    link: ClientThread, broker: str, client: BlockingClient, props: dict[str, str]
+    task_client: ClientThread, broker: str, client: BlockingClient, props: dict[str, str]
 ) -> None:
     topic = make(client, f"ordered-{'-'.join(props)}".rstrip("-").replace("_", "."))
-    producer = started(link, broker, **props)
+    producer = started(task_client, broker, **props)
     for first in range(0, 3000, 100):
         part = chunk(topic, [b"%d" % n for n in range(first, first + 100)])
         part.tokens = [(topic, n) for n in range(first, first + 100)]
@@ -74,10 +74,12 @@ def test_rows_keep_their_order_and_their_tokens_hear_their_offsets(
     assert [each.value for each in records_of(broker, topic)] == [b"%d" % n for n in range(3000)]
 
 
-def test_keys_choose_partitions_as_with_other_clients(link: ClientThread, broker: str, client: BlockingClient) -> None:
+def test_keys_choose_partitions_as_with_other_clients(
+    task_client: ClientThread, broker: str, client: BlockingClient
+) -> None:
     ours, theirs = (make(client, f"placed-{side}", 5) for side in ("ours", "theirs"))
     keys: list[bytes | None] = [b"k%d" % (n * n) for n in range(200)]
-    producer = started(link, broker)
+    producer = started(task_client, broker)
     producer.send(chunk(ours, [b"v%d" % n for n in range(200)], keys))
     found = outcomes(producer)
     other = Librdkafka({"bootstrap.servers": broker, "partitioner": "murmur2_random"})
@@ -91,10 +93,10 @@ def test_keys_choose_partitions_as_with_other_clients(link: ClientThread, broker
 
 
 def test_a_batch_that_is_too_large_for_its_topic_is_sent_in_pieces(
-    link: ClientThread, broker: str, client: BlockingClient
+    task_client: ClientThread, broker: str, client: BlockingClient
 ) -> None:
     topic = make(client, "small", max_message_bytes="5000")
-    producer = started(link, broker)
+    producer = started(task_client, broker)
     values: list[bytes | None] = [b"x" * 700 + b"%d" % n for n in range(100)]
     values[40] = b"y" * 6000
     producer.send(chunk(topic, values))
@@ -113,10 +115,10 @@ def test_a_batch_that_is_too_large_for_its_topic_is_sent_in_pieces(
 
 
 def test_rows_behind_those_that_a_topic_refuses_still_arrive(
-    link: ClientThread, broker: str, client: BlockingClient
+    task_client: ClientThread, broker: str, client: BlockingClient
 ) -> None:
     topic = make(client, "compacted", cleanup_policy="compact")
-    producer = started(link, broker, batch_size="1")
+    producer = started(task_client, broker, batch_size="1")
     producer.send(chunk(topic, [b"%d" % n for n in range(50)], [None if n % 10 == 3 else b"k" for n in range(50)]))
     found = outcomes(producer)
     producer.close()
@@ -125,9 +127,9 @@ def test_rows_behind_those_that_a_topic_refuses_still_arrive(
     assert [each.value for each in records_of(broker, topic)] == expected
 
 
-def test_a_producer_that_could_not_start_says_so_to_who_sends_with_it(link: ClientThread, broker: str) -> None:
+def test_a_producer_that_could_not_start_says_so_to_who_sends_with_it(task_client: ClientThread, broker: str) -> None:
     settings = producer_settings({"transaction.timeout.ms": str(10**9)}, broker, "tests")
-    producer = TaskProducer(link, settings, transactional_id="too-patient")
+    producer = TaskProducer(task_client, settings, transactional_id="too-patient")
     with pytest.raises(KafkaError) as refused:
         producer.start()
     assert refused.value.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT

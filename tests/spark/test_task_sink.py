@@ -251,10 +251,10 @@ def test_bytes_that_are_no_value_become_dead_letters(broker: str, client: Blocki
     with running(spec_of(broker, dead("broken", topic)), Keeping, port=port):
         await_true(lambda: len(KeepingTask.kept.get("broken", ())) == 2)
         await_true(lambda: committed(broker, "connect-broken", topic) == [3])
-        [letter] = records_of(broker, f"{topic}-dead")
-    assert (letter.key, letter.value) == (b'"k"', b"{")
-    headers = dict(letter.headers)
-    assert [name for name, _ in letter.headers][:4] == [
+        [dead_letter] = records_of(broker, f"{topic}-dead")
+    assert (dead_letter.key, dead_letter.value) == (b'"k"', b"{")
+    headers = dict(dead_letter.headers)
+    assert [name for name, _ in dead_letter.headers][:4] == [
         "h",
         *(f"__connect.errors.{n}" for n in ("topic", "partition", "offset")),
     ]
@@ -290,14 +290,14 @@ def test_a_task_reports_records_that_it_cannot_store(broker: str, client: Blocki
     KeepingTask.troubles["errant"] = trouble
     with running(spec_of(broker, dead("errant", topic)), Keeping):
         await_true(lambda: len(records_of(broker, f"{topic}-dead")) == 4)
-    letters = records_of(broker, f"{topic}-dead")
-    assert [each.value for each in letters] == [b"0", b"7", b"0", b"555"], "one of an earlier batch is read again"
-    assert dict(letters[3].headers)["__connect.errors.stage"] == b"TASK_PUT"
-    assert dict(letters[3].headers)["__connect.errors.exception.message"] == b"no room for 555"
+    dead_letters = records_of(broker, f"{topic}-dead")
+    assert [each.value for each in dead_letters] == [b"0", b"7", b"0", b"555"], "one of an earlier batch is read again"
+    assert dict(dead_letters[3].headers)["__connect.errors.stage"] == b"TASK_PUT"
+    assert dict(dead_letters[3].headers)["__connect.errors.exception.message"] == b"no room for 555"
 
 
 @pytest.mark.parametrize("kind", ["reported", "unreadable"])
-def test_nothing_is_committed_behind_a_record_whose_letter_is_refused(
+def test_nothing_is_committed_behind_a_record_whose_dead_letter_is_refused(
     broker: str, client: BlockingClient, kind: str
 ) -> None:
     topic, port = create_topic(client, f"refused-{kind}", 1), Port()

@@ -204,9 +204,9 @@ def test_dead_letters_of_a_source_say_where_they_come_from(broker: str, exactly_
     with running(spec_of(broker, settings, exactly_once=exactly_once), Troubled, port=port):
         await_true(lambda: len(committed_records(broker, queue)) == 1)
         await_true(lambda: len(committed_records(broker, name)) == 19)
-    [letter] = [each for each in records_of(broker, queue) if each.value and each.headers]
-    headers = dict(letter.headers)
-    assert letter.value is not None and b"object object" in letter.value
+    [dead_letter] = [each for each in records_of(broker, queue) if each.value and each.headers]
+    headers = dict(dead_letter.headers)
+    assert dead_letter.value is not None and b"object object" in dead_letter.value
     assert headers["__connect.errors.source.offset"] == b'{"n": 14}'
     assert headers["__connect.errors.stage"] == b"VALUE_CONVERTER"
     assert headers["__connect.errors.connector.name"] == name.encode()
@@ -214,7 +214,7 @@ def test_dead_letters_of_a_source_say_where_they_come_from(broker: str, exactly_
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
-def test_no_offset_is_stored_behind_a_record_whose_letter_is_refused(
+def test_no_offset_is_stored_behind_a_record_whose_dead_letter_is_refused(
     broker: str, client: BlockingClient, exactly_once: bool
 ) -> None:
     name, port = f"unsent-letters-{exactly_once}".lower(), Port()

@@ -47,7 +47,7 @@ def main() -> int:
         print(f"FAILED with seed {args.seed}: {each}")
     print(f"rounds {turn}: {kinds}; longest until all has caught up {rounds.worst_s:.1f} s")
     print(
-        f"{account.records:,} records and {account.letters:,} bad ones, lost {account.lost}, duplicated where once was "
+        f"{account.records:,} records and {account.dead_letters:,} bad ones, lost {account.lost}, duplicated where once was "
         f"promised {account.duplicated}, repeated where at least once allows it {account.repeated:,}"
     )
     return 1 if account.wrong else 0

@@ -1,4 +1,4 @@
-"""What has to be where: each good record at its destination, each bad one a letter, and nothing behind an offset missing."""
+"""What has to be where: good records at their destinations, bad ones as dead letters, nothing missing behind an offset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Account:
     """What was counted."""
 
     records: int = 0
-    letters: int = 0
+    dead_letters: int = 0
     lost: int = 0
     duplicated: int = 0
     """Where once was promised."""
@@ -76,7 +76,9 @@ def settled(places: Places, feeder: Feeder) -> Account:
     for topic, good in feeder.good.items():
         arrived = [int(each) for each in values[topic] if each.isdecimal()]
         found.hold(f"topic {topic}", good, arrived, once=once)
-    found.hold("letters of files", feeder.bad, map(str, _letters(places, "lines-dead", json.loads)), once=once)
+    found.hold(
+        "dead letters of files", feeder.bad, map(str, _dead_letters(places, "lines-dead", json.loads)), once=once
+    )
     with psycopg.connect(places.database) as database:
         orders = dict(database.execute("SELECT id, amount FROM orders").fetchall())
         copied = dict(database.execute("SELECT id, amount FROM copied").fetchall())
@@ -84,16 +86,16 @@ def settled(places: Places, feeder: Feeder) -> Account:
     found.hold("topic shop-orders", orders.items(), map(_order, values["shop-orders"]), once=once)
     found.hold("table copied", good_orders.items(), copied.items(), once=True)
     bad_orders = orders.items() - good_orders.items()
-    found.hold("letters of the copy", bad_orders, _letters(places, "orders-dead", _order), once=False)
+    found.hold("dead letters of the copy", bad_orders, _dead_letters(places, "orders-dead", _order), once=False)
     for queue in ("s3-dead", "file-dead", "lake-dead"):
-        found.hold(queue, set(garbage), _letters(places, queue, bytes.decode), once=False)
+        found.hold(queue, set(garbage), _dead_letters(places, queue, bytes.decode), once=False)
     lines = (places.folder / "out.txt").read_text().splitlines()
     arrived = [each for topic in feeder.good for each in values[topic] if each.isdecimal()]
     found.hold("file", set(arrived), lines, once=False)
     found.hold("file-system sink", arrived, files_of(places.folder / LAKE), once=True)
     _hold_store(found, places, topics)
     found.records = sum(map(len, feeder.good.values())) + len(good_orders)
-    found.letters = len(feeder.bad) + len(bad_orders) + len(garbage)
+    found.dead_letters = len(feeder.bad) + len(bad_orders) + len(garbage)
     return found
 
 
@@ -136,7 +138,7 @@ def _order(data: str | bytes) -> tuple[int, int]:
     return row["id"], row["amount"]
 
 
-def _letters(places: Places, topic: str, read: Any) -> list[Any]:
+def _dead_letters(places: Places, topic: str, read: Any) -> list[Any]:
     return [read(each.value() or b"") for each in read_messages(places.bootstrap, topic)]
 
 

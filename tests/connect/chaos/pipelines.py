@@ -25,7 +25,7 @@ from tools.postgres import PASSWORD, USER
 __all__ = ["CONNECTORS", "TOPICS", "Feeder", "configs", "prepare_tables"]
 
 TOPICS = ("lines", "logs", "shop-orders")
-LETTERS = ("lines-dead", "orders-dead", "s3-dead", "file-dead", "lake-dead")
+DEAD_LETTERS = ("lines-dead", "orders-dead", "s3-dead", "file-dead", "lake-dead")
 CONNECTORS = ("files", "logs", "table", "copy", "s3", "file", "lake")
 FLUSH = 20
 """Records of an object."""
@@ -63,7 +63,7 @@ def configs(folder: Path, database: str, store: str, bucket: str) -> dict[str, d
     values = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
     sinks = {"topics": "lines,logs", "tasks.max": "2", **values}
     return {
-        "files": {**files, "paths": str(folder / "lines"), "topic": "lines", **cast, **_letters("lines-dead")}
+        "files": {**files, "paths": str(folder / "lines"), "topic": "lines", **cast, **_dead_letters("lines-dead")}
         | {"transforms.number.spec": "int64"},
         "logs": {**files, "paths": str(folder / "logs"), "topic": "logs"},
         "table": {
@@ -86,7 +86,7 @@ def configs(folder: Path, database: str, store: str, bucket: str) -> dict[str, d
             "pk.fields": "id",
             "max.retries": "1000",
             "retry.backoff.ms": "100",
-            **_letters("orders-dead"),
+            **_dead_letters("orders-dead"),
         },
         "s3": {
             **sinks,
@@ -98,13 +98,13 @@ def configs(folder: Path, database: str, store: str, bucket: str) -> dict[str, d
             "flush.size": str(FLUSH),
             "s3.part.retries": "1",
             "retry.backoff.ms": "100",
-            **_letters("s3-dead"),
+            **_dead_letters("s3-dead"),
         },
         "file": {
             **sinks,
             "connector.class": "FileStreamSink",
             "file": str(folder / "out.txt"),
-            **_letters("file-dead"),
+            **_dead_letters("file-dead"),
         },
         "lake": {
             **sinks,
@@ -113,12 +113,12 @@ def configs(folder: Path, database: str, store: str, bucket: str) -> dict[str, d
             "format": "json",
             "flush.size": str(FLUSH),
             "rotate.interval.ms": str(ROTATE_MS),
-            **_letters("lake-dead"),
+            **_dead_letters("lake-dead"),
         },
     }
 
 
-def _letters(topic: str) -> dict[str, str]:
+def _dead_letters(topic: str) -> dict[str, str]:
     queue = "errors.deadletterqueue.topic"
     return {"errors.tolerance": "all", f"{queue}.name": topic, f"{queue}.replication.factor": "1"}
 

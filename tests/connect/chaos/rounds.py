@@ -20,7 +20,7 @@ from tests.connect.chaos.accounts import Account, Places, committed, settled
 from tests.connect.chaos.parts import Gate, Worker
 from tests.connect.chaos.pipelines import (
     CONNECTORS,
-    LETTERS,
+    DEAD_LETTERS,
     TOPICS,
     Feeder,
     configs,
@@ -73,7 +73,9 @@ class Rounds:
 
     def _make_topics(self) -> None:
         with BlockingClient(self._broker.bootstrap) as client:
-            wanted = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in (*TOPICS, *LETTERS)]
+            wanted = [
+                CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in (*TOPICS, *DEAD_LETTERS)
+            ]
             client.request(CreateTopicsRequest(topics=wanted, timeout_ms=10_000))
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Columns are a faster way for the same records: both ways give the same records, letters, offsets and counts.
+"""Columns are a faster way for the same records: both ways give the same records, dead letters, offsets and counts.
 
 Random values, converters, chains of transformations, predicates and error policies, through a task's own loop in memory.
 """

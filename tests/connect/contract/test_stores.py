@@ -82,7 +82,7 @@ def from_structs(connector: type[Any], config: Any, rows: list[str], field: str)
         converter=JsonConverter,
         converter_config=PLAIN,
         name_of=lambda value: str(value[field]),
-        letter_name=field_of_bytes(field),
+        dead_letter_name=field_of_bytes(field),
         row_name=field_of_bytes(field),
     )
 
@@ -122,7 +122,7 @@ def to_table(mode: dict[str, str], *, once: bool) -> SinkContract:
         run_on_model,
         converter=JsonConverter,
         name_of=lambda value: str(value["name"]),
-        letter_name=lambda data: str(json.loads(data or b"{}")["payload"]["name"]),
+        dead_letter_name=lambda data: str(json.loads(data or b"{}")["payload"]["name"]),
         row_bytes=with_schema,
         read=rows_of_tables,
         once=once,

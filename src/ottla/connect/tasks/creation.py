@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.client import NewTopic, create_topics
 from ottla.connect import ConnectError, compile_java
-from ottla.connect.tasks.link import Link
 from ottla.connect.tasks.settings import integer, names
+from ottla.connect.tasks.task_client import TaskClient
 
 __all__ = ["CreationGroup", "TopicCreator", "create_topic", "creation_groups"]
 
@@ -20,9 +20,9 @@ PREFIX = "topic.creation."
 DEFAULT_GROUP = "default"
 
 
-def create_topic(link: Link, topic: NewTopic) -> bool:
+def create_topic(task_client: TaskClient, topic: NewTopic) -> bool:
     """Create a topic; returns False where it exists. Raises KafkaError."""
-    error = link.run(create_topics(link.client, [topic])).get(topic.name)
+    error = task_client.run(create_topics(task_client.client, [topic])).get(topic.name)
     if error is None:
         return True
     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -30,9 +30,9 @@ def create_topic(link: Link, topic: NewTopic) -> bool:
     raise KafkaError(error.code, f"topic {topic.name} cannot be made: {error}")
 
 
-def topic_exists(link: Link, topic: str) -> bool:
+def topic_exists(task_client: TaskClient, topic: str) -> bool:
     """Return whether there is such a topic; raises KafkaError where nobody can tell."""
-    found = link.run(link.client.metadata([topic])).topics.get(topic)
+    found = task_client.run(task_client.client.metadata([topic])).topics.get(topic)
     if found is not None and found.error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         raise KafkaError(found.error, f"topic {topic}: {found.error.name}")
     return found is not None and not found.error
@@ -110,8 +110,8 @@ def _any_of(props: Mapping[str, str | None], key: str) -> re.Pattern[str]:
 class TopicCreator:
     """Makes a source's topics before their first record; without groups that is left to the broker."""
 
-    def __init__(self, link: Callable[[], Link], groups: tuple[CreationGroup, ...]) -> None:
-        self._link, self._groups = link, groups
+    def __init__(self, task_client: Callable[[], TaskClient], groups: tuple[CreationGroup, ...]) -> None:
+        self._task_client, self._groups = task_client, groups
         self._known: set[str] = set()
 
     def ensure(self, topic: str) -> None:
@@ -119,10 +119,10 @@ class TopicCreator:
         if not self._groups or topic in self._known:
             return
         try:
-            if not topic_exists(self._link(), topic):
+            if not topic_exists(self._task_client(), topic):
                 group = next(each for each in self._groups if each.matches(topic))
                 wanted = NewTopic(topic, group.partitions, group.replication, group.configs)
-                if create_topic(self._link(), wanted):
+                if create_topic(self._task_client(), wanted):
                     log.info("Created topic %s using creation group %s", wanted, group.name)
         except KafkaError as error:
             if error.retriable:

@@ -17,13 +17,13 @@ from ottla.client import NewTopic
 from ottla.connect import ConnectError, Converter, SourceRecord, handling
 from ottla.connect.tasks.creation import create_topic, topic_exists
 from ottla.connect.tasks.error_handler import Failed
-from ottla.connect.tasks.link import Link
 from ottla.connect.tasks.metrics import TaskMetrics
 from ottla.connect.tasks.pipeline import FailedSource, RawRecord
 from ottla.connect.tasks.producer import RowChunk, TaskProducer
 from ottla.connect.tasks.settings import ErrorSettings
+from ottla.connect.tasks.task_client import TaskClient
 
-__all__ = ["DeadLetters", "ensure_queue", "refused_letter", "source_letter"]
+__all__ = ["DeadLetters", "dead_letter_refused", "ensure_queue", "source_dead_letter"]
 
 log = logging.getLogger(__name__)
 GATHERED_MAX = 500
@@ -32,12 +32,12 @@ PREFIX = "__connect.errors."
 Headers = list[tuple[str, bytes | None]]
 
 
-def ensure_queue(link: Link, settings: ErrorSettings) -> None:
+def ensure_queue(task_client: TaskClient, settings: ErrorSettings) -> None:
     """Make the topic of a connector's dead letters unless it is there; raises ConnectError."""
     assert settings.dead_letters is not None
     try:
-        if not topic_exists(link, settings.dead_letters):
-            create_topic(link, NewTopic(settings.dead_letters, 1, settings.dead_letters_replication))
+        if not topic_exists(task_client, settings.dead_letters):
+            create_topic(task_client, NewTopic(settings.dead_letters, 1, settings.dead_letters_replication))
     except KafkaError as error:
         raise ConnectError(
             f"Could not initialize dead letter queue with topic={settings.dead_letters}: {error}"
@@ -97,7 +97,7 @@ class DeadLetters:
                 self._metrics.dead_letters_failed.add(outcome.count)
                 self._refused = self._refused or outcome.error
         if self._refused is not None:
-            raise refused_letter(self._topic, self._refused)
+            raise dead_letter_refused(self._topic, self._refused)
 
     def close(self) -> None:
         """Send what is left, and end; raises ConnectError as `flush`."""
@@ -108,7 +108,7 @@ class DeadLetters:
                 self._producer.close()
 
 
-def refused_letter(topic: str, error: BaseException) -> ConnectError:
+def dead_letter_refused(topic: str, error: BaseException) -> ConnectError:
     """Return the error that ends a task whose dead letter no broker takes, so that the record is not lost."""
     made = ConnectError(
         f"Could not produce message to dead letter queue. topic={topic}: {error}. The record is neither delivered nor a "
@@ -118,7 +118,7 @@ def refused_letter(topic: str, error: BaseException) -> ConnectError:
     return made
 
 
-def source_letter(
+def source_dead_letter(
     failed: FailedSource, context: handling.ErrorContext, converter: Converter, *, with_context: bool
 ) -> tuple[bytes | None, bytes | None, Headers]:
     """Return key, value and headers of a source record's dead letter; the converter writes JSON."""

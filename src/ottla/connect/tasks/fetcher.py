@@ -15,9 +15,9 @@ from typing import Any
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, NodeId, Offset, TopicPartition, Uuid
 from ottla.client import EARLIEST, LATEST, Fetched, FetchPosition, Isolation
 from ottla.connect import ConnectError
-from ottla.connect.tasks.link import Link
 from ottla.connect.tasks.metrics import Average, SampleWindow, Total
 from ottla.connect.tasks.settings import ConsumerSettings, Reset
+from ottla.connect.tasks.task_client import TaskClient
 from ottla.wire import ColumnDecoder, Columns, next_offset
 
 __all__ = ["FetchedRecords", "Fetcher"]
@@ -70,9 +70,9 @@ class _Stream:
 class Fetcher:
     """The partitions that a sink task reads. Its methods are for the task's thread; the work is done in the client's."""
 
-    def __init__(self, link: Link, settings: ConsumerSettings, window: SampleWindow | None = None) -> None:
-        self._link, self._client, self._settings = link, link.client, settings
-        self._changed = link.changes()
+    def __init__(self, task_client: TaskClient, settings: ConsumerSettings, window: SampleWindow | None = None) -> None:
+        self._task_client, self._client, self._settings = task_client, task_client.client, settings
+        self._changed = task_client.condition()
         self._streams: dict[TopicPartition, _Stream] = {}
         self._paused: set[TopicPartition] = set()
         self._asked: set[NodeId | None] = set()
@@ -91,7 +91,7 @@ class Fetcher:
 
     def start(self) -> None:
         """Begin to read what is assigned."""
-        self._worker = self._link.begin(self._run())
+        self._worker = self._task_client.begin(self._run())
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Read further partitions, or the same ones from elsewhere."""
@@ -138,7 +138,7 @@ class Fetcher:
 
         Raises ConnectError where a partition cannot be read.
         """
-        until = self._link.now() + wait_s
+        until = self._task_client.now() + wait_s
         with self._changed:
             while True:
                 if self._failed is not None:
@@ -148,7 +148,7 @@ class Fetcher:
                     each = streams[(self._turn + index) % len(streams)]
                     if each.ready and each.partition not in self._paused:
                         return each.ready[0]
-                left = until - self._link.now()
+                left = until - self._task_client.now()
                 if left <= 0:
                     return None
                 self._changed.wait(left)
@@ -170,7 +170,7 @@ class Fetcher:
             return {}
         if self._settings.reset is Reset.NONE:
             raise ConnectError(f"There is no committed offset for {wanted[0]}, and auto.offset.reset is none")
-        found = self._link.run(self._client.list_offsets(dict.fromkeys(wanted, self._reset)))
+        found = self._task_client.run(self._client.list_offsets(dict.fromkeys(wanted, self._reset)))
         return {each: int(found[each].offset) for each in wanted}
 
     @property
@@ -180,7 +180,7 @@ class Fetcher:
     def read_one(self, partition: TopicPartition, offset: int) -> Columns | None:
         """Return a block that begins with one record, None where that is gone; raises KafkaError."""
         position = FetchPosition(partition, Offset(offset))
-        [fetched] = self._link.run(self._client.fetch([position], max_wait_ms=0))
+        [fetched] = self._task_client.run(self._client.fetch([position], max_wait_ms=0))
         if fetched.error:
             return None
         decoded = ColumnDecoder(with_headers=True).decode(fetched.records, start=Offset(offset))
@@ -227,7 +227,7 @@ class Fetcher:
             self._worker.cancel()
 
     def _awake(self) -> None:
-        self._link.soon(self._wake.set)
+        self._task_client.call_soon(self._wake.set)
 
     # -- the client's thread
 
@@ -254,7 +254,7 @@ class Fetcher:
 
     def _to_ask(self) -> list[tuple[NodeId | None, list[_Stream], int]]:
         """Return the leaders that can be asked now, for which partitions, and how long they may wait."""
-        now = self._link.now()
+        now = self._task_client.now()
         groups: dict[NodeId | None, list[_Stream]] = {}
         busy: set[NodeId | None] = set()
         with self._changed:
@@ -278,7 +278,7 @@ class Fetcher:
     async def _ask(self, leader: NodeId | None, streams: list[_Stream], wait_ms: int) -> None:
         by_partition = {each.partition: each for each in streams}
         positions = [FetchPosition(each.partition, each.position, self._settings.fetch_bytes) for each in streams]
-        began = self._link.now()
+        began = self._task_client.now()
         try:
             found = await self._client.fetch(
                 positions,
@@ -287,14 +287,14 @@ class Fetcher:
                 max_bytes=self._settings.fetch_bytes_max,
                 isolation=self._settings.isolation,
             )
-            self._count(found, 1000 * (self._link.now() - began))
+            self._count(found, 1000 * (self._task_client.now() - began))
             self._look_for_renewed(streams)
             for fetched in found:
                 await self._take(by_partition[fetched.partition], fetched)
         except KafkaError as error:
             log.warning("Partitions of %s cannot be read now: %s", positions[0].partition.topic, error)
             for each in streams:
-                each.not_before = self._link.now() + BACKOFF_SECONDS
+                each.not_before = self._task_client.now() + BACKOFF_SECONDS
         except ConnectError as error:
             self._fail(error)
         finally:
@@ -331,7 +331,7 @@ class Fetcher:
             return
         if fetched.error:
             if KafkaError(fetched.error).retriable or fetched.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                stream.not_before = self._link.now() + BACKOFF_SECONDS
+                stream.not_before = self._task_client.now() + BACKOFF_SECONDS
                 return
             raise ConnectError(f"{fetched.partition} cannot be read: {fetched.error.name}")
         following = next_offset(fetched.records, stream.position)

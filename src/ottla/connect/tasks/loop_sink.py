@@ -16,7 +16,6 @@ from ottla.connect.tasks.dead_letters import DeadLetters, ensure_queue
 from ottla.connect.tasks.error_handler import ErrorHandler, StoppingError
 from ottla.connect.tasks.fetcher import Fetcher
 from ottla.connect.tasks.interface import TaskPort, TaskSpec, WorkerClients
-from ottla.connect.tasks.link import LazyClient
 from ottla.connect.tasks.members import Member
 from ottla.connect.tasks.metrics import SampleWindow, TaskMetrics
 from ottla.connect.tasks.pipeline import RawRecord, SinkPipeline
@@ -36,6 +35,7 @@ from ottla.connect.tasks.settings import (
 from ottla.connect.tasks.sink_context import ErrantRecords, SinkContext
 from ottla.connect.tasks.sink_rows import Portion, RowReader, raw_records
 from ottla.connect.tasks.sink_state import SinkMeasures, SinkPositions
+from ottla.connect.tasks.task_client import LazyClient
 
 __all__ = ["SinkLoop"]
 
@@ -75,15 +75,17 @@ class SinkLoop:
         self._handler = ErrorHandler(errors, spec.task, port, self._metrics, reach.now)
         pipeline = SinkPipeline(equipment, self._handler)
         self._rows = RowReader(self._task, equipment, pipeline, poll_records=settings.poll_records)
-        self._link = reach.link(settings.bootstrap, settings.client_id, request_timeout_ms=settings.request_timeout_ms)
-        self._now = self._link.now
-        self._fetcher = Fetcher(self._link, settings, window)
+        self._task_client = reach.client(
+            settings.bootstrap, settings.client_id, request_timeout_ms=settings.request_timeout_ms
+        )
+        self._now = self._task_client.now
+        self._fetcher = Fetcher(self._task_client, settings, window)
         self._settings, self._dlq_settings, self._errors = settings, dlq, errors
-        self._dead_letter_link = LazyClient(
-            dlq.bootstrap, dlq.client_id, request_timeout_ms=dlq.request_timeout_ms, make_link=reach.link
+        self._dead_letter_client = LazyClient(
+            dlq.bootstrap, dlq.client_id, request_timeout_ms=dlq.request_timeout_ms, make_client=reach.client
         )
         self._admin = LazyClient(
-            admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms, make_link=reach.link
+            admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms, make_client=reach.client
         )
         self._member: Member | None = None
         self._dead_letters: DeadLetters | None = None
@@ -124,7 +126,7 @@ class SinkLoop:
             finally:
                 self._admin.close()
             self._dead_letters = DeadLetters(
-                self._errors, self._metrics, lambda: TaskProducer(self._dead_letter_link(), self._dlq_settings)
+                self._errors, self._metrics, lambda: TaskProducer(self._dead_letter_client(), self._dlq_settings)
             )
             self._handler.reporters.append(self._dead_letters.report)
         self._member = self._reach.member(
@@ -176,7 +178,7 @@ class SinkLoop:
         self._begin_anew()
         self._rewind()
         assert self._member is not None
-        self._member.refresh(self._link)
+        self._member.refresh(self._task_client)
         self._member.poll()
         self._metrics.maybe_report()
         if self._at.waiting is not None:
@@ -192,7 +194,7 @@ class SinkLoop:
         for close in (
             self._task.stop if self._started else None,
             self._dead_letters.close if self._dead_letters is not None else None,
-            self._dead_letter_link.close,
+            self._dead_letter_client.close,
             self._member.close if self._member is not None else None,
             self._fetcher.close,
         ):
@@ -201,7 +203,7 @@ class SinkLoop:
                     close()
             except Exception:  # it is over; what a plugin or a client says now changes nothing
                 log.exception("Could not close the sink task in good order")
-        self._link.close()
+        self._task_client.close()
         self._metrics.report()
 
     # -- records

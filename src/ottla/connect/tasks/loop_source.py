@@ -22,10 +22,9 @@ from ottla.connect import (
     storage,
 )
 from ottla.connect.tasks.creation import TopicCreator, creation_groups
-from ottla.connect.tasks.dead_letters import ensure_queue, refused_letter, source_letter
+from ottla.connect.tasks.dead_letters import dead_letter_refused, ensure_queue, source_dead_letter
 from ottla.connect.tasks.error_handler import ErrorHandler, Failed, StoppingError
 from ottla.connect.tasks.interface import TaskPort, TaskSpec
-from ottla.connect.tasks.link import LazyClient
 from ottla.connect.tasks.metrics import Average, SampleWindow, TaskMetrics, Total
 from ottla.connect.tasks.offsets_topic import OffsetsTopic
 from ottla.connect.tasks.pipeline import FailedSource, SourcePipeline, converts_columns
@@ -42,6 +41,7 @@ from ottla.connect.tasks.settings import (
 )
 from ottla.connect.tasks.source_offsets import AtLeastOnce, ExactlyOnce, LoopCalls, SourceOffsets
 from ottla.connect.tasks.submitted import Submitted
+from ottla.connect.tasks.task_client import LazyClient
 
 __all__ = ["SourceLoop"]
 
@@ -100,16 +100,18 @@ class SourceLoop:
             spec.clients.producer, spec.clients.bootstrap, f"connector-producer-{connector}-{number}"
         )
         self._groups = creation_groups(spec.connector_config) if self._settings.creates_topics else ()
-        self._link = reach.link(settings.bootstrap, settings.client_id, request_timeout_ms=settings.request_timeout_ms)
-        self._now = self._link.now
+        self._task_client = reach.client(
+            settings.bootstrap, settings.client_id, request_timeout_ms=settings.request_timeout_ms
+        )
+        self._now = self._task_client.now
         self._producer = TaskProducer(
-            self._link, settings, transactional_id=spec.transactional_id, cancelled=self._is_cancelled
+            self._task_client, settings, transactional_id=spec.transactional_id, cancelled=self._is_cancelled
         )
         admin = admin_settings(
             spec.clients.admin, spec.clients.bootstrap, f"connector-adminclient-{connector}-{number}"
         )
         self._admin = LazyClient(
-            admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms, make_link=reach.link
+            admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms, make_client=reach.client
         )
         self._creator = TopicCreator(self._admin, self._groups)
         self._offsets = self._make_offsets()
@@ -129,7 +131,7 @@ class SourceLoop:
         self._stop_seen: float | None = None
         self._started = False
         self._stopper = reach.stopper(self._task, port)
-        self._letters: Converter = _letter_converter(plugins)
+        self._dead_letter_converter: Converter = _dead_letter_converter(plugins)
         if self._errors.dead_letters:
             self._handler.reporters.append(self._dead_letter)
 
@@ -148,7 +150,7 @@ class SourceLoop:
             return AtLeastOnce(self._port, self._producer, self._settings, self._metrics, calls)
         if spec.offsets_topic is None:
             raise ConnectError("A source task under exactly once needs an offsets topic")
-        topic = OffsetsTopic(self._link, spec.offsets_topic, spec.task.connector)
+        topic = OffsetsTopic(self._task_client, spec.offsets_topic, spec.task.connector)
         return ExactlyOnce(self._port, self._producer, topic, self._settings, self._metrics, calls, spec.worker)
 
     # -- from start to end
@@ -228,7 +230,7 @@ class SourceLoop:
             self._producer.close()
         finally:
             self._admin.close()
-            self._link.close()
+            self._task_client.close()
         self._metrics.report()
 
     def _is_cancelled(self) -> bool:
@@ -405,14 +407,16 @@ class SourceLoop:
         topic, record = self._errors.dead_letters, failed.record
         assert topic is not None
         with_context = self._errors.dead_letters_context
-        key, value, headers = source_letter(failed, context, self._letters, with_context=with_context)
+        key, value, headers = source_dead_letter(
+            failed, context, self._dead_letter_converter, with_context=with_context
+        )
         partition, offset = record.source_partition, record.source_offset
         submitted = failed.submitted
         if submitted is None:
             submitted = self._offsets.submit(record, partition, offset, count=1)
             self._offsets.dispatched(None, partition, offset)
         chunk = self._chunks.setdefault(topic, RowChunk(topic))
-        chunk.add(key, value, _Letter(submitted), headers=headers, timestamp=time.time_ns() // 1_000_000)
+        chunk.add(key, value, _DeadLetterToken(submitted), headers=headers, timestamp=time.time_ns() // 1_000_000)
         self._metrics.dead_letters.add()
 
     # -- what became of it
@@ -422,7 +426,7 @@ class SourceLoop:
         while outcomes:
             outcome = outcomes.popleft()
             if outcome.topic == self._errors.dead_letters:
-                self._letters_settled(outcome)
+                self._dead_letters_settled(outcome)
                 continue
             self._offsets.settled(outcome)
             if outcome.topic == self._spec.offsets_topic:
@@ -432,13 +436,13 @@ class SourceLoop:
                 self._used.add(outcome.topic)
                 self._port.used(outcome.topic)
 
-    def _letters_settled(self, outcome: Outcome) -> None:
+    def _dead_letters_settled(self, outcome: Outcome) -> None:
         if outcome.error is not None:
             self._metrics.dead_letters_failed.add(outcome.count)
-            self._refused = self._refused or refused_letter(outcome.topic, outcome.error)
+            self._refused = self._refused or dead_letter_refused(outcome.topic, outcome.error)
             return
         for each in outcome.tokens or ():
-            submitted = each.token if isinstance(each, _Letter) else each
+            submitted = each.token if isinstance(each, _DeadLetterToken) else each
             if isinstance(submitted, Submitted):
                 submitted.left -= 1
 
@@ -500,7 +504,7 @@ class SourceLoop:
         return found | self._offsets.own_metrics()
 
 
-class _Letter:
+class _DeadLetterToken:
     """The token of a dead letter, around the one of its record."""
 
     __slots__ = ("token",)
@@ -509,7 +513,7 @@ class _Letter:
         self.token = token
 
 
-def _letter_converter(plugins: Plugins) -> Converter:
+def _dead_letter_converter(plugins: Plugins) -> Converter:
     from ottla.connect import PluginKind
 
     made: Converter = plugins.require(PluginKind.CONVERTER, "org.apache.kafka.connect.json.JsonConverter")()

@@ -19,8 +19,8 @@ from confluent_kafka import TopicPartition as Place
 from ottla.base import KafkaError as OttlaKafkaError
 from ottla.base import TopicPartition
 from ottla.connect import ConnectError
-from ottla.connect.tasks.link import Link
 from ottla.connect.tasks.settings import ConsumerSettings
+from ottla.connect.tasks.task_client import TaskClient
 
 __all__ = ["Member"]
 
@@ -98,13 +98,13 @@ class Member:
         self._topics = topics
         self._consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
-    def refresh(self, link: Link) -> None:
+    def refresh(self, task_client: TaskClient) -> None:
         """Look, now and then, which topics the pattern means; raises KafkaError where nobody will ever say."""
         if self._pattern is None or time.monotonic() < self._look_again:
             return
         self._look_again = time.monotonic() + self._refresh_ms / 1000
         try:
-            found = link.run(link.client.metadata())
+            found = task_client.run(task_client.client.metadata())
         except OttlaKafkaError as error:
             if not error.retriable:
                 raise

@@ -10,7 +10,7 @@ from typing import Any
 from ottla.base import TopicPartition
 from ottla.connect import ConnectError, Plugins, storage, testing
 from ottla.connect.tasks.interface import TaskSpec, WorkerClients
-from ottla.connect.tasks.model_link import ModelLink, ModelLoop
+from ottla.connect.tasks.model_client import ModelLoop, ModelTaskClient
 from ottla.connect.tasks.reach import Reach
 from ottla.connect.tasks.run import run_task
 from ottla.connect.tasks.stopper import TaskStopper
@@ -45,7 +45,7 @@ class ModelMember:
         names = [each for each in self._cluster.topics if each in topics or (pattern and pattern.fullmatch(each))]
         self._waiting = [each for each in self._cluster.logs if each.topic in names]
 
-    def refresh(self, link: Any) -> None:
+    def refresh(self, task_client: Any) -> None:
         """See `Member`."""
 
     def poll(self) -> None:
@@ -118,14 +118,14 @@ def run_on_model(
     life.sleep, life.is_beside = loop.sleep, loop.is_running
     life.look = partial(loop.breathe, briefly=cluster.is_slow)
 
-    def link(_bootstrap: str, _client_id: str, **_settings: Any) -> ModelLink:
-        return ModelLink(loop, testing.ModelClient(cluster, life))
+    def client(_bootstrap: str, _client_id: str, **_settings: Any) -> ModelTaskClient:
+        return ModelTaskClient(loop, testing.ModelClient(cluster, life))
 
     def member(_settings: Any, _group: str, **callbacks: Any) -> ModelMember:
         return ModelMember(life, cluster, callbacks)
 
     try:
-        return run_task(spec, life, plugins=plugins, reach=Reach(link, member, ModelStopper, loop.time))
+        return run_task(spec, life, plugins=plugins, reach=Reach(client, member, ModelStopper, loop.time))
     except ConnectError:  # it was told, and a task that is gone cannot be
         return storage.State.FAILED
     finally:

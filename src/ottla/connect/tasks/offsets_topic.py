@@ -11,10 +11,10 @@ from ottla.base import Offset
 from ottla.client import EARLIEST, LATEST, Fetched, FetchPosition, Isolation, NewTopic
 from ottla.connect import ConnectError, storage
 from ottla.connect.tasks.creation import create_topic, topic_exists
-from ottla.connect.tasks.link import Link
 from ottla.connect.tasks.producer import RowChunk
 from ottla.connect.tasks.settings import integer
 from ottla.connect.tasks.submitted import Committable
+from ottla.connect.tasks.task_client import TaskClient
 from ottla.wire import ColumnDecoder
 
 __all__ = ["OffsetsTopic"]
@@ -27,17 +27,17 @@ FETCH_BYTES = 4 << 20
 class OffsetsTopic:
     """One connector's offsets in a topic of the cluster; `read` once the task's producer has fenced those before it."""
 
-    def __init__(self, link: Link, topic: str, connector: str) -> None:
-        self._link, self._topic, self._connector = link, topic, connector
+    def __init__(self, task_client: TaskClient, topic: str, connector: str) -> None:
+        self._task_client, self._topic, self._connector = task_client, topic, connector
         self._state = storage.OffsetState()
 
     def ensure(self, worker: Mapping[str, str]) -> None:
         """Make the topic unless it is there, as the worker's `offset.storage.…` have it; raises KafkaError."""
-        if topic_exists(self._link, self._topic):
+        if topic_exists(self._task_client, self._topic):
             return
         partitions = integer(worker, "offset.storage.partitions", 25, least=-1)
         replication = integer(worker, "offset.storage.replication.factor", 3, least=-1)
-        create_topic(self._link, NewTopic(self._topic, partitions, replication, {"cleanup.policy": "compact"}))
+        create_topic(self._task_client, NewTopic(self._topic, partitions, replication, {"cleanup.policy": "compact"}))
 
     def read(self) -> None:
         """Read everything committed; raises KafkaError, and ConnectError where it takes too long.
@@ -45,20 +45,20 @@ class OffsetsTopic:
         Up to the high watermark: a neighbour's transaction that is open now may lie before what this task has committed, so
         its end is waited for, as Kafka does.
         """
-        partitions = self._link.run(self._link.client.metadata([self._topic])).partitions_of(self._topic)
-        client, committed = self._link.client, Isolation.READ_COMMITTED
-        start = self._link.run(client.list_offsets(dict.fromkeys(partitions, EARLIEST)))
-        end = self._link.run(client.list_offsets(dict.fromkeys(partitions, LATEST)))
+        partitions = self._task_client.run(self._task_client.client.metadata([self._topic])).partitions_of(self._topic)
+        client, committed = self._task_client.client, Isolation.READ_COMMITTED
+        start = self._task_client.run(client.list_offsets(dict.fromkeys(partitions, EARLIEST)))
+        end = self._task_client.run(client.list_offsets(dict.fromkeys(partitions, LATEST)))
         at = {each: start[each].offset for each in partitions if start[each].offset < end[each].offset}
-        until = self._link.now() + READ_SECONDS_MAX
+        until = self._task_client.now() + READ_SECONDS_MAX
         while at:
             wanted = [FetchPosition(each, offset, FETCH_BYTES) for each, offset in at.items()]
-            for fetched in self._link.run(client.fetch(wanted, max_wait_ms=100, isolation=committed)):
+            for fetched in self._task_client.run(client.fetch(wanted, max_wait_ms=100, isolation=committed)):
                 following = self._take(fetched)
                 at[fetched.partition] = following
                 if following >= end[fetched.partition].offset:
                     del at[fetched.partition]
-            if self._link.now() > until:
+            if self._task_client.now() > until:
                 raise ConnectError(
                     f"The offsets topic {self._topic} was not read to its end in {READ_SECONDS_MAX:.0f} s"
                 )

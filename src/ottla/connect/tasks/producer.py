@@ -20,8 +20,8 @@ from ottla.base import KafkaError
 from ottla.client import PartitionCounts, Producer, ProducerOptions, SettledBatch, TransactionalProducer
 from ottla.client.arrow.batches import EncodedBatch, Placed, Rows, TopicRows, encode_placed, place_rows
 from ottla.connect import ConnectError
-from ottla.connect.tasks.link import Link
 from ottla.connect.tasks.settings import ProducerSettings
+from ottla.connect.tasks.task_client import TaskClient
 
 __all__ = ["Outcome", "RowChunk", "TaskProducer"]
 
@@ -167,7 +167,7 @@ class TaskProducer:
 
     def __init__(
         self,
-        link: Link,
+        task_client: TaskClient,
         settings: ProducerSettings,
         *,
         transactional_id: str | None = None,
@@ -178,12 +178,12 @@ class TaskProducer:
         self.transaction: TransactionalProducer | None = None
         if transactional_id is not None:
             self.transaction = TransactionalProducer(
-                link.client, transactional_id, timeout_ms=settings.transaction_timeout_ms
+                task_client.client, transactional_id, timeout_ms=settings.transaction_timeout_ms
             )
-        self._link = link
+        self._task_client = task_client
         self._cancelled = cancelled
         self._producer = Producer(
-            link.client,
+            task_client.client,
             ProducerOptions(
                 acks=settings.acks,
                 idempotent=settings.idempotent,
@@ -197,13 +197,15 @@ class TaskProducer:
             transaction=self.transaction,
             settled=self._settle,
             failed=self._fail,
-            now=link.now,
+            now=task_client.now,
         )
         self._chunks: deque[RowChunk | _ColumnChunk] = deque()
-        self._changed = link.changes()
+        self._changed = task_client.condition()
         self._outstanding_bytes = self._submitted = self._settled = 0
         self._fatal: BaseException | None = None
-        self._counts = PartitionCounts(link.client, unknown_s=UNKNOWN_SECONDS_MAX, gives_up=cancelled, now=link.now)
+        self._counts = PartitionCounts(
+            task_client.client, unknown_s=UNKNOWN_SECONDS_MAX, gives_up=cancelled, now=task_client.now
+        )
         self._turn = time.monotonic_ns() >> 10
         self._wake = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
@@ -216,7 +218,7 @@ class TaskProducer:
         Raises KafkaError; one that could not start says so to whoever sends with it, or waits for it.
         """
         try:
-            self._link.run(self._start())
+            self._task_client.run(self._start())
         except BaseException as error:
             self._fail(error)
             raise
@@ -235,11 +237,11 @@ class TaskProducer:
 
     def flush(self, timeout_s: float | None = None) -> bool:
         """Wait until everything is acknowledged or has failed; returns False when that takes too long."""
-        until = None if timeout_s is None else self._link.now() + timeout_s
+        until = None if timeout_s is None else self._task_client.now() + timeout_s
         with self._changed:
             while self._settled < self._submitted:
                 self.check()
-                left = WAIT_SECONDS if until is None else min(WAIT_SECONDS, until - self._link.now())
+                left = WAIT_SECONDS if until is None else min(WAIT_SECONDS, until - self._task_client.now())
                 if left <= 0 or self._cancelled():
                     return False
                 self._changed.wait(left)
@@ -257,22 +259,22 @@ class TaskProducer:
             raise ConnectError("The task was cancelled before its transaction was written")
         self.check()
         if self.transaction.is_open:
-            self._link.run(self._producer.end(commit=True))
+            self._task_client.run(self._producer.end(commit=True))
 
     def abort(self) -> None:
         """Abort the transaction, and forget what has not been sent; raises KafkaError."""
         assert self.transaction is not None
-        self._link.run(self._drop())
+        self._task_client.run(self._drop())
         if self.transaction.is_open:
-            self._link.run(self._producer.end(commit=False))
+            self._task_client.run(self._producer.end(commit=False))
 
     def close(self) -> None:
         """Stop sending; what is under way is left to itself."""
-        self._link.run(self._stop())
+        self._task_client.run(self._stop())
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions a topic has; raises KafkaError."""
-        return self._link.run(self._counts.count(topic))
+        return self._task_client.run(self._counts.count(topic))
 
     def _submit(self, chunk: RowChunk | _ColumnChunk) -> None:
         with self._changed:
@@ -285,7 +287,7 @@ class TaskProducer:
             self._outstanding_bytes += chunk.size
             self._submitted += len(chunk)
             self._chunks.append(chunk)
-        self._link.soon(self._wake.set)
+        self._task_client.call_soon(self._wake.set)
 
     def check(self) -> None:
         """Raise ConnectError once nothing more can be sent."""

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.connect.tasks.link import ClientThread, MakeLink
 from ottla.connect.tasks.members import Member
 from ottla.connect.tasks.stopper import TaskStopper
+from ottla.connect.tasks.task_client import ClientThread, MakeTaskClient
 
 __all__ = ["TCP", "Reach"]
 
@@ -18,7 +18,9 @@ __all__ = ["TCP", "Reach"]
 class Reach:
     """What makes the parts of a task that run beside its thread, and the time that it lives in."""
 
-    link: MakeLink = ClientThread
+    client: MakeTaskClient = ClientThread
+    """Makes a client of a cluster for the task's thread."""
+
     member: Callable[..., Any] = Member
     """Makes a sink's membership of its group, with the arguments of `Member`."""
 

@@ -156,7 +156,7 @@ class Contract:
     name_of: Callable[[Any], str] = str
     """What a row is called, by a record's value."""
 
-    letter_name: Callable[[Any], str] | None = None
+    dead_letter_name: Callable[[Any], str] | None = None
     """What a row is called, by a dead letter's value; `name_of` the value that its JSON has, for sources."""
 
     all_in_folder: bool = False
@@ -403,22 +403,22 @@ class Contract:
         """Return the names of the rows that have arrived."""
         raise NotImplementedError
 
-    def _letters(self, case: _Case) -> list[str]:
+    def _dead_letters(self, case: _Case) -> list[str]:
         return [self._dead_letter(each) for each in case.cluster.committed(DEAD_LETTERS)]
 
     def _dead_letter(self, data: bytes | None) -> str:
-        if self.letter_name is not None:
-            return self.letter_name(data)
+        if self.dead_letter_name is not None:
+            return self.dead_letter_name(data)
         return self.name_of(json.loads(data or b"null"))
 
     def _see(self, case: _Case) -> Seen:
         """Return what can be seen now."""
-        return Seen(sorted(self._delivered(case)), sorted(self._letters(case)))
+        return Seen(sorted(self._delivered(case)), sorted(self._dead_letters(case)))
 
     def _look(self, case: _Case, scenario: Scenario) -> list[str]:
         """Return what is wrong about rows and dead letters."""
         injected = case.world.injected
-        bad = {self._special} if scenario.trouble in _BECOME_LETTERS else set()
+        bad = {self._special} if scenario.trouble in _BECOME_DEAD_LETTERS else set()
         left_out = {self._special} if scenario.trouble is Trouble.FILTERED else set()
         arrived, dead_letters = case.seen.arrived, case.seen.dead_letters
         expected = set(self.values) - left_out
@@ -453,4 +453,4 @@ class Contract:
         return scenario.exactly_once or in_order or len(case.lives) == 1
 
 
-_BECOME_LETTERS = (Trouble.REFUSED, Trouble.UNREADABLE, Trouble.REPORTED)
+_BECOME_DEAD_LETTERS = (Trouble.REFUSED, Trouble.UNREADABLE, Trouble.REPORTED)

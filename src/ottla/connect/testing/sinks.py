@@ -49,8 +49,8 @@ class SinkContract(Contract):
     troubles: ClassVar[tuple[Trouble, ...]] = tuple(Trouble)
 
     def __post_init__(self) -> None:
-        if self.letter_name is None:
-            self.letter_name = text_of_bytes
+        if self.dead_letter_name is None:
+            self.dead_letter_name = text_of_bytes
         super().__post_init__()
 
     def _settings(self, scenario: Scenario) -> dict[str, str]:

@@ -18,7 +18,7 @@ __all__ = ["DeadLetters", "RawRecord"]
 
 log = logging.getLogger(__name__)
 PRODUCER_KEYS = ("bootstrap.servers", "client.id", "request.timeout.ms")
-LETTERS_MAX = 500
+DEAD_LETTERS_MAX = 500
 """How many are kept before they are sent."""
 Properties = Mapping[str, str | None]
 
@@ -61,16 +61,18 @@ class DeadLetters:
         headers = (*raw.headers, *(handling.context_headers(context) if self._with_context else ()))
         stamp = raw.timestamp if raw.timestamp is not None else time.time_ns() // 1_000_000
         self._waiting.append(Record(timestamp=Millis(stamp), key=raw.key, value=raw.value, headers=headers))
-        if len(self._waiting) >= LETTERS_MAX:
+        if len(self._waiting) >= DEAD_LETTERS_MAX:
             self.finish()
 
     def finish(self) -> None:
         """Send what waits; raises KafkaError."""
         if not self._waiting:
             return
-        with pooled_client(self._options.connecting) as link:
-            partition = self._waiting[0].timestamp % link.partition_count(self._topic)
-            sender = Sender(link, self._options, named=lambda letter: f"a dead letter for {letter.partition}")
+        with pooled_client(self._options.connecting) as pooled:
+            partition = self._waiting[0].timestamp % pooled.partition_count(self._topic)
+            sender = Sender(
+                pooled, self._options, named=lambda dead_letter: f"a dead letter for {dead_letter.partition}"
+            )
             sender.send_records(TopicPartition(self._topic, partition), self._waiting)
             sender.finish()
         self._waiting = []

@@ -222,7 +222,7 @@ class _Rows:
         self._header = _header_converter(config, conversion.worker, plugins) if self._chain else None
         self._json: Any = _json_writer(plugins) if conversion.shape is Shape.JSON else None
         self._tolerance = conversion.tolerance
-        self._letters = DeadLetters(config, conversion.connector, conversion.bootstrap, conversion.producer)
+        self._dead_letters = DeadLetters(config, conversion.connector, conversion.bootstrap, conversion.producer)
 
     def records(self, batch: pa.RecordBatch) -> Iterator[SinkRecord]:
         """Yield what a batch's rows become; those that fail and are tolerated are left out and reported."""
@@ -233,7 +233,7 @@ class _Rows:
 
     def finish(self) -> None:
         """Wait until dead letters are written."""
-        self._letters.finish()
+        self._dead_letters.finish()
 
     def _made(self, raw: RawRecord) -> SinkRecord | None:
         at = handling.Processing
@@ -319,7 +319,7 @@ class _Rows:
         context = handling.ErrorContext(
             self._conversion.connector, 0, stage, executing, error, raw.topic, raw.partition, raw.offset
         )
-        self._letters.report(raw, context)
+        self._dead_letters.report(raw, context)
 
 
 def _raw_records(batch: pa.RecordBatch) -> Iterator[RawRecord]:

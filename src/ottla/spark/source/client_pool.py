@@ -1,6 +1,6 @@
 """Connections that outlive a task: a Python worker that Spark uses again need not connect again for each micro-batch.
 
-A link belongs to one task at a time: it is taken out of the process's store, and put back only by a task that ended well,
+A client belongs to one task at a time: it is taken out of the process's store, and put back only by a task that ended well,
 so that no request of a failed task can be under way on it.
 """
 
@@ -39,42 +39,42 @@ class PooledClient:
 
 _idle: dict[tuple[int, Connecting, bool], PooledClient] = {}
 _left: list[PooledClient] = []
-"""Links to be closed by whoever comes next."""
+"""Clients to be closed by whoever comes next."""
 
 
 @contextmanager
 def pooled_client(connecting: Connecting, *, reading: bool = False) -> Iterator[PooledClient]:
-    """Lend a link to the cluster; it is closed when the block raises.
+    """Lend a client of the cluster; it is closed when the block raises.
 
     Those for `reading` are others: a Fetch that waits for records holds up what is asked behind it.
     """
     key = (os.getpid(), connecting, reading)
     while _left:
         _left.pop().client.close()
-    link = _idle.pop(key, None)
-    if link is None:
+    pooled = _idle.pop(key, None)
+    if pooled is None:
         timeout_ms = connecting.request_timeout_ms
         limits = Limits(request_s=timeout_ms / 1000) if reading else Limits.of_task(timeout_ms)
         servers = [str(each) for each in connecting.bootstrap]
-        link = PooledClient(BlockingClient(servers, client_id=connecting.client_id, limits=limits))
+        pooled = PooledClient(BlockingClient(servers, client_id=connecting.client_id, limits=limits))
     else:
-        link.client.run(asyncio.sleep(0))  # hears of connections that the broker has closed meanwhile
+        pooled.client.run(asyncio.sleep(0))  # hears of connections that the broker has closed meanwhile
     try:
-        yield link
+        yield pooled
     except BaseException:
-        _close(link)
+        _close(pooled)
         raise
     other = _idle.pop(key, None)
     if other is not None:
         other.client.close()
-    _idle[key] = link
+    _idle[key] = pooled
 
 
-def _close(link: PooledClient) -> None:
-    """Close a link; later where Python finds a generator that was left over while another client waits for an answer."""
+def _close(pooled: PooledClient) -> None:
+    """Close a client; later where Python finds a generator that was left over while another client waits for an answer."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        link.client.close()
+        pooled.client.close()
     else:
-        _left.append(link)
+        _left.append(pooled)

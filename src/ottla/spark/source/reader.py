@@ -217,8 +217,8 @@ def read_range(
     """
     decoder = ColumnDecoder(with_headers="headers" in schema.fieldNames())
     builder = ColumnBuilder(schema, *wanted.partition)
-    with pooled_client(options.connecting, reading=True) as link:
-        for fetched in _answers(link.client, wanted, options):
+    with pooled_client(options.connecting, reading=True) as pooled:
+        for fetched in _answers(pooled.client, wanted, options):
             decoded = decoder.decode(fetched.records, start=fetched.offset, end=wanted.end, aborted=fetched.aborted)
             for columns in decoded.columns:
                 for valid in _valid_times(columns, wanted.partition, options.invalid_time, skipped):

@@ -33,17 +33,17 @@ class Sender:
 
     def __init__(
         self,
-        link: PooledClient,
+        pooled: PooledClient,
         options: WriteOptions,
         transaction: TransactionalProducer | None = None,
         *,
         named: Callable[[Encoded], str] = _record_named,
     ) -> None:
         """`named` has words for a record that is too large; raises KafkaError where brokers give out no producer id."""
-        self._link, self._client, self._options = link, link.client, options
+        self._pooled, self._client, self._options = pooled, pooled.client, options
         self._turn = time.monotonic_ns() >> 10
         how = ProducerOptions(acks=options.acks, idempotent=options.idempotent, codec=options.codec)
-        self._producer = Producer(link.client.client, how, transaction=transaction, named=named)
+        self._producer = Producer(pooled.client.client, how, transaction=transaction, named=named)
         self._client.run(self._producer.start())
 
     def send(self, batch: pa.RecordBatch) -> None:
@@ -59,7 +59,7 @@ class Sender:
         )
         self._turn += 1
         for topic, part in self._by_topic(rows, columns.get("topic")):
-            count = self._link.partition_count(topic)
+            count = self._pooled.partition_count(topic)
             target = TopicRows(topic, count, self._turn % count)
             for encoded in encode_rows(part, target, batch_bytes=self._options.batch_bytes):
                 self._send(encoded, now_ms)

@@ -122,8 +122,8 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Rows
     first = next(found, None)
     if first is None:
         return RowsWritten(0)
-    with pooled_client(options.connecting) as link:
-        sender = Sender(link, options)
+    with pooled_client(options.connecting) as pooled:
+        sender = Sender(pooled, options)
         for batch in chain([first], found):
             sender.send(batch)
             rows += batch.num_rows

@@ -274,34 +274,34 @@ class _History:
         self.delivered = None
         if is_new and commit.tasks == self.tasks:
             return True
-        with pooled_client(options.connecting) as link:
+        with pooled_client(options.connecting) as pooled:
             if not is_new:
-                self.tasks = _resume(link.client, delivery, commit)
+                self.tasks = _resume(pooled.client, delivery, commit)
             if commit.tasks != self.tasks:
                 record = commit.record(None, time.time_ns() // 1_000_000)
-                _write_plan(link, delivery, options, record)
+                _write_plan(pooled, delivery, options, record)
                 self.tasks = commit.tasks
         return is_new
 
 
-def _write_plan(link: PooledClient, delivery: Delivery, options: WriteOptions, record: Record) -> None:
+def _write_plan(pooled: PooledClient, delivery: Delivery, options: WriteOptions, record: Record) -> None:
     """Write who delivers by how many tasks; as the group's member, so that no driver does whom another has followed."""
     topic = commits_topic(delivery.application, delivery.query)
     if delivery.member is None:
-        link.client.produce({topic: bytes(build_batch([record]))})
+        pooled.client.produce({topic: bytes(build_batch([record]))})
         return
     name = f"{delivery.application}-{delivery.query}-{TASKS_KEY}"
-    producer = TransactionalProducer(link.client.client, name, timeout_ms=delivery.transaction_timeout_ms)
-    link.client.run(producer.begin())
-    sender = Sender(link, options, producer)
+    producer = TransactionalProducer(pooled.client.client, name, timeout_ms=delivery.transaction_timeout_ms)
+    pooled.client.run(producer.begin())
+    sender = Sender(pooled, options, producer)
     try:
         sender.send_records(topic, [record])
         sender.finish()
-        link.client.run(producer.commit_offsets({topic: Offset(0)}, delivery.member))
-        link.client.run(producer.end(commit=True))
+        pooled.client.run(producer.commit_offsets({topic: Offset(0)}, delivery.member))
+        pooled.client.run(producer.end(commit=True))
     except BaseException:
         sender.give_up()
-        _abort(link.client, producer)
+        _abort(pooled.client, producer)
         raise
 
 
@@ -411,13 +411,13 @@ def _write(batches: Iterable[pa.RecordBatch], work: Work, attempt: Attempt, read
     is_idle = first is None and reading.branches == 1  # a branch is to be known to have come as far as the others
     if first is None and (work.commit is None or (is_idle and work.is_new and not attempt.number)):
         return task, 0, False
-    with pooled_client(work.options.connecting) as link:
+    with pooled_client(work.options.connecting) as pooled:
         if work.commit is None:
-            sender = Sender(link, work.options)
+            sender = Sender(pooled, work.options)
             count = _send(sender, rows)
             sender.finish()
             return task, count, False
-        sent = _write_once(link, rows, work, work.commit, task, reading)
+        sent = _write_once(pooled, rows, work, work.commit, task, reading)
     return task, sent or 0, sent is None
 
 
@@ -430,7 +430,7 @@ def _send(sender: Sender, rows: Iterable[pa.RecordBatch]) -> int:
 
 
 def _write_once(
-    link: PooledClient,
+    pooled: PooledClient,
     rows: Iterable[pa.RecordBatch],
     work: Work,
     commit: Commit,
@@ -438,15 +438,15 @@ def _write_once(
     reading: Reading,
 ) -> int | None:
     """Write one transaction with the rows and the batch's number; returns None where it was written before."""
-    producer = _producer(link.client, work.delivery, task)
-    link.client.run(producer.begin())
+    producer = _producer(pooled.client, work.delivery, task)
+    pooled.client.run(producer.begin())
     failpoint("during init")
-    is_delivered, end = _look_up(link, work.delivery, commit, task)
+    is_delivered, end = _look_up(pooled, work.delivery, commit, task)
     if is_delivered:
         for _ in rows:  # the state behind them is saved by their being read
             pass
         return None
-    sender = Sender(link, work.options, producer)
+    sender = Sender(pooled, work.options, producer)
     try:
         count = _send(sender, rows)
         if count or reading.branches > 1:
@@ -458,33 +458,33 @@ def _write_once(
             sender.send_records(topic, [commit.record(task, time.time_ns() // 1_000_000), *notes])
             sender.finish()
             if (member := work.delivery.member) is not None:  # the last before the end: it fails where another drives
-                link.client.run(producer.commit_offsets(read or {topic: end}, member))
+                pooled.client.run(producer.commit_offsets(read or {topic: end}, member))
             failpoint("before EndTxn")
-            link.client.run(producer.end(commit=True))
+            pooled.client.run(producer.end(commit=True))
             failpoint("after EndTxn")
-            link.hints[producer.transactional_id] = end
+            pooled.hints[producer.transactional_id] = end
     except BaseException:
         sender.give_up()
-        _abort(link.client, producer)
+        _abort(pooled.client, producer)
         raise
     return count
 
 
-def _look_up(link: PooledClient, delivery: Delivery, commit: Commit, task: int) -> tuple[bool, Offset]:
+def _look_up(pooled: PooledClient, delivery: Delivery, commit: Commit, task: int) -> tuple[bool, Offset]:
     """Return whether the task has delivered this batch, and an offset that its next record is not before.
 
     Raises ConfigError where it cannot go on from what it has delivered.
     """
     topic = commits_topic(delivery.application, delivery.query)
     name = transactional_id(delivery.application, delivery.query, task)
-    hint = link.hints.pop(name, None)
-    commits, end = read_commits(link.client, topic, hint)
+    hint = pooled.hints.pop(name, None)
+    commits, end = read_commits(pooled.client, topic, hint)
     if hint is not None and str(task) not in commits:
-        commits, end = read_commits(link.client, topic)
+        commits, end = read_commits(pooled.client, topic)
     found = commits.get(str(task))
     if found is None:
         return False, end
-    link.hints[name] = found.offset
+    pooled.hints[name] = found.offset
     _check_repeatable(found.commit, commit, topic.topic)
     return (found.commit.query_id, found.commit.batch) == (commit.query_id, commit.batch), end
 

@@ -34,7 +34,7 @@ class Poison:
     batch: pa.RecordBatch
     skipped: Counter[str] = field(default_factory=Counter)
     """Records skipped, by step."""
-    letters: list[DeadLetter] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
     _seen: set[tuple[str, int]] = field(default_factory=set)
 
     def met(self, policy: ExceptionPolicy, step: str, row: int, error: Exception) -> None:
@@ -49,8 +49,8 @@ class Poison:
         if policy.dead_letter_topic is not None:
             record = self.record(row)
             headers = dead_letter_headers(error, origin)
-            letter = DeadLetter(policy.dead_letter_topic, record.key, record.value, record.timestamp, headers)
-            self.letters.append(letter)
+            dead_letter = DeadLetter(policy.dead_letter_topic, record.key, record.value, record.timestamp, headers)
+            self.dead_letters.append(dead_letter)
 
     def met_whole(self, step: str, row: int, error: Exception) -> None:
         """Fail over a vectorised function that raised: nobody knows with which record of the batch."""

@@ -129,7 +129,7 @@ def _passing(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.StructArray | No
     return batch.filter(out.is_null()), out.filter(gone)
 
 
-def _letters(poison: Poison) -> list[dict[str, Any]]:
+def _dead_letter_rows(poison: Poison) -> list[dict[str, Any]]:
     """Return dead letters, and a row without topic that says how many records a step has skipped."""
     rows: list[dict[str, Any]] = [
         {
@@ -140,7 +140,7 @@ def _letters(poison: Poison) -> list[dict[str, Any]]:
             "headers": [{"key": key, "value": value} for key, value in each.headers],
             "partition": None,
         }
-        for each in poison.letters
+        for each in poison.dead_letters
     ]
     rows += [
         {"topic": None, "key": step.encode(), "value": None, "timestamp": 0, "headers": None, "partition": count}
@@ -165,9 +165,9 @@ class SinkRows:
             for end, rows in self.chain.leave(batch, poison):
                 if len(rows) and end.topic is not None:
                     yield self._out(batch, end, rows, poison)
-            letters = _letters(poison)
-            if letters:
-                yield pa.RecordBatch.from_pylist(letters, schema=OUT_SCHEMA)
+            dead_letters = _dead_letter_rows(poison)
+            if dead_letters:
+                yield pa.RecordBatch.from_pylist(dead_letters, schema=OUT_SCHEMA)
 
     def _out(self, batch: pa.RecordBatch, end: ChainEnd, rows: Rows, poison: Poison) -> pa.RecordBatch:
         topics: pa.Array | None = None
@@ -239,9 +239,9 @@ class ShuffleRows:
             for end, rows in self.chain.leave(batch, poison):
                 if len(rows):
                     yield from fold_entries([self._entry(batch, end, rows, poison)])
-            letters = _letters(poison)
-            if letters:
-                yield fold_finished(pa.RecordBatch.from_pylist(letters, schema=OUT_SCHEMA))
+            dead_letters = _dead_letter_rows(poison)
+            if dead_letters:
+                yield fold_finished(pa.RecordBatch.from_pylist(dead_letters, schema=OUT_SCHEMA))
 
     def _entry(self, batch: pa.RecordBatch, end: ChainEnd, rows: Rows, poison: Poison) -> pa.RecordBatch:
         rows, keys, values = _written(self.chain, end, rows, poison)
@@ -277,9 +277,9 @@ class ColumnRows:
             poison = Poison(batch)
             for end, rows in self.chain.leave(batch, poison):
                 yield self._flow(batch, *_written(self.chain, end, rows, poison))
-            letters = _letters(poison)
-            if letters:
-                yield _left(pa.array(letters, pa.struct(list(OUT_SCHEMA))))
+            dead_letters = _dead_letter_rows(poison)
+            if dead_letters:
+                yield _left(pa.array(dead_letters, pa.struct(list(OUT_SCHEMA))))
 
     def _flow(self, batch: pa.RecordBatch, rows: Rows, keys: pa.Array, values: pa.Array) -> pa.RecordBatch:
         before, task = _column(batch, "_step"), _column(batch, "_task")

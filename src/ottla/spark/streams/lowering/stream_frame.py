@@ -152,10 +152,10 @@ def _sorted_out(flow: StreamFrame, bad: str, policy: ExceptionPolicy) -> StreamF
         return replace(flow, frame=flow.frame.where(f"not ({bad})"))
     missing = f"cast(null as {FINISHED_DDL})"
     before = "_out" if flow.finished else missing
-    letter = f"""named_struct('topic', {_quoted(policy.dead_letter_topic)}, 'key', {_raw_or_null(flow, "key")},
+    dead_letter = f"""named_struct('topic', {_quoted(policy.dead_letter_topic)}, 'key', {_raw_or_null(flow, "key")},
         'value', {_raw_or_null(flow, "value")}, 'timestamp', unix_millis(timestamp), 'headers', {_error_headers()},
         'partition', cast(null as int))"""
-    return replace(flow, frame=flow.frame.withColumn("_out", f.expr(f"if({bad}, {letter}, {before})")))
+    return replace(flow, frame=flow.frame.withColumn("_out", f.expr(f"if({bad}, {dead_letter}, {before})")))
 
 
 def _raw_or_null(flow: StreamFrame, name: str) -> str:

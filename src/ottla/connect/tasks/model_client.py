@@ -1,4 +1,4 @@
-"""A link without threads and without waiting: the loop runs inside the task's own waits, in the model's time.
+"""A task's client without threads and without waiting: the loop runs inside the task's own waits, in the model's time.
 
 What a task's thread waits for, the loop does meanwhile, and time jumps to where something happens next. So a case takes the
 same way each time, and costs what its Python costs.
@@ -12,9 +12,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ottla.connect import testing
-from ottla.connect.tasks.link import Changes
+from ottla.connect.tasks.task_client import Condition
 
-__all__ = ["ModelLink", "ModelLoop"]
+__all__ = ["ModelLoop", "ModelTaskClient"]
 
 T = TypeVar("T")
 
@@ -118,8 +118,8 @@ class ModelLoop(asyncio.BaseEventLoop):
         self.close()
 
 
-class _Changes:
-    """See `Changes`: nothing runs beside anything, so that no lock is needed."""
+class _Condition:
+    """See `Condition`: nothing runs beside anything, so that no lock is needed."""
 
     def __init__(self, loop: ModelLoop) -> None:
         self._loop = loop
@@ -129,17 +129,17 @@ class _Changes:
     def __exit__(self, *_error: object) -> None: ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """See `Changes`."""
+        """See `Condition`."""
         self._loop.rest(timeout)
         return True
 
     def notify_all(self) -> None:
-        """See `Changes`."""
+        """See `Condition`."""
         self._loop.changed()
 
 
-class ModelLink:
-    """See `Link`: a client of the model in a loop that all of a task's links share."""
+class ModelTaskClient:
+    """See `TaskClient`: a client of the model in a loop that all clients of a task share."""
 
     def __init__(self, loop: ModelLoop, client: Any) -> None:
         self.client = client
@@ -147,24 +147,24 @@ class ModelLink:
         self._begun: list[asyncio.Task[Any]] = []
 
     def now(self) -> float:
-        """See `Link`."""
+        """See `TaskClient`."""
         return self._loop.time()
 
-    def changes(self) -> Changes:
-        """See `Link`."""
-        return _Changes(self._loop)
+    def condition(self) -> Condition:
+        """See `TaskClient`."""
+        return _Condition(self._loop)
 
-    def soon(self, call: Callable[[], object]) -> None:
-        """See `Link`."""
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """See `TaskClient`."""
         self._loop.call_soon(call)
 
     def begin(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """See `Link`."""
+        """See `TaskClient`."""
         self._begun.append(self._loop.create_task(call))
         return self._begun[-1]
 
     def run(self, call: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """See `Link`."""
+        """See `TaskClient`."""
         task = self._loop.create_task(call if timeout_s is None else asyncio.wait_for(call, timeout_s))
         try:
             return self._loop.run_until_complete(task)
@@ -173,7 +173,7 @@ class ModelLink:
             raise
 
     def close(self) -> None:
-        """See `Link`; what the client's own tasks still do ends with the loop."""
+        """See `TaskClient`; what the client's own tasks still do ends with the loop."""
         for each in self._begun:
             each.cancel()
         self.run(self.client.close())

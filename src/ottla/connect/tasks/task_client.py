@@ -1,7 +1,7 @@
-"""A client beside a task: the task's thread waits in `poll` or `put`, while requests and their answers go on.
+"""A task's client of its Kafka cluster: the task's thread waits in `poll` or `put`, while requests and their answers go on.
 
-`Link` is what a task's parts ask of it. `ClientThread` is the one that tasks have; a model of a cluster has one that needs
-no thread and no time (`modelled.py`).
+`TaskClient` is what a task's parts ask of it. `ClientThread` is the one that tasks have: a `Client` in an event loop of its
+own thread. A model of a cluster has one that needs no thread and no time (`model_client.py`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, Protocol, Self, TypeVar
 
 from ottla.client import Client, Limits
 
-__all__ = ["Changes", "ClientThread", "LazyClient", "Link", "MakeLink"]
+__all__ = ["ClientThread", "Condition", "LazyClient", "MakeTaskClient", "TaskClient"]
 
 T = TypeVar("T")
 CLOSE_SECONDS_MAX = 10.0
 
 
-class Changes(Protocol):
-    """What both sides of a link change under a lock and wait for: a `threading.Condition`, or what stands for one."""
+class Condition(Protocol):
+    """A lock for what the task's thread and the loop both change, and a wait for changes; see `threading.Condition`."""
 
     def __enter__(self) -> Any: ...
 
@@ -39,29 +39,36 @@ class Changes(Protocol):
         ...
 
 
-class Link(Protocol):
-    """A client, and the loop that its requests run in; methods are for the task's thread."""
+class TaskClient(Protocol):
+    """A `Client`, and the event loop that its requests run in.
+
+    Methods are for the task's thread; coroutines and callbacks given to them run in the loop.
+    """
 
     client: Client
+    """For coroutines that run in the loop."""
 
     def now(self) -> float:
         """Return the seconds that waits and their ends are counted in."""
         ...
 
-    def changes(self) -> Changes:
-        """Make what a part of the task waits on for its own half in the loop."""
+    def condition(self) -> Condition:
+        """Make a condition for what a part of the task shares with its own half in the loop."""
         ...
 
-    def soon(self, call: Callable[[], object]) -> None:
-        """Have a function called in the loop."""
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """Have a function called in the loop, soon; returns before that."""
         ...
 
     def begin(self, call: Coroutine[Any, Any, T]) -> Future[T] | asyncio.Task[T]:
-        """Start a coroutine in the loop."""
+        """Start a coroutine in the loop and return its future; what the coroutine raises stays in the future."""
         ...
 
     def run(self, call: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Run a coroutine in the loop and return what it returns; TimeoutError gives it up."""
+        """Run a coroutine in the loop and return what it returns, or raise what it raises.
+
+        After `timeout_s` seconds it is cancelled, and TimeoutError is raised.
+        """
         ...
 
     def close(self) -> None:
@@ -69,18 +76,18 @@ class Link(Protocol):
         ...
 
 
-class MakeLink(Protocol):
-    """Makes a link to the bootstrap servers, under a client id."""
+class MakeTaskClient(Protocol):
+    """Makes a client of the cluster with these bootstrap servers, under a client id."""
 
-    def __call__(self, bootstrap: str, client_id: str, /, *, request_timeout_ms: int = 30_000) -> Link: ...
+    def __call__(self, bootstrap: str, client_id: str, /, *, request_timeout_ms: int = 30_000) -> TaskClient: ...
 
 
 class ClientThread:
-    """Runs a `Client` in a daemon thread's event loop; `close` it."""
+    """A `TaskClient` whose loop runs in a daemon thread; `close` it, or use it as a context manager."""
 
     def __init__(self, bootstrap: str, client_id: str, *, request_timeout_ms: int = 30_000) -> None:
         self.client = Client(bootstrap, client_id=client_id, limits=Limits.of_task(request_timeout_ms))
-        """For coroutines that run in the thread."""
+        """See `TaskClient`."""
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=f"client {client_id}", daemon=True)
         self._thread.start()
@@ -93,23 +100,23 @@ class ClientThread:
             self.loop.close()
 
     def now(self) -> float:
-        """See `Link`."""
+        """See `TaskClient`."""
         return time.monotonic()
 
-    def changes(self) -> Changes:
-        """See `Link`."""
+    def condition(self) -> Condition:
+        """See `TaskClient`."""
         return threading.Condition()
 
-    def soon(self, call: Callable[[], object]) -> None:
-        """See `Link`."""
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """See `TaskClient`."""
         self.loop.call_soon_threadsafe(call)
 
     def begin(self, call: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine in the thread."""
+        """See `TaskClient`."""
         return asyncio.run_coroutine_threadsafe(call, self.loop)
 
     def run(self, call: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Run a coroutine in the thread and return what it returns; TimeoutError gives it up. Not for the thread itself."""
+        """See `TaskClient`; not for the client's thread itself, which would wait for itself."""
         future = self.begin(call)
         try:
             return future.result(timeout_s)
@@ -143,7 +150,7 @@ class ClientThread:
 
 
 class LazyClient:
-    """A link that begins when it is first asked for; `close` it."""
+    """A `TaskClient` that is made when it is first asked for; `close` it."""
 
     def __init__(
         self,
@@ -151,20 +158,20 @@ class LazyClient:
         client_id: str,
         *,
         request_timeout_ms: int = 30_000,
-        make_link: MakeLink = ClientThread,
+        make_client: MakeTaskClient = ClientThread,
     ) -> None:
         self._given = (bootstrap, client_id)
-        self._request_timeout_ms, self._make_link = request_timeout_ms, make_link
-        self._link: Link | None = None
+        self._request_timeout_ms, self._make_client = request_timeout_ms, make_client
+        self._task_client: TaskClient | None = None
 
-    def __call__(self) -> Link:
-        """Return the link."""
-        if self._link is None:
-            self._link = self._make_link(*self._given, request_timeout_ms=self._request_timeout_ms)
-        return self._link
+    def __call__(self) -> TaskClient:
+        """Return the client, made now if there is none."""
+        if self._task_client is None:
+            self._task_client = self._make_client(*self._given, request_timeout_ms=self._request_timeout_ms)
+        return self._task_client
 
     def close(self) -> None:
-        """Close it, if it has begun; it begins anew when it is asked for again."""
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        """Close the client, if there is one; another is made when it is asked for again."""
+        task_client, self._task_client = self._task_client, None
+        if task_client is not None:
+            task_client.close()
