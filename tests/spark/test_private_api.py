@@ -23,6 +23,7 @@ import pytest
 from ottla.spark.checkpoint_files import LocalFiles
 from ottla.spark.private_api.arrow_types import arrow_schema, spark_schema
 from ottla.spark.private_api.batches import (
+    ARROW_OVERFLOWS,
     UnknownInputError,
     arrow_rdd,
     batches_held_up,
@@ -127,6 +128,18 @@ def test_a_frames_rows_come_as_arrow_record_batches(spark: SparkSession) -> None
     schema = arrow_schema(frame.schema, timezone="UTC")
     found = [pa.ipc.read_record_batch(pa.py_buffer(each), schema) for each in arrow_rdd(frame).collect()]
     assert sorted(pa.Table.from_batches(found)["id"].to_pylist()) == [0, 1, 2]
+
+
+def test_arrow_record_batches_have_as_many_rows_as_their_setting_says(spark: SparkSession) -> None:
+    apart = spark.newSession()
+    apart.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "2")
+    assert len(arrow_rdd(apart.range(0, 5, 1, 1)).collect()) == 3
+
+
+def test_spark_has_the_exceptions_by_which_a_batch_of_too_many_bytes_is_known(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    for name in ARROW_OVERFLOWS:
+        assert jvm.java.lang.Class.forName(name).getName() == name
 
 
 def test_a_batch_knows_its_query_and_the_checkpoint_what_was_planned_and_done(

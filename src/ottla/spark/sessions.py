@@ -26,11 +26,12 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Rows per Arrow batch from Spark to the sink: large enough that a batch's overhead is lost in it.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    # No bound in bytes (Spark's own is 64 MiB): with one, Spark 4.3 sums up the sizes of all vectors after each row, which
-    # walks a list column from its start, so that rows with headers went at 8,000 rows/s instead of hundreds of thousands.
-    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    # What goes from the JVM to a Python worker at once. Arrow counts the bytes of a column in 31 bits, and the JVM has to
+    # hold them: 50,000 rows of 43 KB were more. Spark sums up the bytes after each row and, for a list column, writes the
+    # offsets behind its last list anew, so that rows with null for headers cost more the more of them a batch has (400,000:
+    # 7.9 s with 10,000 in a batch, 1.9 s with 2,000, 0.2 s without a bound).
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
     "spark.sql.execution.pyspark.binaryAsBytes": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.reuse": "true",

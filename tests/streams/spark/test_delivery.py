@@ -14,6 +14,7 @@ import pytest
 from ottla.base import ConfigError, KafkaError, Millis, Offset, TopicPartition
 from ottla.client import LATEST, BlockingClient, FetchPosition, Isolation, TransactionalProducer
 from ottla.spark import Delivered, Delivery, deliver, delivery_writer
+from ottla.spark.private_api.batches import ARROW_OVERFLOWS
 from ottla.wire import Record, build_batch, iter_batches, iter_records
 from tests.spark.conftest import create_topic
 
@@ -204,6 +205,15 @@ def test_what_exactly_once_does_not_go_with_is_refused_by_name(
     spark.sparkContext.setLocalProperty(QUERY_ID, "")
     with pytest.raises(ConfigError, match="foreachBatch of a streaming query"):
         deliver(batch(), 0, delivery)
+
+
+def test_rows_of_more_bytes_than_arrow_counts_are_refused_by_the_setting_to_lower(
+    batch: Batches, delivery: Delivery
+) -> None:
+    for overflow in ARROW_OVERFLOWS:
+        rows = batch(value=f"raise_error('{overflow}: as Spark says where a task has 2 GiB in one batch')")
+        with pytest.raises(ConfigError, match=r"arrow\.maxRecordsPerBatch.*lower it, or raise spark\.driver\.memory"):
+            deliver(rows, 0, delivery)
 
 
 def test_a_stream_over_aborted_transactions_delivers_what_was_committed_once(

@@ -67,15 +67,6 @@ RENEWED_SECONDS = 2.0
 """How often it is looked whether a topic was deleted and made again; it is also looked before each batch."""
 COMMIT_SECONDS_MAX = 60.0
 RETRY_SECONDS_MAX = 60.0
-ROWS_AT_ONCE = {
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
-}
-"""How many rows go from the JVM to a Python worker at once: 2,048 records of 1 MiB are more than Arrow counts.
-
-Spark sums up the bytes of a batch after each row, and goes through all headers of the batch for that: so it has few rows
-(200,000 of them, with two headers each: 2.9 s, and 1.8 s without a bound and with 50,000 rows).
-"""
 NEW_COLUMNS_MAX = 3
 """How often a batch is looked through for columns before that is given up."""
 MARK = "ottla:"
@@ -346,8 +337,6 @@ class _Run:
         assert self._frames is not None
         if self._renewed(client):
             raise _StoppedError("a topic was deleted and made again")
-        for key, most in ROWS_AT_ONCE.items():
-            rows.sparkSession.conf.set(key, most)  # of this query alone: Spark gives each a session
         ranges = self._ranges(number, checkpoint)
         self._commit(client, {each.partition: self._positions.get(each.partition, each.start) for each in ranges})
         for topic in {each.partition.topic for each in ranges}:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = [
+    "ARROW_OVERFLOWS",
     "QUERY_ID_PROPERTY",
     "RUN_ID_PROPERTY",
     "UnknownInputError",
@@ -29,6 +30,12 @@ __all__ = [
 
 QUERY_ID_PROPERTY, RUN_ID_PROPERTY = "sql.streaming.queryId", "spark.jobGroup.id"
 """What Spark's streaming queries say to their jobs: the id in the checkpoint, and the id of this start."""
+
+ARROW_OVERFLOWS = (
+    "org.apache.arrow.vector.util.OversizedAllocationException",
+    "org.apache.arrow.memory.OutOfMemoryException",
+)
+"""What Spark's Arrow throws where the rows of a batch are more bytes than it counts, and than it may have."""
 
 
 class UnknownInputError(OttlaError):
@@ -69,6 +76,8 @@ def arrow_rdd(batch: DataFrame) -> RDD[bytes]:
     """Return a batch's rows as serialized Arrow record batches, as `mapInArrow` would give them to its function.
 
     By `_jdf`'s `toArrowBatchRdd`: `mapInArrow` plans a query around the batch, which took longer than writing a small one.
+    A record batch has at most `spark.sql.execution.arrow.maxRecordsPerBatch` rows, however many bytes these are: a job fails
+    with one of `ARROW_OVERFLOWS` where they are too many.
     """
     from pyspark.core.rdd import RDD
     from pyspark.serializers import NoOpSerializer

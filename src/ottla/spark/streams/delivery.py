@@ -18,6 +18,7 @@ import logging
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -27,7 +28,7 @@ from ottla.base import ConfigError, KafkaError, Offset
 from ottla.client import BlockingClient, ConsumerGroupMetadata, TransactionalProducer
 from ottla.spark.failpoints import failpoint
 from ottla.spark.private_api.arrow_types import arrow_schema
-from ottla.spark.private_api.batches import arrow_rdd, query_id, run_id, task_count
+from ottla.spark.private_api.batches import ARROW_OVERFLOWS, arrow_rdd, query_id, run_id, task_count
 from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.source.client_pool import PooledClient, pooled_client
 from ottla.spark.source.options import WriteOptions, write_options
@@ -50,7 +51,7 @@ from ottla.wire import Record, build_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 __all__ = [
@@ -71,6 +72,7 @@ TRANSACTION_TIMEOUT_MS_DEFAULT = 300_000
 """As long as a task may take to send its rows; and as long as an application that is not started again holds readers up."""
 RESULT = "task int, rows bigint, skipped boolean"
 ABORT_SECONDS_MAX = 5.0
+ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @dataclass(frozen=True)
@@ -226,11 +228,31 @@ class FrameTasks:
         """Have the batch written by its tasks and return what they have counted."""
         if is_classic(self.batch):
             task = _WriteArrow(_arrow_schema(self.batch), self.finish, work, tuple(self.readings))
-            found = arrow_rdd(self.batch).mapPartitions(task).collect()
+            with _room_in_batches(self.batch.sparkSession):
+                found = arrow_rdd(self.batch).mapPartitions(task).collect()
         else:
             assert self.finish is None, "only a classic session finishes rows in its tasks"
             found = [tuple(row) for row in self.batch.mapInArrow(partial(_write_in_arrow, work), RESULT).collect()]
         return Delivered(sum(rows for _, rows, _ in found), len(found), sum(skipped for _, _, skipped in found))
+
+
+@contextmanager
+def _room_in_batches(session: SparkSession) -> Iterator[None]:
+    """Name the setting to change where the rows of one Arrow batch are more bytes than Arrow, or the JVM, can hold.
+
+    Of the ways by which rows come to Python, the one by `arrow_rdd` counts the rows of a batch only, and not its bytes.
+    """
+    try:
+        yield
+    except Exception as error:  # Spark's and Py4J's kinds, told apart by what they quote
+        if not any(each in str(error) for each in ARROW_OVERFLOWS):
+            raise
+        most = session.conf.get(ROWS_SETTING)
+        why = (
+            "this many rows of a task's results are more bytes than one Arrow batch, or Spark's memory, can hold: lower it, "
+            "or raise spark.driver.memory (spark.executor.memory on a cluster)"
+        )
+        raise ConfigError(ROWS_SETTING, most, why) from error
 
 
 def _arrow_schema(batch: DataFrame) -> bytes:

@@ -373,9 +373,15 @@ def _fields(name: str) -> Sequence[Column]:
 
 
 def record_columns(flow: StreamFrame) -> DataFrame:
-    """Return the columns that Python steps take; timestamps in milliseconds."""
-    millis = f.expr("unix_millis(timestamp)").alias("timestamp")
-    columns = [millis if each == "timestamp" else f.col(each) for each in RECORD]
+    """Return the columns that Python steps take; timestamps in milliseconds, and an empty list where there is no header.
+
+    Spark counts a batch's bytes after each row, which takes time over lists that are null (`ottla.spark.sessions`).
+    """
+    made = {
+        "timestamp": f.expr("unix_millis(timestamp)").alias("timestamp"),
+        "headers": f.coalesce(f.col("headers"), f.array().cast(HEADERS_DDL)).alias("headers"),
+    }
+    columns = [made.get(each, f.col(each)) for each in RECORD]
     more = [each for each in ("_step", "_task", "_hash", "_out") if each in flow.frame.columns]
     return flow.frame.select(*columns, *more)
 
