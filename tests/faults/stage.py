@@ -319,7 +319,7 @@ class Stage:
     def end_cleanly(self) -> None:
         """Close every directory."""
         for each in self.dirs:
-            each.close(high_watermarks={key: log.log_end_offset for key, log in each.logs.items()})
+            each.close(high_watermarks={key: (log, log.log_end_offset) for key, log in each.logs.items()})
 
     # -- operations on a log
 
@@ -521,7 +521,7 @@ class Stage:
                 self.do(write)
             self.do(
                 lambda each=each: each.write_high_watermarks(  # type: ignore[misc]
-                    {key: log.log_end_offset for key, log in each.logs.items()}
+                    {key: (log, log.log_end_offset) for key, log in each.logs.items()}
                 )
             )
         for said in self.said.values():

@@ -128,7 +128,7 @@ def test_kafka_goes_on_with_what_ottla_compacted_and_both_leave_the_same_batches
     for each, start in both.items():
         fill(log_dir.open_log(each, CONFIG, now_ms=start, topic_id=found[each].topic_id), start)
         log_dir.logs[each].roll(start + 30_000)
-    log_dir.close(high_watermarks={key: end, **dict.fromkeys(both, 844)})
+    log_dir.close(high_watermarks={each: (log_dir.logs[each], 844 if each in both else end) for each in (key, *both)})
     for each in both:
         shutil.copytree(tmp_path / "data" / str(each), tmp_path / "ours" / str(each))
     checkpoint = tmp_path / "data" / "cleaner-offset-checkpoint"

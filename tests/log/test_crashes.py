@@ -55,7 +55,7 @@ class World:
         for _ in range(steps):
             self.step(log_dir, log)
         if self.rng.random() < 0.5:
-            log_dir.close(high_watermarks={PARTITION: log.log_end_offset})
+            log_dir.close(high_watermarks={PARTITION: (log, log.log_end_offset)})
             self.promise(log)
 
     def promise(self, log: Log) -> None:

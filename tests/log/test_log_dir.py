@@ -66,7 +66,7 @@ def test_a_clean_end_is_marked_and_the_mark_is_used_once(tmp_path: Path) -> None
     assert not log_dir.is_clean
     log = log_dir.open_log(KEY, CONFIG, now_ms=NOW, topic_id=TOPIC_ID)
     log.append(batch([b"a", b"b"]), leader_epoch=0, now_ms=NOW)
-    log_dir.close(broker_epoch=42, high_watermarks={KEY: 2})
+    log_dir.close(broker_epoch=42, high_watermarks={KEY: (log, 2)})
     data = tmp_path / "data"
     assert (data / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":42}'
     assert (data / "recovery-point-offset-checkpoint").read_text() == f"0\n1\n{KEY.topic} 3 2\n"

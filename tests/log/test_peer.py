@@ -128,7 +128,7 @@ def test_ottla_goes_on_with_what_kafka_left_and_kafka_with_that(tmp_path: Path, 
     if kill:
         log_dir.release()
     else:
-        log_dir.close(high_watermarks={key: log.log_end_offset})
+        log_dir.close(high_watermarks={key: (log, log.log_end_offset)})
     with peer.running_broker(tmp_path, port, heap="512m"):
         result = peer.tool(
             *("console-consumer", "--bootstrap-server", f"127.0.0.1:{port}", "--topic", "events", "--partition", "0"),

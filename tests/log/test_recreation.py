@@ -37,7 +37,7 @@ def fill(log_dir: LogDir, topic_id: Uuid, count: int, *, start: int = 0) -> None
     log_dir.write_recovery_points()
     log_dir.write_start_offsets()
     log_dir.write_cleaned_offsets()
-    log_dir.write_high_watermarks({KEY: count})
+    log_dir.write_high_watermarks({KEY: (log, count)})
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -97,6 +97,22 @@ def test_a_replica_that_was_moved_away_and_back_opens_with_less(tmp_path: Path, 
     again.release()
 
 
+def test_a_watermark_read_of_the_log_before_is_not_stored_for_the_one_that_has_its_name(tmp_path: Path) -> None:
+    log_dir = opened(tmp_path)
+    fill(log_dir, FIRST, 60)
+    read_a_moment_ago = {KEY: (log_dir.logs[KEY], 60)}
+    log_dir.delete_log(KEY, unique="u", now_ms=NOW, delay_ms=60_000)
+    log = log_dir.open_log(KEY, CONFIG, now_ms=NOW, topic_id=SECOND)
+    for at in range(50):
+        log.append(batch([b"new %d" % at]), leader_epoch=0, now_ms=NOW)
+    log_dir.write_high_watermarks(read_a_moment_ago)
+    log_dir.release()  # kill -9
+    again = opened(tmp_path)
+    again.open_log(KEY, CONFIG, now_ms=NOW, topic_id=SECOND)
+    assert again.high_watermark(KEY) == 0
+    again.release()
+
+
 def test_what_is_said_of_other_logs_stays(tmp_path: Path) -> None:
     log_dir = opened(tmp_path)
     other = log_dir.open_log(OTHER, CONFIG, now_ms=NOW, topic_id=SECOND)
@@ -105,7 +121,7 @@ def test_what_is_said_of_other_logs_stays(tmp_path: Path) -> None:
     other.cleaned_to = 1
     other.flush()
     fill(log_dir, FIRST, 60, start=40)
-    log_dir.write_high_watermarks({KEY: 60, OTHER: 2})
+    log_dir.write_high_watermarks({KEY: (log_dir.logs[KEY], 60), OTHER: (other, 2)})
     log_dir.delete_log(KEY, unique="u", now_ms=NOW, delay_ms=60_000)
     log_dir.open_log(KEY, CONFIG, now_ms=NOW, topic_id=SECOND)
     texts = [(tmp_path / "data" / name).read_text() for name in NAMES]

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from ottla.base import StorageError, TopicPartition, Uuid
-from ottla.log import LogConfig, LogDir
+from ottla.log import Log, LogConfig, LogDir
 from tests.log.failing_disk import KINDS, FailingDisk, Killed
 from tests.log.records import NOW, batch, values
 from tests.sim.disk import SimDisk
@@ -95,11 +95,14 @@ class Bench:
     def checkpoint(self) -> None:
         self.log_dir.write_recovery_points()
         self.log_dir.write_start_offsets()
-        self.log_dir.write_high_watermarks({KEY: 10, OTHER: 20})
+        self.log_dir.write_high_watermarks(self._watermarks())
         self.log_dir.write_cleaned_offsets()
 
     def close(self) -> None:
-        self.log_dir.close(high_watermarks={KEY: 10})
+        self.log_dir.close(high_watermarks=self._watermarks())
+
+    def _watermarks(self) -> dict[TopicPartition, tuple[Log, int]]:
+        return {key: (log, log.log_end_offset) for key, log in self.log_dir.logs.items()}
 
     def check(self, where: str) -> None:
         """Open what the metadata knows, and find what was acknowledged, and nothing of the other topic."""

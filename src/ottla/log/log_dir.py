@@ -440,13 +440,21 @@ class LogDir:
             starts = {**kept, **{partition: log.log_start_offset for partition, log in list(self._logs.items())}}
             self._write(START_OFFSETS, {each: offset for each, offset in starts.items() if offset})
 
-    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Store the partitions' high watermarks."""
-        with self._writing:
-            kept = {each: offset for each, offset in list(self._high_watermarks.items()) if each not in self._logs}
-            self._write(HIGH_WATERMARKS, {**kept, **high_watermarks})
+    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, tuple[Log, int]]) -> None:
+        """Store the partitions' high watermarks, each with the log that it was read of.
 
-    def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+        They were read a moment ago: a partition may have been deleted since, and its name may be another log's by now. Of
+        that one nothing is said.
+        """
+        with self._writing:
+            logs = dict(self._logs)
+            kept = {each: offset for each, offset in list(self._high_watermarks.items()) if each not in logs}
+            now = {each: offset for each, (log, offset) in high_watermarks.items() if logs.get(each) is log}
+            self._write(HIGH_WATERMARKS, {**kept, **now})
+
+    def close(
+        self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, tuple[Log, int]] | None = None
+    ) -> None:
         """Close every log, store the checkpoints and leave the mark of a clean end; then the lock is released.
 
         Where anything fails the mark is not left, so that the next start recovers, and the error goes on.

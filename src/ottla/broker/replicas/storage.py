@@ -152,7 +152,7 @@ class Storage:
         self._found.clear()
 
     async def close(
-        self, high_watermarks: Callable[[LogDir], Mapping[TopicPartition, Offset]], *, broker_epoch: int
+        self, high_watermarks: Callable[[LogDir], Mapping[TopicPartition, tuple[Log, Offset]]], *, broker_epoch: int
     ) -> None:
         """Close every log and mark each directory as closed cleanly; one whose disk fails now is only given up."""
         for log_dir in self._opened():
