@@ -49,8 +49,8 @@ PURE_PARTS = {
 """Packages that are pure inside one that is not; they import `base` and `config` only."""
 DISK = {"log"}
 WORLD = {"asyncio", "socket", "threading", "time", "random", "os", "subprocess", "selectors", "multiprocessing"}
-DOORS = {("log", "os_disk.py")}
-"""The files of a disk package that may touch the operating system."""
+DOORS = {("log", "os_disk.py"), ("security", "key_file.py"), ("security", "key_reader.py")}
+"""The files of a pure or a disk package that may touch the operating system: what they do has no other way."""
 
 INNER_PACKAGES = ("ottla.wire.messages", "ottla.client.arrow", "ottla.connect.tasks")
 """Packages inside another that others may import: what they need (PyArrow, librdkafka) is not loaded with the outer one."""

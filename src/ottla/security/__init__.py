@@ -1,8 +1,9 @@
-"""Who may do what, and how much of it: the rules alone, without sockets, clocks or files.
+"""Who it is, who may do what, and how much of it: the rules alone, without sockets, clocks or files but for two doors.
 
-It holds ACLs (entries, filters, StandardAuthorizer's decisions, the access that a request needs), and quotas: rates
-measured over windows as Kafka measures them, token buckets, the order in which the quotas of users and client ids are
-looked for, and for how long whoever exceeds one has to wait. Time is an argument.
+It holds logging in (`sasl`), TLS contexts made of key stores (`tls`), what is kept of passwords (`scram_credentials`),
+ACLs (entries, filters, StandardAuthorizer's decisions, the access that a request needs), and quotas: rates measured over
+windows as Kafka measures them, token buckets, the order in which the quotas of users and client ids are looked for, and
+for how long whoever exceeds one has to wait. Time is an argument.
 """
 
 from ottla.security.access import CLUSTER_NAME, NEEDS_NOTHING, Needs, Operation, Resource

@@ -137,6 +137,7 @@ def test_a_user_who_is_not_there_costs_the_same_hashes(monkeypatch: pytest.Monke
         lambda final: final.replace(b"c=biws", b"c=eSws"),
         lambda final: final.replace(b"c=biws", b"c=" + b64encode(b"n,a=ann,")),
         lambda final: final[:-5] + b"AAAA=",
+        lambda final: final[:-2] + bytes([final[-2] + 1]) + final[-1:],
         lambda final: final.partition(b",p=")[0],
         lambda final: final.replace(b",p=", b",x=y,p="),
         lambda final: final + b",x=y",

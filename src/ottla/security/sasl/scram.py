@@ -230,10 +230,14 @@ def _fields(mechanism: str, message: str) -> list[tuple[str, str]]:
 
 
 def _bytes(mechanism: str, text: str) -> bytes:
+    """Return what base64 stands for; refuses all but the one way to write it."""
     try:
-        return b64decode(text, validate=True)
+        data = b64decode(text, validate=True)
     except (Base64Error, ValueError) as error:
         raise AuthenticationError.of(mechanism, "Invalid SCRAM message format: base64") from error
+    if b64encode(data).decode() != text:
+        raise AuthenticationError.of(mechanism, "Invalid SCRAM message format: base64 with bits left over")
+    return data
 
 
 def _sasl_name(name: str) -> str:
