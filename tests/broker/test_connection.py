@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
+import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,8 +28,9 @@ from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.broker.requests.router import Router
 from ottla.broker.services import Services
 from ottla.config import BrokerConfig
-from ottla.net import FrameProtocol, ReceiveBuffer, TcpNetwork
+from ottla.net import FrameProtocol, ReceiveBuffer, TcpNetwork, TlsBuffer, TlsProtocol
 from ottla.security import NEEDS_NOTHING
+from tests.net.certificates import Authority
 from tests.waiting import until_async
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
@@ -73,14 +78,28 @@ class World:
         self.limits = ConnectionLimits(self.loop, lambda: self.settings)
         self.router = Router(services, handlers, self.limits)
         self.buffer = ReceiveBuffer()
+        self.contexts = contexts() if Transports.is_secured else None
+        self.tls_buffer = TlsBuffer()
+        self.scratch = memoryview(bytearray(256 * 1024))
 
-    def accept(self) -> FrameProtocol:
-        connection = Connection(self.router, "PLAINTEXT", loop=self.loop, offload=self.offload, memory=self.memory)
+    def accept(self) -> FrameProtocol | TlsProtocol:
+        connection = Connection(
+            self.router,
+            "PLAINTEXT",
+            loop=self.loop,
+            offload=self.offload,
+            memory=self.memory,
+            scratch=self.scratch if self.contexts else None,
+        )
         self.connections.append(connection)
-        return FrameProtocol(connection, buffer=self.buffer)
+        frames = FrameProtocol(connection, buffer=self.buffer)
+        if self.contexts is None:
+            return frames
+        return TlsProtocol(frames, self.contexts[0], loop=self.loop, buffer=self.tls_buffer, is_server=True)
 
     async def open(self) -> Client:
-        return Client(*await asyncio.open_connection("127.0.0.1", self.port))
+        context = self.contexts[1] if self.contexts else None
+        return Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=context))
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[World]:
@@ -110,11 +129,31 @@ class Client:
         return await self.reader.read()
 
 
+RUNS = 4
+"""Two loops, in clear and on TLS."""
+
+
+class Transports:
+    """What worlds are made on now."""
+
+    is_secured = False
+
+
+@cache
+def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return a server's context of TLS and a client's."""
+    with tempfile.TemporaryDirectory() as folder:
+        authority = Authority(Path(folder))
+        return authority.server_context(authority.identity("broker")), authority.client_context()
+
+
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a test on asyncio's own loop and on uvloop: their transports differ in much that matters here."""
+    """Run a test on asyncio's own loop and on uvloop, in clear and on TLS: transports differ in much that matters here."""
     for factory in (asyncio.new_event_loop, uvloop.new_event_loop):
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(asyncio.wait_for(test(), 100))
+        for Transports.is_secured in (False, True):
+            with asyncio.Runner(loop_factory=factory) as runner:
+                runner.run(asyncio.wait_for(test(), 100))
+    Transports.is_secured = False
 
 
 def echo(context: RequestContext[Any], asked: Asked) -> Encoded:
@@ -353,7 +392,7 @@ def test_a_request_that_is_none_costs_its_connection_and_one_line(
             assert await other.answer() == (7, b"alive")
 
     run(test)
-    assert len(caplog.records) == 2  # one on each loop
+    assert len(caplog.records) == RUNS
 
 
 def test_answers_before_a_malformed_frame_are_sent() -> None:
@@ -385,14 +424,18 @@ def test_a_mistake_of_ours_is_logged_and_costs_one_answer(caplog: pytest.LogCapt
             assert (correlation_id, message.error_code) == (5, -1)
 
     run(test)
-    assert [record.exc_info is not None for record in caplog.records] == [True, True]
+    assert [record.exc_info is not None for record in caplog.records] == [True] * RUNS
 
 
 def test_connections_beyond_the_limit_are_closed() -> None:
     async def test() -> None:
         async with World([handler(METADATA, echo)], "max.connections.per.ip=2").listening() as world:
-            first, second, third = await world.open(), await world.open(), await world.open()
-            assert await third.ended() == b""
+            first, second = await world.open(), await world.open()
+            if world.contexts is None:
+                assert await (await world.open()).ended() == b""
+            else:
+                with pytest.raises(ConnectionError):  # before any cryptography
+                    await world.open()
             first.writer.close()
             await until_async(lambda: len(world.limits) == 1)
             fourth = await world.open()

@@ -411,6 +411,14 @@ class SimHeldFile:
         """As pread, or None at the seed's whim."""
         return None if self._disk.is_cold() else self.pread(position, size)
 
+    def pread_into(self, position: int, into: memoryview) -> int | None:
+        """As pread, into memory, or None at the seed's whim."""
+        found = self.pread_nowait(position, len(into))
+        if found is None:
+            return None
+        into[: len(found)] = found
+        return len(found)
+
     def is_cached(self, position: int, size: int) -> bool:
         """At the seed's whim."""
         return not self._disk.is_cold()

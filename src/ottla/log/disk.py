@@ -121,6 +121,13 @@ class HeldFile(Protocol):
         """As `File.pread_nowait`."""
         ...
 
+    def pread_into(self, position: int, into: memoryview) -> int | None:
+        """Read what is in memory, from `position` on, and return how many bytes that was: 0 at the file's end.
+
+        None where the first of them would have to come from the device.
+        """
+        ...
+
     def is_cached(self, position: int, size: int) -> bool:
         """Return whether both ends of a piece are in memory, which is filled in runs; True where nobody can say."""
         ...

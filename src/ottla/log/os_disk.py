@@ -31,6 +31,8 @@ BUFFERS_MAX = 1024
 """IOV_MAX of Linux."""
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 _PROBE = bytearray(1)
+CANNOT_SAY = (errno.EOPNOTSUPP, errno.EINVAL)
+"""What file systems answer that cannot tell what is in memory: tmpfs, old overlays."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """What ran out is bytes or inodes, a quota, the largest file, descriptors or the kernel's memory: the disk is well."""
 
@@ -325,6 +327,21 @@ class OsHeldFile:
         """See `HeldFile.pread_nowait`."""
         return _read_nowait(self._descriptor, self._file.path, position, size)
 
+    def pread_into(self, position: int, into: memoryview) -> int | None:
+        """See `HeldFile.pread_into`."""
+        fd = self._descriptor.fd
+        try:
+            try:
+                return os.preadv(fd, (into,), position, os.RWF_NOWAIT)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                if error.errno not in CANNOT_SAY:
+                    raise
+                return os.preadv(fd, (into,), position)
+        except OSError as error:
+            raise _failed(self._file.path, error) from error
+
     def is_cached(self, position: int, size: int) -> bool:
         """See `HeldFile.is_cached`."""
         try:
@@ -427,7 +444,7 @@ def _read_nowait(descriptor: _Descriptor, path: str, position: int, size: int) -
     except BlockingIOError:
         return None
     except OSError as error:
-        if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system cannot say: tmpfs, old overlays
+        if error.errno in CANNOT_SAY:
             return _read(descriptor, path, position, size)
         raise _failed(path, error) from error
     return bytes(data) if count == size else None

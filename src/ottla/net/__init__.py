@@ -8,6 +8,7 @@ with bounds on what a peer can make it hold and with backpressure in both direct
 from ottla.net.frames import FRAME_BYTES_MAX_DEFAULT, FrameProtocol, FrameReceiver, ReceiveBuffer
 from ottla.net.network import Network, ProtocolFactory, Server, TcpNetwork
 from ottla.net.request_memory import RequestMemory
+from ottla.net.tls import TlsBuffer, TlsProtocol
 
 __all__ = [
     "FRAME_BYTES_MAX_DEFAULT",
@@ -19,4 +20,6 @@ __all__ = [
     "RequestMemory",
     "Server",
     "TcpNetwork",
+    "TlsBuffer",
+    "TlsProtocol",
 ]

@@ -91,6 +91,7 @@ class Connection:
         "_pending",
         "_reading_batch",
         "_router",
+        "_scratch",
         "_turn",
         "_waiting_bytes",
         "client_id",
@@ -117,8 +118,10 @@ class Connection:
         loop: asyncio.AbstractEventLoop,
         offload: Offload,
         memory: AnswerMemory,
+        scratch: memoryview | None = None,
     ) -> None:
         self._router = router
+        self._scratch = scratch
         self._memory = memory
         self.has_room = False
         """True while a request is handled that has waited for room for its answer."""
@@ -153,7 +156,12 @@ class Connection:
         transport = frames.transport
         peer = transport.get_extra_info("peername") or ("", 0)
         self.outbound = Outbound(
-            transport, loop=self._loop, offload=self._offload, memory=self._memory, drained=self._drained
+            transport,
+            loop=self._loop,
+            offload=self._offload,
+            memory=self._memory,
+            drained=self._drained,
+            scratch=self._scratch,
         )
         self.connected = Connected(
             listener=self.connected.listener,

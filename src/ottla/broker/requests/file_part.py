@@ -59,6 +59,17 @@ class FilePart:
         self._check()
         return self._whole(self._held.pread_nowait(self.position, self.size))
 
+    def read_into(self, memory: memoryview) -> int | None:
+        """Read what the page cache holds of the bytes that are left, and return how many; None where it lacks the first.
+
+        Raises PartGoneError where they are there no more, StorageError where the disk cannot read them.
+        """
+        self._check()
+        count = self._held.pread_into(self.position, memory[: self.size])
+        if count == 0:
+            raise PartGoneError("the file ends before the bytes that were announced")
+        return count
+
     def read(self) -> bytes:
         """Return all the bytes that are left, on a thread; raises StorageError."""
         found = self._whole(self._held.pread(self.position, self.size))
@@ -69,6 +80,15 @@ class FilePart:
     def read_ahead(self, count: int) -> bytes:
         """Read the next bytes, on a thread: now the page cache holds them; raises StorageError."""
         return self._held.pread(self.position, count)
+
+    def take(self, count: int) -> bytes:
+        """Return the next bytes and take them off the beginning, on a thread; raises StorageError."""
+        found = self._held.pread(self.position, count)
+        self._check()
+        if len(found) != count:
+            raise PartGoneError("the file ends before the bytes that were announced")
+        self.sent(count)
+        return found
 
     def sent(self, count: int) -> None:
         """Take bytes that are sent off the beginning."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,11 +13,14 @@ from ottla.broker.requests.answer_memory import AnswerMemory
 from ottla.broker.requests.connection import Connection
 from ottla.broker.requests.router import Router
 from ottla.config import BrokerConfig, Listener, SecurityProtocol
-from ottla.net import FrameProtocol, Network, ReceiveBuffer, RequestMemory, Server
+from ottla.net import FrameProtocol, Network, ReceiveBuffer, RequestMemory, Server, TlsBuffer, TlsProtocol
 
 __all__ = ["BoundListener", "Listeners"]
 
 log = logging.getLogger(__name__)
+
+SCRATCH_BYTES = 256 * 1024
+"""Memory that pieces of files are read into, before they are encrypted: it stays in the L2 cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +51,27 @@ class Listeners:
         self._memory = memory
         self.requests = RequestMemory(config().settings.queued_max_request_bytes, loop=loop)
         self._buffer = ReceiveBuffer(requests=self.requests)
+        self._tls_buffer: TlsBuffer | None = None
+        self._scratch: memoryview | None = None
+        """What pieces of files are read into on their way into TLS."""
         self._servers: list[Server] = []
         self.bound: list[BoundListener] = []
 
-    async def open(self, listener: Listener, router: Router, *, is_controller: bool) -> BoundListener:
-        """Listen; raises OSError where the address is taken."""
+    async def open(
+        self,
+        listener: Listener,
+        router: Router,
+        *,
+        is_controller: bool,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> BoundListener:
+        """Listen; raises OSError where the address is taken. `tls` returns the context of the next connection."""
         config = self._config()
         frame_bytes_max = config.settings.socket_request_max_bytes
+        if tls is not None and self._tls_buffer is None:
+            self._tls_buffer, self._scratch = TlsBuffer(), memoryview(bytearray(SCRATCH_BYTES))
 
-        def accept() -> FrameProtocol:
+        def accept() -> FrameProtocol | TlsProtocol:
             connection = Connection(
                 router,
                 listener.name,
@@ -63,8 +79,15 @@ class Listeners:
                 loop=self._loop,
                 offload=self._offload,
                 memory=self._memory,
+                scratch=None if tls is None else self._scratch,
             )
-            return FrameProtocol(connection, buffer=self._buffer, frame_bytes_max=frame_bytes_max)
+            frames = FrameProtocol(connection, buffer=self._buffer, frame_bytes_max=frame_bytes_max)
+            if tls is None:
+                return frames
+            assert self._tls_buffer is not None
+            return TlsProtocol(
+                frames, tls(), loop=self._loop, buffer=self._tls_buffer, is_server=True, failed=connection.complain
+            )
 
         server = await self._network.listen(
             listener.host, listener.port, accept, backlog=config.settings.socket_listen_backlog_size

@@ -3,9 +3,10 @@
 Pieces of files wait as such, so what a client does not take costs no memory. On a plain socket large ones are copied by
 the system (`sendfile`), small ones are read just before they are sent. That needs the socket to itself: it works on a
 duplicate of the socket's descriptor (asyncio refuses to watch a transport's own), only once the transport holds nothing,
-and everything that follows waits for it. Elsewhere (a simulated network, and one day TLS) pieces are read and go through
-the transport, as fast as that empties. What the page cache does not hold is first read on a thread, so that a cold disk
-never stops the loop.
+and everything that follows waits for it. Below TLS, pieces are read into memory that all connections of the loop share, and
+encrypted from there: fresh memory would cost more than the cryptography (measured). Elsewhere (a simulated network) pieces
+are read and go through the transport, as fast as that empties. What the page cache does not hold is first read on a
+thread, so that a cold disk never stops the loop.
 
 What a client has not taken is counted in the node's `AnswerMemory`, beyond what a transport holds anyway.
 """
@@ -57,6 +58,7 @@ class Outbound:
         "_queue",
         "_queued_bytes",
         "_raw",
+        "_scratch",
         "_transport",
         "_turn",
         "_wants_empty",
@@ -73,7 +75,9 @@ class Outbound:
         offload: Offload,
         memory: AnswerMemory,
         drained: Callable[[], None],
+        scratch: memoryview | None = None,
     ) -> None:
+        """`scratch` is memory for pieces of files, where the transport has taken what it is given when `write` returns."""
         self._transport = transport
         self._loop = loop
         self._offload = offload
@@ -82,6 +86,7 @@ class Outbound:
         )
         self._memory = memory
         self._drained = drained
+        self._scratch = scratch
         self._queue: deque[Any] = deque()
         self._queued_bytes = 0
         """Memory of what is queued."""
@@ -108,6 +113,8 @@ class Outbound:
                 self._transport.write(parts[0])
             else:
                 self._transport.write(b"".join(parts))
+            if self._paused:
+                self._count()  # TLS pauses in the middle of a write, and then writes the rest
             return
         self.is_idle = False
         for part in parts:
@@ -185,7 +192,7 @@ class Outbound:
     def _pump(self) -> None:
         """Move what is queued to the transport, or to the socket where files are among it; end idle, or waiting."""
         queue = self._queue
-        budget = SEND_BYTES_PER_TURN
+        budget = SEND_BYTES_PER_TURN if self._scratch is None else len(self._scratch)
         while queue and not self._paused:
             if not self._files:
                 data = b"".join(queue)
@@ -196,11 +203,9 @@ class Outbound:
                 if budget <= 0:
                     self._turn = self._loop.call_soon(self._next_turn)
                     return
-                pieces, size = self._gather(SEND_BYTES)
-                if not pieces:
+                size = self._write_pieces() if self._scratch is None else self._write_copied(self._scratch)
+                if not size:
                     return
-                self._took(size)
-                self._transport.write(b"".join(pieces))
                 budget -= size
             elif self._transport.get_write_buffer_size() > 0:
                 self._wants_empty = True
@@ -214,6 +219,40 @@ class Outbound:
                 self._closing()
             else:
                 self._drained()
+
+    def _write_pieces(self) -> int:
+        """Write what is sent next, and return its size: 0 where a thread has to read first."""
+        pieces, size = self._gather(SEND_BYTES)
+        if pieces:
+            self._took(size)
+            self._transport.write(b"".join(pieces))
+        return size
+
+    def _write_copied(self, scratch: memoryview) -> int:
+        """The same through shared memory, and no more of it than the transport can send before the next turn."""
+        filled, room = 0, len(scratch)
+        for part in self._queue:
+            target = scratch[filled:]
+            if type(part) is FilePart:
+                try:
+                    count = part.read_into(target)
+                except (PartGoneError, StorageError) as error:
+                    self._cannot_read(part, error)
+                    return 0
+                if count is None:
+                    if not filled:
+                        self._warming = asyncio.ensure_future(self._read_next(part, min(part.size, room)))
+                    break
+            else:
+                count = min(len(part), len(target))
+                target[:count] = memoryview(part)[:count]
+            filled += count
+            if filled == room or count < len(part):
+                break
+        if filled:
+            self._took(filled)
+            self._transport.write(scratch[:filled])
+        return filled
 
     def _gather(self, bytes_max: int) -> tuple[list[Any], int]:
         """Return what is sent next, read from files where it is theirs: nothing where a thread has to read first.
@@ -355,6 +394,18 @@ class Outbound:
             self._queue[0] = found
             self._files -= 1
             self._queued_bytes += len(found) - PART_BYTES
+            self._go_on()
+
+    async def _read_next(self, part: FilePart, count: int) -> None:
+        """Have a thread read the next bytes, and keep them in front of the rest."""
+        found = await self._on_thread(part, part.take, count)
+        if found is not None:
+            self._queue.appendleft(found)
+            self._queued_bytes += len(found)
+            if part.size == 0:
+                del self._queue[1]
+                self._files -= 1
+                self._queued_bytes -= PART_BYTES
             self._go_on()
 
     async def _on_thread(self, part: FilePart, read: Callable[..., bytes], *args: object) -> bytes | None:
