@@ -62,6 +62,15 @@ def test_a_read_that_may_not_wait_gives_the_bytes_or_none(tmp_path: Path) -> Non
     assert file.pread_nowait(9_990, 50) is None
 
 
+def test_a_read_into_memory_fills_what_it_can_and_says_how_much(tmp_path: Path) -> None:
+    file = OsDisk().open(f"{tmp_path}/f", create=True)
+    file.pwrite(0, b"x" * 10_000)
+    memory = bytearray(50)
+    assert file.hold().pread_into(9_980, memoryview(memory)) in (20, None)
+    assert memory in (b"x" * 20 + bytes(30), bytes(50))
+    assert file.hold().pread_into(10_000, memoryview(memory)) == 0
+
+
 def test_errors_are_storage_errors_that_name_the_file(tmp_path: Path) -> None:
     disk = OsDisk()
     (tmp_path / "folder").mkdir()
