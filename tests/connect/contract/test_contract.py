@@ -1,4 +1,7 @@
-"""Every failure at every step of a task loses no row, and sends none twice where once was promised: Ottla's connectors."""
+"""Every failure at every step of a task loses no row, and sends none twice where once was promised: Ottla's connectors.
+
+Faults that a task had, put back, are found.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from ottla.connectors.files import (
     stream_source,
 )
 from ottla.spark import run_on_model
+from tests.connect.contract.mutations import MUTATIONS, Mutation
 
 ROWS = [f"row {number}" for number in range(4)]
 PARTITION = {"of": "rows"}
@@ -177,3 +181,11 @@ def test_nothing_is_lost_or_doubled_whatever_fails(
 ) -> None:
     violations = contract.run(scenario, tmp_path, every=every)
     assert not violations, f"{len(violations)} cases:\n" + "\n".join(str(each) for each in violations[:20])
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name.replace(" ", "-"))
+def test_a_fault_that_was_there_is_found_when_it_is_put_back(mutation: Mutation, tmp_path: Path) -> None:
+    contract = SOURCES["file"] if mutation.contract == "source" else SINKS["file"]
+    assert contract.run_one(mutation.scenario, mutation.injected, tmp_path / "as it is") == []
+    with mutation.made():
+        assert contract.run_one(mutation.scenario, mutation.injected, tmp_path / "put back")

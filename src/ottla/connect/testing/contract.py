@@ -26,7 +26,7 @@ from ottla.connect.storage import State
 from ottla.connect.testing.cluster import ModelCluster
 from ottla.connect.testing.states import Outcome, Seen, state_of
 from ottla.connect.testing.words import Fault
-from ottla.connect.testing.world import PURE_FAULTS, Injected, Killed, Life, World
+from ottla.connect.testing.world import PURE_FAULTS, Injected, Killed, Life, World, with_pairs
 
 __all__ = ["Contract", "Position", "Scenario", "TaskRuntime", "Trouble", "Violation", "text_of_bytes"]
 
@@ -196,7 +196,7 @@ class Contract:
         cases: list[Injected] = []
         for step, kinds in steps:
             numbers[step] += 1
-            cases += [Injected(step, numbers[step], fault) for fault in Fault if fault in kinds]
+            cases += [Injected(step, numbers[step], fault) for fault in Fault if fault in with_pairs(kinds)]
         cases = [each for each in cases if self._can_happen(scenario, each)]
         for index, injected in enumerate(cases[every - 1 :: every], 1):
             found, _ = self._run(scenario, injected, folder / str(index))

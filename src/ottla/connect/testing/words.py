@@ -21,6 +21,8 @@ class Fault(Enum):
     NEIGHBOUR = "a neighbour's transaction left open"
     STOP = "a stop"
     PAUSE = "a pause"
+    RETRIABLE_STOP = "a retriable error, and a stop before it is tried again"
+    RETRIABLE_PAUSE = "a retriable error, and a pause before it is tried again"
     REVOKED = "partitions taken away and given back"
     LOST = "partitions lost and given back"
     KILL_BEFORE = "a kill before it"

@@ -19,7 +19,7 @@ from ottla.connect.errors import ConnectError, RetriableError
 from ottla.connect.storage import State, TargetState
 from ottla.connect.testing.words import Fault, partition_name
 
-__all__ = ["Injected", "Killed", "Life", "World"]
+__all__ = ["Injected", "Killed", "Life", "World", "with_pairs"]
 
 log = logging.getLogger(__name__)
 STEPS_MAX = 20_000
@@ -89,9 +89,12 @@ class World:
             wanted = self.injected
             if wanted is None or self.happened or (wanted.step, wanted.number) != (name, self._counts[name]):
                 return None
-            if wanted.fault not in kinds:
+            if wanted.fault not in with_pairs(kinds):
                 return None
             self.happened = True
+        if wanted.fault in PAIRS:
+            life.want(PAIRS[wanted.fault])
+            return Fault.RETRIABLE
         if wanted.fault is Fault.STOP:
             life.want(TargetState.STOPPED)
             return None
@@ -233,6 +236,15 @@ class Life:
     def report(self, metrics: Mapping[str, float]) -> None:
         """See `TaskPort`."""
         self.metrics = dict(metrics)
+
+
+PAIRS = {Fault.RETRIABLE_STOP: TargetState.STOPPED, Fault.RETRIABLE_PAUSE: TargetState.PAUSED}
+"""Two failures as one: what is half done when the first of them happens is what the second must not store."""
+
+
+def with_pairs(kinds: frozenset[Fault]) -> frozenset[Fault]:
+    """Return what may happen at a step that may fail so: two failures, too."""
+    return kinds | PAIRS.keys() if Fault.RETRIABLE in kinds else kinds
 
 
 PLUGIN_FAULTS = frozenset({Fault.RETRIABLE, Fault.FATAL, Fault.STOP, Fault.PAUSE, Fault.KILL_BEFORE, Fault.KILL_AFTER})
