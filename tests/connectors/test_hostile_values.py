@@ -6,10 +6,12 @@ import io
 import math
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ottla.connect import DataError, Schema, SchemaBuilder, Struct, converters, data
-from ottla.connectors.storage import AvroFormat, ParquetFormat, read_avro, read_parquet
+from ottla.connectors.s3.readers import values_of
+from ottla.connectors.storage import AvroFormat, BytesFormat, JsonFormat, ParquetFormat, read_avro, read_parquet
 from tests.hostile_values import HOSTILE, NAMES, RAW, same
 
 FORMATS: dict[str, tuple[Any, Any]] = {"Avro": (AvroFormat, read_avro), "Parquet": (ParquetFormat, read_parquet)}
@@ -59,6 +61,69 @@ def test_a_file_has_each_value_as_it_was_or_its_record_is_refused_before_it_coun
             continue
         [back] = read(io.BytesIO(file))[1]
         assert same(value, back.values[0]), (label, back.values[0])
+
+
+def json_values(label: str, schema: Schema, value: Any) -> Any:
+    """Return what a line of JSON without its schema says of a value, as Kafka's converter writes it."""
+    converter = json_converter(schemas_enable="false")
+    return converter.to_connect("t", converter.from_connect("t", schema, value)).value
+
+
+def test_lines_of_json_have_what_the_converter_says_and_refuse_what_it_refuses() -> None:
+    form = JsonFormat({})
+    for label, schema, value in HOSTILE:
+        if label in REFUSED - {"decimal: 1000 digits", "decimal: 65 digits"}:
+            with pytest.raises(DataError):
+                form.convert("t", schema, value)
+            continue
+        line = form.convert("t", schema, value)
+        assert line.count(b"\n") == 1 and line.endswith(b"\n"), label
+        [(_, back)] = values_of(io.BytesIO(line), "JsonFormat", {})
+        assert same(json_values(label, schema, value), back), (label, back)
+
+
+@pytest.mark.parametrize("name", ["String", "ByteArray"])
+def test_lines_of_text_and_bytes_come_back_by_a_separator_that_no_value_has(name: str) -> None:
+    settings = {"format.bytearray.separator": "\x1e--end--"}
+    form = BytesFormat(settings, text=name == "String")
+    taken = (str, bytes) if name == "String" else (bytes,)
+    for label, schema, value in HOSTILE:
+        if not isinstance(value, taken) or label == "text: half a surrogate pair":
+            with pytest.raises(DataError):
+                form.convert("t", schema, value)
+            continue
+        line = form.convert("t", schema, value)
+        read = values_of(io.BytesIO(line), f"{name}Format", settings)
+        wanted = value
+        if name == "String" and isinstance(value, bytes):
+            try:
+                wanted = value.decode()
+            except UnicodeDecodeError:
+                with pytest.raises(DataError, match="no UTF-8 text"):
+                    list(read)
+                continue
+        assert [each for _, each in read] == [wanted], label
+
+
+@pytest.mark.parametrize(
+    "form", [JsonFormat({}), BytesFormat({}, text=True), BytesFormat({})], ids=["json", "text", "bytes"]
+)
+def test_a_column_of_hostile_values_becomes_the_lines_that_its_rows_become(form: Any) -> None:
+    for label, schema, value in HOSTILE:
+        if not isinstance(value, str | bytes) or label == "text: half a surrogate pair":
+            continue
+        block = form.block(pa.array([value, value]))
+        if block is not None:
+            assert bytes(block) == 2 * form.convert("t", schema, value), label
+
+
+@pytest.mark.parametrize("name", ["Json", "String", "ByteArray", "Avro", "Parquet"])
+def test_whatever_bytes_an_object_has_its_format_takes_them_or_refuses_them(name: str) -> None:
+    for raw in RAW:
+        try:
+            list(values_of(io.BytesIO(raw or b""), f"{name}Format", {}))
+        except DataError as error:
+            assert str(error)
 
 
 @pytest.mark.parametrize("name", FORMATS)

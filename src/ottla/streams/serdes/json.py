@@ -90,14 +90,17 @@ class JsonSerde:
 
     def sql_decode(self, column: str) -> str:
         """Return SQL text that reads a binary column."""
-        text = f"cast({column} as string)"
+        text = f"try_validate_utf8(cast({column} as string))"
         if self.type is None:
             return f"try_parse_json({text})"
         codec = _codec(self.type)
         if codec.ddl is None:
             raise SerializationError(f"{self.name}: only Python can decode it")
-        # Inside an object of its own, because text that is no JSON gives null there, and a struct of nulls at the top.
-        return f"from_json(concat('{{\"v\":', {text}, '}}'), 'struct<v: {codec.ddl}>').v"
+        # Inside an object of its own, because text that is no JSON gives null there, and a struct of nulls at the top. Where
+        # a field is of another type, Spark has null for it, and says so beside.
+        options = "map('columnNameOfCorruptRecord', 'bad')"
+        read = f"from_json(concat('{{\"v\":', {text}, '}}'), 'struct<v: {codec.ddl}, bad: string>', {options})"
+        return f"transform(array({read}), r -> if(r.bad is null, r.v, null))[0]"
 
     def sql_encode(self, column: str) -> str:
         """Return SQL text that writes a binary column."""
