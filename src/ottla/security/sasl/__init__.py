@@ -12,6 +12,7 @@ from ottla.security.sasl.exchange import (
     check_mechanisms,
     unsupported_mechanism,
 )
+from ottla.security.sasl.gate import LoginGate, LoginStep
 from ottla.security.sasl.jwks import Jwks, JwksError
 from ottla.security.sasl.jwt import JwtRules, JwtValidator, UnsecuredValidator, unsecured_token
 from ottla.security.sasl.oauthbearer import BearerToken, OAuthBearerClient, OAuthBearerServer, TokenRefusedError
@@ -28,6 +29,8 @@ __all__ = [
     "JwtRules",
     "JwtValidator",
     "LoggedIn",
+    "LoginGate",
+    "LoginStep",
     "OAuthBearerClient",
     "OAuthBearerServer",
     "PlainClient",
