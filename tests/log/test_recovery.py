@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -210,3 +211,25 @@ def test_gaps_of_a_compaction_are_no_tear_when_the_topic_is_compacted_no_more(
     again = opened(tmp_path / "t-0", recovery_point=recovery_point)
     assert again.log_end_offset == end
     assert everything(again) == [b"v0", b"v1", b"v10", b"v11"][: 2 + 2 * (end == 12)]
+
+
+def test_a_tail_that_a_compacted_log_lost_with_the_power_is_a_tear_where_more_is_known_to_be_flushed(
+    tmp_path: Path,
+) -> None:
+    compacted = LogConfig(cleanup_policy=("compact",), segment_bytes=1 << 20)
+    log = Log.open(OsDisk(), str(tmp_path / "t-0"), compacted, now_ms=NOW, clean=True)
+    for at in range(4):
+        log.append(batch([b"v%d" % at]), leader_epoch=1, now_ms=NOW)
+        if at == 0:
+            log.flush()
+    flushed = log.recovery_point
+    log.roll(NOW)
+    log.append(batch([b"v4"]), leader_epoch=1, now_ms=NOW)
+    log.abandon()
+    first = tmp_path / "t-0" / f"{ZERO}.log"
+    os.truncate(first, first.stat().st_size * 3 // 4)  # a whole batch: the first segment looks sound
+    again = Log.open(OsDisk(), str(tmp_path / "t-0"), compacted, now_ms=NOW, recovery_point=flushed)
+    assert everything(again) == [b"v0", b"v1", b"v2"], (
+        "the rest comes from the leader, and nothing is missing in between"
+    )
+    assert again.log_end_offset == 3

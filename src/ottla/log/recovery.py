@@ -199,10 +199,13 @@ class _Recovery:
     def _may_be_a_gap(self, end: int, bound: int, flushed: int) -> bool:
         """True where a segment may begin at `bound` though the one before ends at `end`.
 
-        Compaction removes records at a segment's end, below the recovery point, whatever the topic's policy is by now; a
-        follower of a compacted log has such gaps above it too. And one that no index can hold lies between segments.
+        Compaction removes records at a segment's end, below what was flushed and is known to be, whatever the topic's policy
+        is by now. Where nothing is known, as without checkpoints, a compacted log is believed. And a gap that no index can
+        hold lies between segments. Above that each segment began where the one before ended, a follower's of a compacted
+        log too: what is missing there was lost with the power.
         """
-        return bound <= flushed or "compact" in self.config.cleanup_policy or bound - end > RELATIVE_OFFSET_MAX // 2
+        is_believed = not flushed and "compact" in self.config.cleanup_policy
+        return bound <= flushed or is_believed or bound - end > RELATIVE_OFFSET_MAX // 2
 
     def _scan(
         self, segment: Segment, bound: int, epochs: LeaderEpochs, producers: ProducerState

@@ -46,6 +46,8 @@ class BusyFaults(Faults):
         self.storms = STORMS_MIN + self.rng.randrange(STORMS_SPREAD)
         self.turns_chance = TURNS_CHANCE
         self.kinds += (self.calls_fail,) * 10 + (self._reset,) * 2
+        self._unsettled: list[Host] = []
+        """Hosts of which a call fails, or has failed a moment ago: what comes of it is not to be seen yet."""
 
     async def befall(self, tasks: list[asyncio.Task[None]]) -> None:
         """Storm after storm; between two a leader may be deposed and return, or the cluster become whole."""
@@ -65,11 +67,10 @@ class BusyFaults(Faults):
         self._forget_if_whole()
 
     def _forget_if_whole(self) -> None:
-        """As ever, but a host whose disk may still fail may end at any moment."""
+        """As ever, but a host whose disk may still fail, or has just failed, may end at any moment."""
         super()._forget_if_whole()
-        for host in self.world.hosts.values():
-            if host.disk is not None and host.disk.fail_in is not None:
-                self._unclean[host.name] = None
+        for host in self._unsettled:
+            self._unclean[host.name] = None
 
     def calls_fail(self) -> None:
         """One call of one disk fails, and then perhaps another.
@@ -83,6 +84,7 @@ class BusyFaults(Faults):
         host.disk_failed = True
         disk.failed_syncs_drop = False
         self._unclean[host.name] = None
+        self._unsettled.append(host)
         if self.rng.random() < DROPPING_CHANCE and self._may_lose_data(host):
             self._fragile, disk.failed_syncs_drop = host, True
         goes_on = self.rng.random() < 0.5
@@ -90,6 +92,7 @@ class BusyFaults(Faults):
 
         def settle() -> None:
             disk.fail_in, disk.at_failure = None, None
+            self._unsettled.remove(host)
             if host.process is process and (disk.sync_failed or not host.is_alive or not goes_on):
                 self._fall(host)
                 self._up(host)
