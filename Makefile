@@ -45,7 +45,7 @@ check: .venv/.installed  ## format, lint, types, architecture: what is quick, be
 	@.venv/bin/ruff check src tests tools bench examples setup.py
 	@.venv/bin/mdformat --check $(PAGES)
 	@.venv/bin/mypy
-	@$(PY) -m pytest -p no:xdist tests/test_architecture.py tests/test_style.py tests/test_generated.py
+	@$(PY) -m pytest -p no:xdist tests/test_architecture.py tests/test_style.py tests/test_privates.py tests/test_generated.py
 
 nightly: .venv/.installed  ## what `.ci/run` leaves out, for hours: slow tests, fuzz, faults, mutations, simulation, chaos (ONLY=step)
 	@tools/nightly.sh $(ONLY)

@@ -70,7 +70,7 @@ class Follower:
             lease=LeaderLease(loop, lambda: 9.0, lambda: 9.0),
         )
         self.throttle = ReplicationThrottles(loop, self.configuration).follower
-        quorum = self.node._quorum
+        quorum = self.node.quorum
         self.replication = Replication(
             FOLLOWER,
             partitions=self.partitions,
@@ -120,8 +120,6 @@ class Follower:
 
 async def create_followed(node: Node, topic: str, *replicas: tuple[int, ...], **configs: str) -> None:
     """Create a topic whose partitions have these replicas, the leader first."""
-    services = node._services
-    assert services is not None
     request = CreateTopicsRequest(
         topics=[
             CreatableTopic(
@@ -139,7 +137,7 @@ async def create_followed(node: Node, topic: str, *replicas: tuple[int, ...], **
         ],
         timeout_ms=10_000,
     )
-    answer = await node._quorum.submit(
+    answer = await node.quorum.submit(
         lambda image: decide.create_topics(image, request, config=node.config, rng=SystemRandom())
     )
     assert answer.topics[0].error_code == 0, answer.topics[0].error_message
@@ -147,7 +145,7 @@ async def create_followed(node: Node, topic: str, *replicas: tuple[int, ...], **
 
 async def lead(node: Node, topic: str, leader: int, *, index: int = 0, isr: list[int] | None = None) -> None:
     """Let a replica lead from now on, in the next epoch."""
-    quorum = node._quorum
+    quorum = node.quorum
 
     def decision(image: Image) -> Decision[None]:
         record = PartitionChangeRecord(partition_id=index, topic_id=image.topics[topic].id, leader=leader, isr=isr)
@@ -165,13 +163,13 @@ async def add_replica(node: Node, topic: str, *replicas: int, index: int = 0) ->
         )
         return Decision((record,), None)
 
-    await node._quorum.submit(decision)
+    await node.quorum.submit(decision)
 
 
 async def configure(node: Node, kind: ResourceType, name: str, key: str, value: str) -> None:
     """Set one value of a topic's or broker's configuration."""
     record = ConfigRecord(resource_type=int(kind), resource_name=name, name=key, value=value)
-    await node._quorum.submit(lambda image: Decision((record,), None))
+    await node.quorum.submit(lambda image: Decision((record,), None))
 
 
 def everything(log: Log) -> bytes:

@@ -21,7 +21,7 @@ __all__ = ["FakeFollower", "create_replicated", "image_of"]
 
 
 def image_of(node: Node) -> Any:
-    return node._quorum.image
+    return node.quorum.image
 
 
 class FakeFollower:
@@ -33,7 +33,7 @@ class FakeFollower:
 
     @classmethod
     async def register(cls, node: Node, broker_id: int, *, rack: str | None = None) -> FakeFollower:
-        quorum = node._quorum
+        quorum = node.quorum
         made = registration(broker_id, rack=rack)
         epoch = await quorum.submit(lambda image: decide.register_broker(image, made, supersede=True))
         follower = cls(await NodeClient.connect(node), broker_id, epoch)
@@ -41,7 +41,7 @@ class FakeFollower:
         return follower
 
     async def beat(self, *, fence: bool = False) -> None:
-        await self.client.node._quorum.submit(
+        await self.client.node.quorum.submit(
             lambda image: decide.heartbeat(
                 image, NodeId(self.id), self.epoch, caught_up=True, want_fence=fence, want_shut_down=False
             )

@@ -11,6 +11,7 @@ from random import SystemRandom
 from typing import Any, TypeVar
 
 from ottla.broker import Node, SystemClock, ThreadsAndProcess
+from ottla.broker.services import Services
 from ottla.config import BrokerConfig
 from ottla.log import OsDisk
 from ottla.net import TcpNetwork
@@ -21,7 +22,7 @@ from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
-__all__ = ["NOW_MS", "NodeClient", "batch", "run", "running_node", "start_node"]
+__all__ = ["NOW_MS", "NodeClient", "batch", "parts", "run", "running_node", "start_node"]
 
 M = TypeVar("M", bound=Message)
 NOW_MS = 1_700_000_000_000
@@ -40,6 +41,13 @@ async def start_node(folder: Path, *settings: str, disk: Any = None) -> Node:
     node = Node(config, disk or OsDisk(), TcpNetwork(), SystemClock(), SystemRandom(), ThreadsAndProcess())
     await node.start()
     return node
+
+
+def parts(node: Node) -> Services:
+    """Return the parts of a node that has started: here alone do tests look into one."""
+    services = node._services
+    assert services is not None, "the node has not started"
+    return services
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.wire.messages.describe_acls import DescribeAclsRequest
 from ottla.wire.messages.envelope import EnvelopeRequest
-from tests.broker.node_client import run, running_node
+from tests.broker.node_client import parts, run, running_node
 
 READ, TOPIC, ALLOW = 3, 2, 3
 FILTER = {"resource_type_filter": TOPIC, "resource_name_filter": "t", "operation": READ, "permission_type": ALLOW}
@@ -62,8 +62,7 @@ def test_an_acl_with_an_unknown_element_closes_the_connection(tmp_path: Path, re
 def test_a_broker_may_pass_the_change_of_acls_on_to_the_controller(tmp_path: Path, request_: Any) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            services = client.node._services
-            assert services is not None
+            services = parts(client.node)
             envelope = EnvelopeRequest(
                 request_data=encode_request(request_, 3, 77, "app")[4:],
                 request_principal=principal_bytes("User:alice"),

@@ -29,7 +29,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.broker.group_script import fetch_request
-from tests.broker.node_client import NodeClient, batch, run, running_node
+from tests.broker.node_client import NodeClient, batch, parts, run, running_node
 from tests.broker.test_connection import METADATA, Asked, World, handler, turns
 from tests.broker.test_fetch import several
 from tests.broker.test_groups import ready
@@ -215,7 +215,7 @@ def test_who_takes_nothing_while_others_wait_is_cut_off_and_who_takes_a_little_i
 
 def full(client: NodeClient) -> Callable[[], None]:
     """Have others hold all the memory; what is returned ends that."""
-    memory = client.node._answer_memory
+    memory = parts(client.node).answer_memory
     memory.reserve(1 << 30)
     return lambda: memory.reserve(-(1 << 30))
 
@@ -253,7 +253,7 @@ def test_a_connection_that_does_not_read_holds_little_whatever_it_asks_for(tmp_p
             deaf(client)
             for _ in range(5):  # the first alone is more than the kernels' buffers hold
                 client.send(request, 18)
-            memory = client.node._answer_memory
+            memory = parts(client.node).answer_memory
             await until_async(lambda: memory.held > 0)
             await turns()
             assert memory.held < 3 * SHARE_BYTES_MAX // 2
@@ -278,7 +278,7 @@ def test_a_fetch_of_many_partitions_waits_for_room_while_produces_and_heartbeats
             ends = full(client)
             request = all_of(client, "t", MANY)
             client.send(request, 18)
-            await until_async(lambda: client.node._answer_memory.waiting == 1)
+            await until_async(lambda: parts(client.node).answer_memory.waiting == 1)
             assert await other.topic_id("small")  # metadata of few partitions is small
             assert (await other.produce("small", batch(b"more"))).error_code == 0
             beat = await other.ask(HeartbeatRequest(group_id="none", member_id="none"))
@@ -311,10 +311,10 @@ def test_a_fetch_that_waited_for_records_waits_for_room_too(tmp_path: Path) -> N
             request = all_of(client, "t", MANY)
             request.max_wait_ms = 60_000
             client.send(request, 18)
-            await until_async(lambda: len(client.node._purgatory) == 1)
+            await until_async(lambda: len(parts(client.node).purgatory) == 1)
             ends = full(client)
             assert (await other.produce("t", batch(b"news"), index=5)).error_code == 0
-            await until_async(lambda: client.node._answer_memory.waiting == 1)
+            await until_async(lambda: parts(client.node).answer_memory.waiting == 1)
             ends()
             assert sum(records_of(await client.receive(request, 18))) > 0
             other.close()
@@ -330,7 +330,7 @@ def test_metadata_waits_for_room_and_what_follows_it_keeps_its_order(tmp_path: P
             for _ in range(3):
                 client.send(MetadataRequest(topics=None), 13)
                 client.send(client.produce_request("t", batch(b"x")), 13)
-            await until_async(lambda: client.node._answer_memory.waiting == 1)
+            await until_async(lambda: parts(client.node).answer_memory.waiting == 1)
             ends()
             for offset in range(3):
                 metadata = await client.receive(MetadataRequest(), 13)
@@ -359,9 +359,9 @@ def test_a_connection_that_dies_while_it_waits_leaves_nothing_behind(tmp_path: P
             else:
                 request.max_wait_ms, request.min_bytes = 2**31 - 1, 1 << 20
                 dying.send(request, 18)
-            await until_async(lambda: node._answer_memory.waiting + len(node._purgatory) == 1)
+            await until_async(lambda: parts(node).answer_memory.waiting + len(parts(node).purgatory) == 1)
             dying.close()
-            await until_async(lambda: node._answer_memory.waiting + len(node._purgatory) == 0)
+            await until_async(lambda: parts(node).answer_memory.waiting + len(parts(node).purgatory) == 0)
             ends()
 
     run(test)
@@ -398,7 +398,7 @@ def test_all_offsets_of_a_large_group_wait_for_room_and_a_few_do_not(tmp_path: P
             ends = full(client)
             await client.ask(few, version)
             client.send(everything, version)
-            await until_async(lambda: client.node._answer_memory.waiting == 1)
+            await until_async(lambda: parts(client.node).answer_memory.waiting == 1)
             ends()
             answer = await client.receive(everything, version)
             topics = answer.topics if version < 8 else answer.groups[0].topics
@@ -424,11 +424,11 @@ def test_an_answer_that_comes_later_and_is_large_waits_and_is_encoded_when_it_le
             request = request.replace(member_id=(await client.ask(request, 9)).member_id)
             client.send(request, 9)
             ends = full(client)
-            await until_async(lambda: client.node._answer_memory.waiting == 1)
-            held = client.node._answer_memory.held
+            await until_async(lambda: parts(client.node).answer_memory.waiting == 1)
+            held = parts(client.node).answer_memory.held
             other = await NodeClient.connect(client.node)
             assert (await other.produce("t", batch(b"more"), version=12)).error_code == 0
-            assert client.node._answer_memory.held == held
+            assert parts(client.node).answer_memory.held == held
             ends()
             answer = await client.receive(request, 9)
             assert len(answer.members[0].metadata) == 3 * SMALL_ANSWER_BYTES

@@ -8,14 +8,14 @@ import pytest
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from tests.broker.node_client import run, running_node
+from tests.broker.node_client import parts, run, running_node
 
 
 def test_the_controller_is_asked_in_process_where_the_node_leads_the_quorum(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            services = client.node._services
-            assert services is not None and services.controller.is_here
+            services = parts(client.node)
+            assert services.controller.is_here
             epoch = services.quorum.image.brokers[services.node_id].epoch
             message = AllocateProducerIdsRequest(broker_id=services.node_id, broker_epoch=epoch)
             first = await services.controller.ask(message)
@@ -31,8 +31,7 @@ def test_the_controller_is_asked_in_process_where_the_node_leads_the_quorum(tmp_
 def test_a_question_ends_with_its_time_and_with_the_node(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            services = client.node._services
-            assert services is not None
+            services = parts(client.node)
             message = AllocateProducerIdsRequest(broker_id=services.node_id, broker_epoch=0)
             with pytest.raises(KafkaError) as late:
                 await services.controller.ask(message, timeout_ms=0)

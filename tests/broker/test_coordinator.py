@@ -18,7 +18,7 @@ from tests.broker.group_script import (
     join_request,
     sync_request,
 )
-from tests.broker.node_client import NodeClient, delete_topic, run, running_node
+from tests.broker.node_client import NodeClient, delete_topic, parts, run, running_node
 from tests.waiting import until_async
 
 OTHER = NodeId(9)
@@ -31,7 +31,7 @@ class Copied:
 
     def __init__(self, client: NodeClient) -> None:
         self.node: Any = client.node
-        self.held = self.node._partitions.get(TOPIC, 0)
+        self.held = parts(self.node).partitions.get(TOPIC, 0)
         self._become(self.held.replica.leader_epoch, self.node.config.node_id)
 
     def _become(self, epoch: int, leader: int, in_sync: int = 2) -> None:
@@ -58,12 +58,12 @@ class Copied:
         replica = self.held.replica
         end = self.held.log.log_end_offset if end is None else end
         if replica.fetched_by(OTHER, fetch_offset=Offset(end), log_start_offset=Offset(0), now_s=0.0):
-            self.node._purgatory.advanced(self.held.key, replica.high_watermark, 0)
+            parts(self.node).purgatory.advanced(self.held.key, replica.high_watermark, 0)
 
     def follow(self) -> None:
         """Let the other copy be the leader."""
         self._become(self.held.replica.leader_epoch + 1, OTHER)
-        self.node._purgatory.interrupt(self.held.key)
+        parts(self.node).purgatory.interrupt(self.held.key)
         self._tell()
 
     def lead(self) -> None:
@@ -72,8 +72,8 @@ class Copied:
         self._tell()
 
     def _tell(self) -> None:
-        image = self.node._quorum.image
-        self.node._groups.image_changed(image, image, Delta(topics_changed=(TOPIC,)))
+        image = self.node.quorum.image
+        parts(self.node).groups.image_changed(image, image, Delta(topics_changed=(TOPIC,)))
 
 
 async def copied(client: NodeClient) -> Copied:

@@ -27,7 +27,7 @@ from tests.broker.group_script import (
     sync_request,
 )
 from tests.broker.hooked_disk import HookedDisk, broken, gone
-from tests.broker.node_client import NodeClient, run, running_node
+from tests.broker.node_client import NodeClient, parts, run, running_node
 from tests.broker.test_coordinator import SETTINGS, Copied, code, copied, read
 from tests.waiting import until_async
 
@@ -46,7 +46,7 @@ async def joined(client: NodeClient, group_id: str, session_ms: int = 30_000) ->
 
 
 def held(client: NodeClient) -> LocalPartition:
-    found = client.node._partitions.get("__consumer_offsets", 0)
+    found = parts(client.node).partitions.get("__consumer_offsets", 0)
     assert found is not None
     return found
 
@@ -70,7 +70,7 @@ def test_a_coordinator_whose_directory_is_offline_answers_for_nothing(tmp_path: 
             member_id = await joined(client, "g")
             assert code(await client.ask(commit_request(5, group_id="g", member_id=member_id, generation=1), 9)) == 0
             node: Any = client.node
-            node._partitions.get("__consumer_offsets", 0).go_offline()
+            parts(node).partitions.get("__consumer_offsets", 0).go_offline()
             assert (await offset_of(client))[0] == ErrorCode.NOT_COORDINATOR
             assert (await client.ask(heartbeat_request(member_id, 1))).error_code == ErrorCode.NOT_COORDINATOR
             assert not (await client.ask(ListGroupsRequest(), 4)).groups
@@ -122,7 +122,7 @@ def test_a_shard_that_could_not_be_read_is_read_again(tmp_path: Path, monkeypatc
             await Teller(client, lambda: NodeClient.connect(client.node)).ready("g")
             assert code(await client.ask(commit_request(5, group_id="g"), 9)) is ErrorCode.NONE
             node: Any = client.node
-            groups, held = node._groups, node._partitions.get("__consumer_offsets", 0)
+            groups, held = parts(node).groups, parts(node).partitions.get("__consumer_offsets", 0)
             failures = [StorageError("Too many open files"), ValueError("a mistake of ours")]
             replay = groups._replay
 
@@ -148,7 +148,7 @@ def test_a_decision_that_cannot_be_appended_stops_no_other_and_comes_again(tmp_p
         async with running_node(tmp_path, *SHORT) as client:
             members = {group_id: await joined(client, group_id) for group_id in ("a", "b")}
             node: Any = client.node
-            groups = node._groups
+            groups = parts(node).groups
             running = groups._shards[0]
             groups._timer.cancel()
             append, refused = groups._append, []
@@ -179,7 +179,7 @@ def test_whose_session_has_ended_is_gone_before_the_next_request(tmp_path: Path)
         async with running_node(tmp_path, *SHORT) as client:
             await joined(client, "g", 30_000)
             node: Any = client.node
-            groups = node._groups
+            groups = parts(node).groups
             groups._timer.cancel()
             deadline_ms = max(groups._shards[0].shard.timers._due.values())
             deleted = (await client.ask(DeleteGroupsRequest(groups_names=["g"]), 2)).results[0]
@@ -196,7 +196,7 @@ def test_a_timer_comes_within_the_millisecond_in_which_it_is_due(tmp_path: Path)
         async with running_node(tmp_path, *SETTINGS) as client:
             await joined(client, "g")
             node: Any = client.node
-            groups = node._groups
+            groups = parts(node).groups
             deadline_ms = groups._shards[0].shard.next_deadline()
             groups._set_timer(deadline_ms)
             for _ in range(1000):  # whatever fraction of a second the broker has started at
@@ -220,7 +220,7 @@ def test_commits_say_when_they_were_made_by_the_wall_clock_as_it_is_now(tmp_path
             await client.create("t")
             member_id = await joined(client, "g")
             node: Any = client.node
-            groups = node._groups
+            groups = parts(node).groups
             later_ms = groups._clock.now_ms() + 400 * 86_400_000
 
             class Corrected:
@@ -264,7 +264,7 @@ def test_a_group_about_which_nothing_could_be_appended_at_loading_gets_its_timer
         async with running_node(tmp_path, *SETTINGS) as client:
             await joined(client, "g")
             node: Any = client.node
-            groups, partition = node._groups, Copied(client)
+            groups, partition = parts(node).groups, Copied(client)
             running = groups._shards[0]
             running.shard.timers.change([(timer, None) for timer in list(running.shard.timers._due)])
             append, failed = groups._append, []

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.base import Millis
-from tests.broker.node_client import NodeClient, run, running_node
+from tests.broker.node_client import NodeClient, parts, run, running_node
 from tests.broker.test_coordinator import Copied
 from tests.broker.test_coordinator_office import SHORT, joined
 from tests.broker.test_leader_lease import unheard
@@ -15,7 +15,7 @@ from tests.broker.test_leader_lease import unheard
 def due(client: NodeClient) -> Any:
     """Let every session of the group have ended by the coordinator's time, and return the coordinator."""
     node: Any = client.node
-    groups = node._groups
+    groups = parts(node).groups
     groups._timer.cancel()
     deadline_ms = max(groups._shards[0].shard.timers._due.values())
     groups.now_ms = lambda: Millis(deadline_ms)
@@ -34,12 +34,12 @@ def test_a_coordinator_that_may_have_been_replaced_ends_no_session(tmp_path: Pat
             node: Any = client.node
             partition = Copied(client)
             groups = due(client)
-            lasts_until_s = node._lease._until_s
+            lasts_until_s = parts(node).lease._until_s
             unheard(node)
             end = partition.held.log.log_end_offset
             groups._tick()
             assert partition.held.log.log_end_offset == end
-            node._lease._until_s = lasts_until_s
+            parts(node).lease._until_s = lasts_until_s
             groups._tick()
             assert partition.held.log.log_end_offset > end
 

@@ -13,7 +13,7 @@ from ottla.wire import APIS, Message, encode_request, read_response
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.envelope import EnvelopeRequest
 from ottla.wire.messages.metadata import MetadataRequest
-from tests.broker.node_client import run, running_node
+from tests.broker.node_client import parts, run, running_node
 
 
 def wrapped(request: Message, version: int, **fields: Any) -> EnvelopeRequest:
@@ -28,8 +28,7 @@ def wrapped(request: Message, version: int, **fields: Any) -> EnvelopeRequest:
 def test_an_enveloped_request_is_answered_in_its_own_version(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            services = client.node._services
-            assert services is not None
+            services = parts(client.node)
             request = CreateTopicsRequest(
                 topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=1)], timeout_ms=10_000
             )
@@ -58,8 +57,7 @@ def test_an_enveloped_request_is_answered_in_its_own_version(tmp_path: Path) -> 
 def test_what_is_no_forwardable_request_is_refused(tmp_path: Path, fields: dict[str, Any], code: ErrorCode) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
-            services = client.node._services
-            assert services is not None
+            services = parts(client.node)
             answer = await services.controller.ask(wrapped(CreateTopicsRequest(timeout_ms=1), 7, **fields))
             assert answer.error_code == code and answer.response_data is None
 

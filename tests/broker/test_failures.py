@@ -21,7 +21,7 @@ from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRec
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.hooked_disk import HookedDisk, broken, full, gone
-from tests.broker.node_client import NOW_MS, NodeClient, batch, delete_topic, run, running_node, start_node
+from tests.broker.node_client import NOW_MS, NodeClient, batch, delete_topic, parts, run, running_node, start_node
 from tests.broker.test_log_dir_moves import dirs, move
 from tests.waiting import until_async
 
@@ -33,14 +33,14 @@ VALUE = b"v" * 600_000
 
 
 def held(client: NodeClient, topic: str = "t") -> LocalPartition:
-    found = client.node._partitions.get(topic, 0)
+    found = parts(client.node).partitions.get(topic, 0)
     assert found is not None
     return found
 
 
 def serves(node: Node) -> bool:
     assert node.failed is not None
-    return not node.failed.done() and not node._storage.offline
+    return not node.failed.done() and not parts(node).storage.offline
 
 
 def with_header_key(key: bytes) -> bytes:
@@ -270,7 +270,7 @@ def test_a_topic_may_be_deleted_and_made_again_while_it_is_flushed(tmp_path: Pat
             gate.open.set()
             answer = await client.receive(client.produce_request("t", None), 13)
             assert answer.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            await until_async(lambda: client.node._partitions.get("t", 0) is not None)
+            await until_async(lambda: parts(client.node).partitions.get("t", 0) is not None)
             assert (await second.produce("t", batch(b"two"))).error_code == 0
             assert await fetched(second, 0) == (ErrorCode.NONE, [b"two"])
             assert serves(client.node)
@@ -333,11 +333,11 @@ def test_a_move_off_a_failing_disk_fails_that_disk_and_not_its_target(tmp_path: 
 
             disk.hook = fail
             assert await move(client, target, topic) == 0
-            await until_async(lambda: bool(node._storage.offline))
-            assert list(node._storage.offline) == [source]
+            await until_async(lambda: bool(parts(node).storage.offline))
+            assert list(parts(node).storage.offline) == [source]
             assert node.failed is not None and not node.failed.done()
             disk.hook = lambda call, path: None
-            await until_async(lambda: not len(node._moves))
+            await until_async(lambda: not len(parts(node).moves))
             other = "t" if topic == "u" else "u"
             assert await fetched(client, 0, other) == (ErrorCode.NONE, [b"x" * 100])
             client.close()
@@ -365,7 +365,7 @@ def test_a_directory_that_vanished_has_failed(tmp_path: Path) -> None:
             (tmp_path / "b" / "meta.properties").unlink()
             disk.hook = unmounted
             assert (await client.produce(topic, batch(b"y"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert list(node._storage.offline) == [str(tmp_path / "b")]
+            assert list(parts(node).storage.offline) == [str(tmp_path / "b")]
             client.close()
         finally:
             await node.stop()
@@ -488,7 +488,7 @@ def test_a_partition_that_found_no_room_is_opened_when_there_is_some(tmp_path: P
             await client.create("t")
             assert (await client.produce("t", batch(b"no"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
             disk.hook = lambda call, path: None
-            client.node._partitions.try_again()
+            parts(client.node).partitions.try_again()
             assert (await client.produce("t", batch(b"yes"))).error_code == 0
             assert serves(client.node)
 
@@ -567,7 +567,7 @@ def test_a_disk_that_fails_under_a_copy_to_a_socket_costs_its_directory(tmp_path
             disk.hook = fails
             with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
                 await client.fetch(topic, 0)
-            assert list(client.node._storage.offline) == [second] and held(client, topic).is_offline
+            assert list(parts(client.node).storage.offline) == [second] and held(client, topic).is_offline
             other = await NodeClient.connect(client.node)
             disk.hook = lambda call, path: None
             assert (await other.produce(topic, batch(b"no"), version=12)).error_code == ErrorCode.KAFKA_STORAGE_ERROR

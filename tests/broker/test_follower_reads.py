@@ -12,7 +12,7 @@ from ottla.metadata import decide
 from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.followers import FakeFollower, create_replicated, image_of
-from tests.broker.node_client import NodeClient, batch, run, running_node
+from tests.broker.node_client import NodeClient, batch, parts, run, running_node
 
 RACK_AWARE = (
     "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -74,11 +74,11 @@ async def handed_over(client: NodeClient, follower: FakeFollower) -> None:
     await follower.fetch("t", 1)
     await client.produce("t", batch(b"b"), acks=1)
     node = client.node
-    await node._quorum.submit(lambda image: decide.fence_broker(image, NodeId(1)))
+    await node.quorum.submit(lambda image: decide.fence_broker(image, NodeId(1)))
     assert image_of(node).partition("t", 0).leader == 2
     beat = decide.heartbeat
     epoch = image_of(node).brokers[1].epoch
-    await node._quorum.submit(
+    await node.quorum.submit(
         lambda image: beat(image, NodeId(1), epoch, caught_up=True, want_fence=False, want_shut_down=False)
     )
 
@@ -114,7 +114,7 @@ def test_the_end_is_not_told_before_the_high_watermark_has_reached_the_epochs_st
             await create_replicated(client, "t", 1, 2, min_insync_replicas="2")
             await client.produce("t", batch(b"a"), acks=1)
             assert (await list_offset(client, -1)).offset == 0
-            held = node._partitions.get("t", 0)
+            held = parts(node).partitions.get("t", 0)
             state = image_of(node).partition("t", 0)
             held.replica.become(  # another had led meanwhile, and may have told that offset 1 is the end
                 leader=NodeId(1), leader_epoch=2, partition_epoch=2, replicas=state.replicas, isr=state.isr, now_s=0.0

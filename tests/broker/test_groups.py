@@ -29,7 +29,7 @@ from tests.broker.group_script import (
     leave_request,
     sync_request,
 )
-from tests.broker.node_client import NodeClient, run, running_node, start_node
+from tests.broker.node_client import NodeClient, parts, run, running_node, start_node
 
 NO_DELAY = "group.initial.rebalance.delay.ms=0"
 
@@ -194,7 +194,7 @@ def test_who_waits_is_told_to_go_elsewhere_when_the_coordinator_stops(tmp_path: 
             while (await other.ask(ListGroupsRequest())).groups[0].group_state != "PreparingRebalance":
                 pass
             other.close()
-            client.node._groups.close()
+            parts(client.node).groups.close()
             assert (await client.receive(request, 9)).error_code == ErrorCode.NOT_COORDINATOR
             assert (await client.ask(heartbeat_request(member, 1))).error_code == ErrorCode.NOT_COORDINATOR
 
@@ -223,7 +223,7 @@ def test_loading_takes_many_buffers_and_requests_are_told_to_wait(tmp_path: Path
         client = await NodeClient.connect(node)
         await client.create("t")
         await ready(client, "g")
-        partition = node._partitions.get("__consumer_offsets", 0)
+        partition = parts(node).partitions.get("__consumer_offsets", 0)
         assert partition is not None
         for at in range(500):
             partition.append_from_coordinator(memoryview(log_records(*range(at, at + 20))), now_ms=1)
@@ -245,7 +245,7 @@ def test_transactions_in_the_log_count_by_their_markers(tmp_path: Path, ends: st
         client = await NodeClient.connect(node)
         await client.create("t")  # offsets of a topic that is not there are removed
         await ready(client, "g")
-        partition = node._partitions.get("__consumer_offsets", 0)
+        partition = parts(node).partitions.get("__consumer_offsets", 0)
         assert partition is not None
         marker = end_transaction_marker(
             commit=ends == "commit", producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=1

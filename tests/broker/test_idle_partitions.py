@@ -17,7 +17,7 @@ from ottla.wire.messages.fetch import (
     ReplicaState,
 )
 from tests.broker.followers import FakeFollower, create_replicated
-from tests.broker.node_client import NodeClient, batch, run, running_node
+from tests.broker.node_client import NodeClient, batch, parts, run, running_node
 
 
 class SessionFollower:
@@ -82,7 +82,7 @@ async def idle_follower(client: NodeClient, *topics: str) -> SessionFollower:
 
 
 def session_of(client: NodeClient, follower: SessionFollower) -> Any:
-    return client.node._services.sessions._sessions[follower.id]
+    return parts(client.node).sessions._sessions[follower.id]
 
 
 def test_what_has_nothing_new_rests_and_an_append_wakes_it_alone(tmp_path: Path) -> None:
@@ -105,12 +105,12 @@ def test_while_it_rests_a_follower_counts_as_fetching(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
             follower = await idle_follower(client, "t")
-            replica = client.node._partitions.get("t", 0).replica
+            replica = parts(client.node).partitions.get("t", 0).replica
             before = replica.confirmed_s()
             await follower.fetch()
             after = replica.confirmed_s()
             assert after > before
-            held = client.node._partitions.get("t", 0)
+            held = parts(client.node).partitions.get("t", 0)
             held.wake_followers()
             assert replica.confirmed_s() == after and replica.in_sync_followers()[0].caught_up_s >= after
             await client.produce("t", batch(b"b"), acks=1)
@@ -124,7 +124,7 @@ def test_what_a_follower_forgets_counts_no_more(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
             follower = await idle_follower(client, "s", "t")
-            replica = client.node._partitions.get("t", 0).replica
+            replica = parts(client.node).partitions.get("t", 0).replica
             await follower.fetch(forget=("t",))
             after = replica.confirmed_s()
             await follower.fetch()
@@ -140,7 +140,7 @@ def test_a_change_of_leader_wakes_what_rests(tmp_path: Path) -> None:
         async with running_node(tmp_path) as client:
             follower = await idle_follower(client, "s", "t")
             waiting = await follower.send({}, max_wait_ms=20_000)
-            await client.node._quorum.submit(lambda image: decide.fence_broker(image, 1))
+            await client.node.quorum.submit(lambda image: decide.fence_broker(image, 1))
             answer = await follower.receive(waiting)
             assert {each.error_code for each in answer.values()} == {ErrorCode.FENCED_LEADER_EPOCH}
 
@@ -151,7 +151,7 @@ def test_a_new_broker_epoch_wakes_what_rests(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
             follower = await idle_follower(client, "t")
-            copy = client.node._partitions.get("t", 0).replica._followers[2]
+            copy = parts(client.node).partitions.get("t", 0).replica._followers[2]
             await follower.fetch(epoch=follower.follower.epoch + 7)
             assert copy.broker_epoch == follower.follower.epoch + 7
 
@@ -162,8 +162,8 @@ def test_closing_a_session_lets_nothing_rest(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path) as client:
             follower = await idle_follower(client, "t")
-            client.node._services.sessions.close(follower.id)
-            held = client.node._partitions.get("t", 0)
+            parts(client.node).sessions.close(follower.id)
+            held = parts(client.node).partitions.get("t", 0)
             assert held._parked == [] and held.replica._followers[2].last_fetch is None
 
     run(test)

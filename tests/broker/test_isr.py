@@ -8,7 +8,7 @@ from ottla.base import ErrorCode
 from ottla.broker import Node
 from ottla.metadata import Partition
 from tests.broker.followers import FakeFollower, create_replicated, image_of
-from tests.broker.node_client import batch, run, running_node
+from tests.broker.node_client import batch, parts, run, running_node
 from tests.waiting import until_async
 
 QUICK = ("replica.lag.time.max.ms=600", "replica.fetch.wait.max.ms=100")
@@ -21,7 +21,7 @@ def partition(node: Node, topic: str = "t") -> Partition:
 
 
 def counted(node: Node, name: str) -> int:
-    return node._services.metrics.counter(f"ReplicaManager.{name}").value
+    return parts(node).metrics.counter(f"ReplicaManager.{name}").value
 
 
 def test_a_follower_that_lags_leaves_and_one_that_has_caught_up_returns(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_follower_that_lags_leaves_and_one_that_has_caught_up_returns(tmp_path
             follower = await FakeFollower.register(node, 2)
             await create_replicated(client, "t", 1, 2)
             await client.produce("t", batch(b"a"), acks=1)
-            held = node._partitions.get("t", 0)
+            held = parts(node).partitions.get("t", 0)
             assert held.replica.high_watermark == 0
             await until_async(lambda: partition(node).isr == (1,))
             assert held.replica.high_watermark == 1, "alone, the leader has what is replicated"
@@ -58,7 +58,7 @@ def test_too_few_in_sync_refuse_acks_all_and_hold_the_high_watermark(tmp_path: P
             assert partition(node).eligible_leader_replicas == (2,), "it has everything that was acknowledged"
             refused = await client.produce("t", batch(b"b"))
             assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-            held = node._partitions.get("t", 0)
+            held = parts(node).partitions.get("t", 0)
             assert held.replica.high_watermark == 0
             await follower.fetch("t", 1)
             await until_async(lambda: partition(node).isr == (1, 2))
@@ -90,7 +90,7 @@ def test_a_fenced_follower_is_not_taken_in(tmp_path: Path) -> None:
             await follower.beat(fence=True)
             assert partition(node).isr == (1,)
             await follower.fetch("t", 1)
-            assert node._partitions.get("t", 0).replica.proposal is None
+            assert parts(node).partitions.get("t", 0).replica.proposal is None
             await follower.beat()
             assert partition(node).isr == (1,), "to be unfenced is not yet to be in sync"
             await follower.fetch("t", 1)
@@ -107,10 +107,10 @@ def test_what_the_controller_refuses_is_given_up_and_proposed_anew(tmp_path: Pat
             await create_replicated(client, "t", 1, 2)
             await follower.beat(fence=True)
             await follower.beat()
-            held = node._partitions.get("t", 0)
+            held = parts(node).partitions.get("t", 0)
             # The leader believes in a broker epoch that the controller has never heard of.
             held.fetched_by(2, fetch_offset=0, log_start_offset=0, now_s=0.0, broker_epoch=7, is_eligible=True)
-            node._services.isr.fetched(held, 2)
+            parts(node).isr.fetched(held, 2)
             assert held.replica.proposal is not None
             await until_async(lambda: held.replica.proposal is None)
             assert partition(node).isr == (1,) and counted(node, "FailedIsrUpdatesPerSec") == 1
@@ -127,14 +127,14 @@ def test_a_leader_that_was_held_up_blames_nobody(tmp_path: Path) -> None:
             await FakeFollower.register(node, 2)
             await create_replicated(client, "t", 1, 2)
             await client.produce("t", batch(b"a"), acks=1)
-            keeper = node._services.isr
-            held = node._partitions.get("t", 0)
+            keeper = parts(node).isr
+            held = parts(node).partitions.get("t", 0)
             keeper._timer.cancel()
             held.replica.lag_max_s = -1.0  # it lags by any measure
-            keeper._due_s = node._loop.time() - 5
+            keeper._due_s = parts(node).loop.time() - 5
             keeper._look()
             assert held.replica.proposal is None
-            keeper._due_s = node._loop.time()
+            keeper._due_s = parts(node).loop.time()
             keeper._look()
             assert held.replica.proposal is not None
 

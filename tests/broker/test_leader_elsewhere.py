@@ -28,7 +28,7 @@ async def lead(client: NodeClient, topic: str, leader: int) -> None:
     """Let another broker lead partition 0, or nobody."""
     node: Any = client.node
     change = PartitionChangeRecord(partition_id=0, topic_id=client.topic_ids[topic], leader=leader)
-    await node._quorum.submit(lambda image: decide.Decision((change,), None))
+    await node.quorum.submit(lambda image: decide.Decision((change,), None))
 
 
 async def coordinator(client: NodeClient, *, key_type: int = 0) -> Any:

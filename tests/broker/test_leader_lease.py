@@ -14,14 +14,14 @@ from ottla.broker.replicas.leader_lease import LeaderLease
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.metadata import MetadataRequest
 from tests.broker.followers import FakeFollower, create_replicated, image_of
-from tests.broker.node_client import NodeClient, batch, run, running_node
+from tests.broker.node_client import NodeClient, batch, parts, run, running_node
 from tests.broker.test_idle_partitions import SessionFollower, idle_follower, session_of
 
 
 def unheard(node: Any) -> None:
     """Let it be long ago that a controller answered a heartbeat, and none answer any more."""
-    node._lease.renew = lambda sent_s: None
-    node._lease._until_s = node._loop.time() - 3600
+    parts(node).lease.renew = lambda sent_s: None
+    parts(node).lease._until_s = parts(node).loop.time() - 3600
 
 
 async def latest(client: NodeClient, topic: str) -> Any:
@@ -77,15 +77,15 @@ def test_while_no_controller_is_heard_the_copies_are_asked_before_each_answer(tm
         async with running_node(tmp_path) as client, following(client):
             node: Any = client.node
             unheard(node)
-            confirmation = node._services.confirmation
+            confirmation = parts(node).confirmation
             for rounds in (1, 2):
                 assert (await latest(client, "t")).offset == 1
                 assert confirmation.rounds == rounds
             assert (await client.fetch("t", 0)).error_code == 0
             waited = await client.fetch("t", 1, max_wait_ms=50)
             assert waited.error_code == 0, "a fetch that waited asks again before it answers"
-            replica = node._partitions.get("t", 0).replica
-            assert not node._lease.covers(replica), "what was confirmed holds for that request alone"
+            replica = parts(node).partitions.get("t", 0).replica
+            assert not parts(node).lease.covers(replica), "what was confirmed holds for that request alone"
 
     run(test)
 
@@ -115,7 +115,7 @@ def test_requests_that_come_while_the_copies_are_asked_share_the_next_question(t
             clients = [await NodeClient.connect(node) for _ in range(20)]
             answers = await asyncio.gather(*(latest(each, "t") for each in clients))
             assert [each.offset for each in answers] == [1] * 20
-            assert node._services.confirmation.rounds <= 3
+            assert parts(node).confirmation.rounds <= 3
             for each in clients:
                 each.close()
 
@@ -131,8 +131,8 @@ def test_a_broker_that_asks_to_leave_trusts_no_lease(tmp_path: Path) -> None:
             await create_replicated(client, "t", 1, 2)
             node: Any = client.node
             assert (await latest(client, "t")).error_code == 0
-            node._lease.end()
-            node._lease.renew(node._loop.time())
+            parts(node).lease.end()
+            parts(node).lease.renew(parts(node).loop.time())
             assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             follower.client.close()
 
@@ -147,11 +147,11 @@ def test_a_leader_whose_copy_is_being_moved_away_asks_the_others(tmp_path: Path)
             await create_replicated(client, "u", 1, 2)
             node: Any = client.node
             topic = image_of(node).topics["t"]
-            node._partitions._follow(topic, 0, replace(topic.partitions[0], removing_replicas=(NodeId(1),)))
+            parts(node).partitions._follow(topic, 0, replace(topic.partitions[0], removing_replicas=(NodeId(1),)))
             assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert (await latest(client, "u")).error_code == 0
-            node._partitions._follow(topic, 0, topic.partitions[0])
-            assert (await latest(client, "t")).error_code == 0 and node._lease.is_sure
+            parts(node).partitions._follow(topic, 0, topic.partitions[0])
+            assert (await latest(client, "t")).error_code == 0 and parts(node).lease.is_sure
             follower.client.close()
 
     run(test)
@@ -176,11 +176,11 @@ def test_a_heartbeat_that_is_answered_lets_the_leader_go_on(tmp_path: Path) -> N
             follower = await FakeFollower.register(client.node, 2)
             await create_replicated(client, "t", 1, 2)
             node: Any = client.node
-            renew = node._lease.renew
+            renew = parts(node).lease.renew
             unheard(node)
             assert (await latest(client, "t")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            renew(node._loop.time())
-            renew(node._loop.time() - 1800)
+            renew(parts(node).loop.time())
+            renew(parts(node).loop.time() - 1800)
             assert (await latest(client, "t")).error_code == 0
             follower.client.close()
 

@@ -15,7 +15,7 @@ from ottla.base import ErrorCode, TopicPartition
 from ottla.broker.metrics import Metrics
 from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.wire import Record, build_batch, iter_records
-from tests.broker.node_client import NodeClient, delete_topic, run, running_node
+from tests.broker.node_client import NodeClient, delete_topic, parts, run, running_node
 from tests.server import running_server
 from tests.waiting import until_async
 
@@ -32,7 +32,7 @@ def batch(at: int, *pairs: tuple[bytes | None, bytes | None]) -> bytes:
 
 
 def held(client: NodeClient, topic: str) -> LocalPartition:
-    found = client.node._partitions.get(topic, 0)
+    found = parts(client.node).partitions.get(topic, 0)
     assert found is not None
     return found
 
@@ -221,7 +221,7 @@ def test_a_compacted_log_is_also_deleted_by_time_where_it_is_asked_for(tmp_path:
             records = [Record(at, 1_500_000_000_000 + 2000 * at, b"k%d" % (at % 3), b"old") for at in range(9)]  # type: ignore[arg-type]
             for each in records:
                 await client.produce("t", bytes(build_batch([each])))
-            now_ms = client.node._clock.now_ms()
+            now_ms = parts(client.node).clock.now_ms()
             await client.produce("t", bytes(build_batch([Record(timestamp=now_ms, key=b"k1", value=b"new")])))
             partition = held(client, "t")
             await until_async(lambda: partition.log.log_start_offset == 9)

@@ -22,7 +22,7 @@ from ottla.wire.messages.alter_replica_log_dirs import (
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.broker.follower import configure, everything
 from tests.broker.hooked_disk import HookedDisk
-from tests.broker.node_client import NodeClient, batch, delete_topic, run, start_node
+from tests.broker.node_client import NodeClient, batch, delete_topic, parts, run, start_node
 from tests.waiting import until_async
 
 
@@ -35,7 +35,7 @@ async def started(tmp_path: Path, *settings: str) -> Node:
 
 
 def held(node: Node, topic: str = "t") -> LocalPartition:
-    found = node._partitions.get(topic, 0)
+    found = parts(node).partitions.get(topic, 0)
     assert found is not None
     return found
 
@@ -69,7 +69,7 @@ async def described(client: NodeClient) -> list[tuple[str, bool, int]]:
 
 
 def recorded(node: Node) -> Any:
-    return node._quorum.image.topics["t"].partitions[0].directory_of(node.config.node_id)
+    return node.quorum.image.topics["t"].partitions[0].directory_of(node.config.node_id)
 
 
 async def values(client: NodeClient) -> list[bytes | None]:
@@ -124,7 +124,7 @@ async def slowed(client: NodeClient, path: str) -> None:
     node = client.node
     await configure(node, ResourceType.BROKER, "", "replica.alter.log.dirs.io.max.bytes.per.second", "1")
     assert await move(client, path) == 0
-    await until_async(lambda: node._throttles.log_dirs.wait_s() > 0)
+    await until_async(lambda: parts(node).throttles.log_dirs.wait_s() > 0)
 
 
 async def hurried(node: Node) -> None:
@@ -169,12 +169,12 @@ def test_a_move_goes_on_after_a_restart(tmp_path: Path, cleanly: bool) -> None:
         if cleanly:
             await node.stop()
         else:
-            await node._moves.close()
+            await parts(node).moves.close()
             await node._listeners.close()
-            await node._quorum.stop()
-            node._storage.release()
+            await node.quorum.stop()
+            parts(node).storage.release()
         node = await started(tmp_path)
-        assert node._moves.get(TopicPartition("t", 0)) is not None or held(node).log_dir.path == path
+        assert parts(node).moves.get(TopicPartition("t", 0)) is not None or held(node).log_dir.path == path
         await hurried(node)
         await until_async(lambda: held(node).log_dir.path == path)
         assert everything(held(node).log) == content
@@ -190,13 +190,13 @@ def test_of_two_places_a_start_keeps_the_one_with_more(tmp_path: Path) -> None:
         path, before = other(node, tmp_path), held(node).log_dir.path
         content = everything(held(node).log)
         await slowed(client, path)
-        log_dir = node._storage.directory_at(path)
+        log_dir = parts(node).storage.directory_at(path)
         assert log_dir is not None
-        await node._moves.close()
+        await parts(node).moves.close()
         log_dir.name_future(TopicPartition("t", 0))  # as if it were killed between the two names
         await node._listeners.close()
-        await node._quorum.stop()
-        node._storage.release()
+        await node.quorum.stop()
+        parts(node).storage.release()
         node = await started(tmp_path)
         assert held(node).log_dir.path == before and everything(held(node).log) == content
         await node.stop()
@@ -211,7 +211,7 @@ def test_a_move_is_given_up_for_another_and_with_its_topic(tmp_path: Path) -> No
         path, before = other(node, tmp_path), held(node).log_dir.path
         await slowed(client, path)
         assert await move(client, before) == 0  # back to where it is
-        assert len(node._moves) == 0
+        assert len(parts(node).moves) == 0
         assert not [each for each in Path(path).iterdir() if each.name.endswith("-future")]
         await node.stop()
 
@@ -228,7 +228,7 @@ def test_what_cannot_be_moved_is_answered_as_kafka_does(tmp_path: Path) -> None:
         assert await move(client, path, "later") == ErrorCode.REPLICA_NOT_AVAILABLE
         await client.create("later")
         assert held(node, "later").log_dir.path == path
-        assert await move(client, held(node).log_dir.path) == 0 and len(node._moves) == 0
+        assert await move(client, held(node).log_dir.path) == 0 and len(parts(node).moves) == 0
         await node.stop()
 
     run(test)
@@ -260,7 +260,7 @@ def test_a_move_of_a_topic_that_is_made_again_meanwhile_leaves_the_new_log_alone
             assert (await client.produce("t", batch(b"new"))).error_code == ErrorCode.NONE
         finally:
             goes_on.set()
-        await until_async(lambda: not len(node._moves), "the end of the move")
+        await until_async(lambda: not len(parts(node).moves), "the end of the move")
         assert Path(held(node).log.folder).is_dir()
         assert await values(client) == [b"new"]
         client.close()

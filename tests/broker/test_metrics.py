@@ -28,7 +28,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.broker.node_client import NodeClient, batch, running_node
+from tests.broker.node_client import NodeClient, batch, parts, running_node
 
 MONITORING = Path(__file__).resolve().parents[2] / "src" / "ottla" / "cli" / "monitoring"
 HTTP = "ottla.http.listeners=http://127.0.0.1:0"
@@ -258,11 +258,11 @@ def test_a_failed_folder_makes_a_node_unwell_and_leaves_it_ready(tmp_path: Path)
         folders = f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}"
         async with running_node(tmp_path, HTTP, folders) as client:
             await client.create("t", 4)
-            storage = client.node._storage
+            storage = parts(client.node).storage
             from ottla.base import StorageError
 
             lost = storage.online[1]
-            client.node._partitions.dir_failed(lost, StorageError("the disk is gone"))
+            parts(client.node).partitions.dir_failed(lost, StorageError("the disk is gone"))
             assert (await get(client, "/readyz"))[0] == 200
             status, text = await get(client, "/healthz")
             reasons = {each["name"]: each["reason"] for each in json.loads(text)["checks"] if not each["ok"]}

@@ -7,7 +7,7 @@ from pathlib import Path
 from ottla.base import ErrorCode
 from ottla.wire import iter_records
 from tests.broker.followers import FakeFollower, create_replicated
-from tests.broker.node_client import NodeClient, batch, run, running_node
+from tests.broker.node_client import NodeClient, batch, parts, run, running_node
 
 
 def values(answer: object) -> list[bytes]:
@@ -86,7 +86,7 @@ def test_a_follower_is_fenced_by_epochs_and_by_not_being_a_replica(tmp_path: Pat
             assert (await stranger.fetch("t", 0, leader_epoch=-1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             ghost = await follower.fetch("t", 1, epoch=follower.epoch - 1)
             assert ghost.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            held = client.node._partitions.get("t", 0)
+            held = parts(client.node).partitions.get("t", 0)
             assert held.replica.high_watermark == 0, "a ghost's words count for nothing"
             assert (await follower.fetch("t", 9)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
             assert held.replica.high_watermark == 0
@@ -103,7 +103,7 @@ def test_a_follower_that_has_parted_is_told_where_and_counts_for_nothing(tmp_pat
                 await client.produce("t", batch(value), acks=1)
             answer = await follower.fetch("t", 5, last_fetched_epoch=0)
             assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 2)
-            assert client.node._partitions.get("t", 0).replica.high_watermark == 0
+            assert parts(client.node).partitions.get("t", 0).replica.high_watermark == 0
             assert values(await follower.fetch("t", 1, last_fetched_epoch=0)) == [b"b"]
 
     run(test)

@@ -12,7 +12,7 @@ from ottla.base import Millis, Offset, StorageError
 from ottla.metadata import ResourceType
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.follower import Follower, add_replica, configure, create_followed, everything, lead
-from tests.broker.node_client import NOW_MS, NodeClient, batch, run, start_node
+from tests.broker.node_client import NOW_MS, NodeClient, batch, parts, run, start_node
 from tests.waiting import until_async
 
 
@@ -34,7 +34,7 @@ async def leader_and_follower(tmp_path: Path, *settings: str) -> AsyncIterator[t
 
 def alike(client: NodeClient, follower: Follower, topic: str, index: int = 0) -> bool:
     """True where both logs have the same bytes."""
-    held = client.node._partitions.get(topic, index)
+    held = parts(client.node).partitions.get(topic, index)
     assert held is not None
     return everything(held.log) == everything(follower.held(topic, index).log)
 
@@ -95,7 +95,7 @@ def test_a_follower_that_was_away_too_long_begins_where_the_leaders_log_does(tmp
             await create_followed(client.node, "t", (1,))
             for at in range(10):
                 await client.produce("t", batch(b"v%d" % at, b"w"))
-            leader = client.node._partitions.get("t", 0)
+            leader = parts(client.node).partitions.get("t", 0)
             assert leader is not None
             leader.log.delete_records_before(Offset(13))
             await add_replica(client.node, "t", 1, 2)
@@ -112,7 +112,7 @@ def test_a_follower_follows_its_leaders_log_start(tmp_path: Path) -> None:
         async with leader_and_follower(tmp_path) as (client, follower):
             await create_followed(client.node, "t", (1, 2))
             await client.produce("t", batch(b"a", b"b", b"c"))
-            leader = client.node._partitions.get("t", 0)
+            leader = parts(client.node).partitions.get("t", 0)
             assert leader is not None
             leader.log.delete_records_before(Offset(2))
             await until_async(lambda: follower.held("t").log.log_start_offset == 2)
@@ -159,7 +159,7 @@ def test_a_throttled_replica_is_held_back_until_the_limit_is_raised(tmp_path: Pa
                 await client.produce("t", batch(b"x" * 500_000))
             await add_replica(node, "t", 1, 2)
             held = follower.held("t")
-            throttles = node._throttles.leader if side == "leader" else follower.throttle
+            throttles = parts(node).throttles.leader if side == "leader" else follower.throttle
             await until_async(lambda: held.log.log_end_offset > 0 and throttles.wait_s() > 0)
             assert held.log.log_end_offset < 5
             await configure(node, ResourceType.BROKER, broker, rate, str((1 << 63) - 1))

@@ -16,7 +16,7 @@ from ottla.metadata import Partition, decide
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
-from tests.broker.node_client import NodeClient
+from tests.broker.node_client import NodeClient, parts
 from tests.cluster.nodes import Cluster, LoopbackCluster, SimCluster
 from tests.metadata.clusters import registration
 
@@ -34,8 +34,7 @@ def partition(cluster: Cluster, by: int, topic: str = "t", index: int = 0) -> Pa
 
 async def create(cluster: Cluster, through: int, name: str, *replicas: list[int]) -> Any:
     """Create a topic by asking one node as its own handlers do, through the controller's channel."""
-    services = cluster.node(through)._services
-    assert services is not None
+    services = parts(cluster.node(through))
     request = CreateTopicsRequest(topics=[assigned(name, *replicas)], timeout_ms=10_000)
     answer = await services.controller.ask(request)
     assert answer.topics[0].error_code == 0, answer.topics[0].error_message
@@ -183,7 +182,7 @@ def test_a_controller_that_is_no_broker_is_ready() -> None:
         await cluster.led()
         node = cluster.node(1)
         health = Health(
-            NodeId(1), stage=lambda: node.stage, storage=lambda: node._storage, services=lambda: node._services
+            NodeId(1), stage=lambda: node.stage, storage=lambda: parts(node).storage, services=lambda: parts(node)
         )
         assert not [each for each in (*health.ready(), *health.well()) if not each.is_ok]
 
@@ -247,8 +246,7 @@ def test_nobody_takes_the_place_of_a_broker_that_lives() -> None:
         controller = await cluster.led()
         other = followers(cluster, controller)[0]
         live = cluster.quorum(controller).image.brokers[other]
-        services = cluster.node(other)._services
-        assert services is not None
+        services = parts(cluster.node(other))
         request = BrokerRegistrationRequest(
             broker_id=other,
             cluster_id=services.cluster_id,
@@ -276,8 +274,7 @@ def test_a_broker_whose_registration_is_gone_registers_anew() -> None:
         controller = await cluster.led()
         other, third = followers(cluster, controller)
         epoch = cluster.quorum(controller).image.brokers[other].epoch
-        services = cluster.node(third)._services
-        assert services is not None
+        services = parts(cluster.node(third))
         answer = await services.controller.ask(UnregisterBrokerRequest(broker_id=other))
         assert answer.error_code == 0
         await cluster.until(
@@ -301,11 +298,11 @@ def test_a_broker_that_lost_its_connections_and_whose_port_refuses_is_not_fenced
         async def refuses(broker: Any) -> bool:
             return bool(broker.id == hidden)
 
-        leader._duties._refuses = refuses
-        sessions, epoch = leader._duties.sessions, cluster.quorum(controller).image.brokers[hidden].epoch
+        parts(leader).duties._refuses = refuses
+        sessions, epoch = parts(leader).duties.sessions, cluster.quorum(controller).image.brokers[hidden].epoch
         for _ in range(5):
             await cluster.until(lambda: sessions.get(hidden, epoch).channel is not None)
-            leader._duties.disconnected(sessions.get(hidden, epoch).channel)
+            parts(leader).duties.disconnected(sessions.get(hidden, epoch).channel)
             await asyncio.sleep(2.5)
             assert active(cluster, third) == {1, 2, 3}
         assert partition(cluster, third).leader == hidden
@@ -329,7 +326,7 @@ def test_two_processes_of_one_id_do_not_take_it_from_each_other_in_turns() -> No
         await cluster.until(lambda: cluster.quorum(first).image.brokers[first].incarnation_id != ours.incarnation_id)
         node._life._wake.set()
         await cluster.until(lambda: node._life._usurped_s is not None)
-        assert not node._lease.lasts
+        assert not parts(node).lease.lasts
         await asyncio.sleep(8.0)
         assert cluster.quorum(third).image.brokers[first].incarnation_id == second.incarnation_id
         await cluster.until(  # nothing is heard of the second, and it is fenced
@@ -372,7 +369,7 @@ def test_what_lies_in_a_directory_that_fails_is_led_by_others_while_its_broker_l
         controller = await cluster.led()
         broken, third = followers(cluster, controller)
         await create(cluster, third, "t", *([broken, third] for _ in range(4)))
-        storage = cluster.node(broken)._storage
+        storage = parts(cluster.node(broken)).storage
         failed = next(each for each in storage.online if each.path == "/more")
         assert failed.meta is not None
         directory = failed.meta.directory_id

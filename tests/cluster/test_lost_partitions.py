@@ -6,6 +6,7 @@ from ottla.base import MissingFileError, NodeId
 from ottla.broker.replicas.partitions import Partitions
 from ottla.log import join
 from ottla.metadata import DIRECTORY_LOST
+from tests.broker.node_client import parts
 from tests.cluster.nodes import SimCluster
 from tests.cluster.test_lives import active, create, followers, partition
 
@@ -35,7 +36,7 @@ def test_another_copy_leads_what_is_lost_on_its_leaders_disk_until_that_is_mende
         await cluster.until(lambda: len(partition(cluster, other).isr) == 2)
         directory = partition(cluster, other).directory_of(NodeId(broken))
         node = cluster.node(broken)
-        path = await cluster.on(broken, lose(node._partitions))
+        path = await cluster.on(broken, lose(parts(node).partitions))
         await cluster.until(lambda: partition(cluster, other).leader == other, 3.0)
         found = partition(cluster, other)
         assert found.isr == (other,) and found.directory_of(NodeId(broken)) == DIRECTORY_LOST
@@ -57,7 +58,7 @@ def test_the_only_copy_has_no_leader_while_it_cannot_be_opened() -> None:
         controller = await cluster.led()
         broken, other = followers(cluster, controller)
         await create(cluster, other, "t", [broken])
-        await cluster.until(lambda: cluster.node(broken)._partitions.get("t", 0))
+        await cluster.until(lambda: parts(cluster.node(broken)).partitions.get("t", 0))
         await cluster.stop(broken)
         disk = cluster.disk(broken)
         sound = disk.read(TOPIC_ID)

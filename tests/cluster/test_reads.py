@@ -14,6 +14,7 @@ from ottla.wire.messages.alter_partition_reassignments import (
 )
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
+from tests.broker.node_client import parts
 from tests.cluster.nodes import SimCluster
 from tests.cluster.test_lives import create, followers, partition
 
@@ -31,14 +32,14 @@ async def survivor_of(cluster: SimCluster, *, is_controller: bool = False) -> tu
     survivor = controller if is_controller else followers(cluster, controller)[0]
     others = followers(cluster, survivor)
     await create(cluster, survivor, "t", [survivor, *others])
-    await cluster.until(lambda: cluster.node(survivor)._partitions.get("t", 0))
+    await cluster.until(lambda: parts(cluster.node(survivor)).partitions.get("t", 0))
     return survivor, others
 
 
 def answers(cluster: SimCluster, node_id: int) -> bool:
     """Return whether a node answers who reads from its partition, as far as its lease goes."""
     node: Any = cluster.node(node_id)
-    return bool(node._lease.covers(node._partitions.get("t", 0).replica))
+    return bool(parts(node).lease.covers(parts(node).partitions.get("t", 0).replica))
 
 
 def test_a_survivor_goes_on_while_no_controller_can_be_in_office() -> None:
@@ -61,7 +62,7 @@ def test_the_controller_goes_on_when_the_others_are_killed(since_heartbeat_s: fl
 
     async def test(cluster: SimCluster) -> None:
         survivor, others = await survivor_of(cluster, is_controller=True)
-        lease: Any = cluster.node(survivor)._lease
+        lease: Any = parts(cluster.node(survivor)).lease
         before = lease._until_s
         await cluster.until(lambda: lease._until_s > before)
         await asyncio.sleep(since_heartbeat_s)
@@ -109,10 +110,10 @@ def test_a_broker_that_leaves_is_no_leader_from_its_first_word_on() -> None:
     async def test(cluster: SimCluster) -> None:
         survivor, _ = await survivor_of(cluster)
         node: Any = cluster.node(survivor)
-        assert node._lease.lasts
+        assert parts(node).lease.lasts
         leaving = asyncio.ensure_future(cluster.on(survivor, node._life.leave()))
         await cluster.until(lambda: node._life._leaving)
-        assert not node._lease.lasts
+        assert not parts(node).lease.lasts
         assert await leaving
 
     SimCluster(24).run(test)
@@ -131,8 +132,7 @@ def preferred() -> ElectLeadersRequest:
 
 async def ask(cluster: SimCluster, through: int, request: Any) -> Any:
     """Ask the controller through one node, and return its answer."""
-    services = cluster.node(through)._services
-    assert services is not None
+    services = parts(cluster.node(through))
     return await cluster.on(through, services.controller.ask(request))
 
 

@@ -15,7 +15,7 @@ from ottla.wire.messages.alter_partition_reassignments import (
 )
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from tests.broker.node_client import batch
+from tests.broker.node_client import batch, parts
 from tests.cluster.nodes import SimCluster
 from tests.cluster.test_lives import active, create, partition
 
@@ -79,7 +79,7 @@ def test_writes_with_acks_all_go_on_while_a_follower_is_gone_and_it_comes_back_w
         await cluster.start(3)
         await cluster.until(lambda: isr(cluster, 1) == {1, 2, 3})
         assert await put(client, b"c") == 2
-        held: Any = cluster.node(3)._partitions.get("t", 0)
+        held: Any = parts(cluster.node(3)).partitions.get("t", 0)
         await cluster.until(lambda: held.replica.high_watermark == 3)
         assert await read(client) == [b"a", b"b", b"c"]
         await client.close()
@@ -101,7 +101,7 @@ def test_a_follower_that_cannot_reach_its_leader_leaves_the_isr_and_returns() ->
         assert await put(client, b"a") == 0
         await cluster.until(lambda: isr(cluster, leader) == {leader, controller})
         assert active(cluster, leader) == {1, 2, 3}, "the controller hears it all the time"
-        services: Any = cluster.node(leader)._services
+        services: Any = parts(cluster.node(leader))
         shrinks = services.metrics.counter("ReplicaManager.IsrShrinksPerSec")
         await cluster.until(lambda: shrinks.value == 1)
         cluster.fabric.heal(f"n{leader}", f"n{cut}")
@@ -136,7 +136,7 @@ def test_replicas_move_under_load_without_a_record_lost_doubled_or_reordered() -
         await loading
         state = partition(cluster, 2)
         assert (set(state.isr), state.leader, state.adding_replicas, state.removing_replicas) == ({2, 3}, 2, (), ())
-        await cluster.until(lambda: cluster.node(1)._partitions.get("t", 0) is None)
+        await cluster.until(lambda: parts(cluster.node(1)).partitions.get("t", 0) is None)
         assert (await admin.request(ListPartitionReassignmentsRequest(timeout_ms=1000, topics=None))).topics == []
         assert await read(client) == written
         await client.close()
@@ -216,7 +216,7 @@ def test_a_leader_cut_off_acknowledges_nothing_and_drops_what_it_took_alone() ->
         await cluster.until(lambda: isr(cluster, other) == {1, 2, 3})
         assert await put(client, b"c") == 2
         assert await read(client) == [b"a", b"b", b"c"]
-        held: Any = cluster.node(leader)._partitions.get("t", 0)
+        held: Any = parts(cluster.node(leader)).partitions.get("t", 0)
         await cluster.until(lambda: held.log.log_end_offset == 3)
         await client.close()
         await alone.close()

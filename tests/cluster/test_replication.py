@@ -14,7 +14,7 @@ from ottla.broker.replicas.local_partition import LocalPartition
 from ottla.client import LATEST, Client, FetchPosition, Limits
 from ottla.wire import Codec, iter_records
 from tests.broker.follower import everything
-from tests.broker.node_client import batch
+from tests.broker.node_client import batch, parts
 from tests.cluster.nodes import SimCluster
 from tests.cluster.test_lives import active, create, partition
 
@@ -27,7 +27,7 @@ SETTINGS = ("min.insync.replicas=2", "replica.lag.time.max.ms=5000", "log.segmen
 
 
 def held(cluster: SimCluster, node_id: int, topic: str = "t", index: int = 0) -> LocalPartition:
-    found = cluster.node(node_id)._partitions.get(topic, index)
+    found = parts(cluster.node(node_id)).partitions.get(topic, index)
     assert found is not None
     return found
 

@@ -53,7 +53,7 @@ class _Quorum:
 @dataclass
 class _Node:
     _partitions: list[_Held]
-    _quorum: _Quorum = field(default_factory=_Quorum)
+    quorum: _Quorum = field(default_factory=_Quorum)
 
 
 @dataclass
@@ -118,7 +118,7 @@ class _Pair:
         """Give the leader an image by which it holds the partition no more."""
         node = self.hosts[LEADER].node
         node._partitions.clear()
-        for changed in node._quorum.subscribers:
+        for changed in node.quorum.subscribers:
             changed(EMPTY_IMAGE, EMPTY_IMAGE, Delta())
 
     def look_on(self) -> None:

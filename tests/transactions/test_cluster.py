@@ -14,7 +14,7 @@ from ottla.net import TcpNetwork
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
-from tests.broker.node_client import NodeClient, run, running_node
+from tests.broker.node_client import NodeClient, parts, run, running_node
 from tests.transactions.talker import transactional_batch
 
 OTHER = NodeId(9)
@@ -40,7 +40,7 @@ async def begun(client: NodeClient) -> tuple[ProducerId, ProducerEpoch]:
 def partition(client: NodeClient, topic: str) -> Any:
     """Return a partition as the node holds it."""
     node: Any = client.node
-    return node._partitions.get(topic, 0)
+    return parts(node).partitions.get(topic, 0)
 
 
 def stable_end(client: NodeClient) -> int:
@@ -53,7 +53,7 @@ def test_markers_are_written_by_another_broker_when_it_is_asked(tmp_path: Path) 
         async with running_node(tmp_path, *SETTINGS) as client:
             producer_id, epoch = await begun(client)
             node: Any = client.node
-            peers = Peers(image=lambda: node._quorum.image, listener="PLAINTEXT", network=TcpNetwork())
+            peers = Peers(image=lambda: node.quorum.image, listener="PLAINTEXT", network=TcpNetwork())
             marker = Marker(producer_id, ProducerEpoch(epoch + 1), 0, commit=True, version=2)
             absent = TopicPartition("absent", 0)
             assert stable_end(client) == 0
@@ -97,7 +97,7 @@ def test_an_end_without_its_second_copy_is_not_answered_and_writes_no_marker(tmp
             def copy_everything() -> None:
                 end = Offset(held.log.log_end_offset)
                 if replica.fetched_by(OTHER, fetch_offset=end, log_start_offset=Offset(0), now_s=0.0):
-                    node._purgatory.advanced(held.key, replica.high_watermark, 0)
+                    parts(node).purgatory.advanced(held.key, replica.high_watermark, 0)
 
             copy_everything()
             before = held.log.log_end_offset
@@ -132,7 +132,7 @@ def test_an_end_whose_last_record_finds_no_disk_is_told_and_taken_up_by_the_next
                 return real(records, now_ms=now_ms)
 
             node: Any = client.node
-            node._transactions._shards[0].partition = _Failing(held, once)
+            parts(node).transactions._shards[0].partition = _Failing(held, once)
             request = EndTxnRequest(transactional_id="a", producer_id=producer_id, producer_epoch=epoch, committed=True)
             ended = await client.ask(request, 5)
             assert (ended.error_code, stable_end(client)) == (0, 2)

@@ -43,7 +43,7 @@ def test_a_connector_put_to_any_worker_runs_once_with_its_tasks_shared(tmp_path:
             for worker in group.workers:
                 assert await worker.ask("GET", "/connectors") == (200, ["a"])
             await group.together()
-            await until_async(lambda: all(len(each.herder._statuses.state.statuses) == 5 for each in group.workers))
+            await until_async(lambda: all(len(each.herder.statuses.state.statuses) == 5 for each in group.workers))
             _, shown = await group.leader.ask("GET", "/connectors/a/status")
             assert shown["connector"]["state"] == "RUNNING"
             assert [each["state"] for each in shown["tasks"]] == ["RUNNING"] * 4
@@ -78,7 +78,7 @@ def test_pausing_and_resuming_reaches_every_task(tmp_path: Path) -> None:
             await until_async(lambda: group.running() == tasks("a", 4))
             for verb, state in (("pause", "PAUSED"), ("resume", "RUNNING")):
                 assert (await group.follower.ask("PUT", f"/connectors/a/{verb}"))[0] == 202
-                view = group.follower.herder._statuses
+                view = group.follower.herder.statuses
                 await until_async(
                     lambda state=state, view=view: (
                         [each.state.value for each in view.state.statuses.values()] == [state] * 5
@@ -96,7 +96,7 @@ def test_stopping_removes_the_tasks_and_deleting_everything(tmp_path: Path) -> N
             await until_async(lambda: group.running() == tasks("a", 4))
             assert (await group.follower.ask("PUT", "/connectors/a/stop"))[0] == 204
             await until_async(lambda: not group.running())
-            state = group.leader.herder._statuses
+            state = group.leader.herder.statuses
             await until_async(lambda: [each.state.value for each in state.state.statuses.values()] == ["STOPPED"])
             assert (await group.follower.ask("DELETE", "/connectors/a"))[0] == 204
             await until_async(lambda: not group.hosting() and not state.state.statuses)

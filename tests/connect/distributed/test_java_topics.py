@@ -96,7 +96,7 @@ async def _ours(bootstrap: str, text: Path, config: dict[str, str], topics: Any)
         assert (await worker.ask("DELETE", "/connectors/other"))[0] == 204
         assert (await worker.ask("PUT", "/connectors/lines/config", {**config, "batch.size": "100"}))[0] == 200
         assert (await worker.ask("PUT", "/connectors/lines/pause"))[0] == 202
-        statuses = worker.herder._statuses
+        statuses = worker.herder.statuses
         wanted = {"lines": State.PAUSED, TaskId("lines", 0): State.PAUSED}
         await until_async(lambda: {of: each.state for of, each in statuses.state.statuses.items()} == wanted)
         await group.together()

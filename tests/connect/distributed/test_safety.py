@@ -36,7 +36,7 @@ def test_older_protocols_share_the_work_too(tmp_path: Path, words: str) -> None:
             await group.grown(2)
             await group.follower.ask("POST", "/connectors", {"name": "a", "config": SECRETIVE})
             await until_async(lambda: group.running() == tasks("a", 4) and group.hosting() == ["a"])
-            assert group.leader.herder._loop.session_key is None
+            assert group.leader.herder.group.session_key is None
             await group.kill(group.follower)
             await until_async(lambda: group.running() == tasks("a", 4))
 
@@ -50,8 +50,8 @@ def test_what_is_not_signed_with_the_session_key_is_refused(tmp_path: Path) -> N
             await group.leader.ask("POST", "/connectors", {"name": "a", "config": TWO})
             await until_async(lambda: group.running() == tasks("a", 2))
             await group.together()
-            key = group.leader.herder._loop.session_key
-            assert key is not None and len(key.key) == 32 and group.follower.herder._loop.session_key == key
+            key = group.leader.herder.group.session_key
+            assert key is not None and len(key.key) == 32 and group.follower.herder.group.session_key == key
             assert (await group.leader.ask("POST", "/connectors/a/tasks", []))[0] == 400
             url = f"http://127.0.0.1:{group.leader.port}/connectors/a/tasks"
             headers = {"X-Connect-Request-Signature-Algorithm": "HmacSHA256", "Content-Type": "application/json"}
@@ -68,8 +68,8 @@ def test_session_keys_are_replaced_when_they_are_old(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path, key_ttl_ms=300) as group:
             [worker] = await group.grown(1)
-            first = worker.herder._loop.session_key
-            await until_async(lambda: worker.herder._loop.session_key not in (None, first))
+            first = worker.herder.group.session_key
+            await until_async(lambda: worker.herder.group.session_key not in (None, first))
 
     run(test, 30)
 
@@ -81,7 +81,7 @@ def test_exactly_once_tasks_start_behind_a_fence_and_older_leaders_write_nothing
             await group.leader.ask("POST", "/connectors", {"name": "a", "config": TWO})
             await until_async(lambda: group.running() == tasks("a", 2))
             await group.together()
-            state = group.leader.herder._loop.configs
+            state = group.leader.herder.group.configs
             assert state.state.task_count_records["a"] == 2 and not state.state.pending_fencing
             [start] = [each for worker in group.workers for each in worker.runner.tasks.values() if each.task.task == 1]
             assert (start.transactional_id, start.offsets_topic) == ("connect-cluster-a-1", "connect-offset")
@@ -89,11 +89,11 @@ def test_exactly_once_tasks_start_behind_a_fence_and_older_leaders_write_nothing
             await until_async(lambda: group.running() == tasks("a", 1) and state.state.task_count_records["a"] == 1)
             # Another worker takes the leader's place as far as transactions go: what the leader writes is refused once.
             await group.together()
-            other = group.follower.herder._loop.configs
+            other = group.follower.herder.group.configs
             await other.claim()
             status, body = await group.leader.ask("DELETE", "/connectors/a")
             assert status == 500 and "can be safely retried" in body["message"]
-            await until_async(lambda: group.leader.settled and not group.leader.herder._loop.is_fenced)
+            await until_async(lambda: group.leader.settled and not group.leader.herder.group.is_fenced)
             assert (await group.leader.ask("DELETE", "/connectors/a"))[0] == 204
 
     run(test, 60)
@@ -106,7 +106,7 @@ def test_a_task_that_was_configured_anew_may_not_begin_to_write(tmp_path: Path) 
             await worker.ask("POST", "/connectors", {"name": "a", "config": TWO})
             await until_async(lambda: group.running() == tasks("a", 2))
             await worker.herder.confirm(TaskId("a", 1))
-            worker.herder._work.tasks[TaskId("a", 1)] -= 1
+            worker.herder.work.tasks[TaskId("a", 1)] -= 1
             with pytest.raises(Exception, match="already generated a new set"):
                 await worker.herder.confirm(TaskId("a", 1))
             with pytest.raises(Exception, match="already been revoked"):
@@ -201,7 +201,7 @@ def test_a_worker_is_refused_by_a_group_of_another_kind(tmp_path: Path) -> None:
             await group.grown(1)
             stranger = await group.add(protocols=(GroupProtocol.EAGER,))
             await group.together()
-            assert stranger.herder._loop.protocol is GroupProtocol.EAGER  # the group speaks what all of it can
+            assert stranger.herder.group.protocol is GroupProtocol.EAGER  # the group speaks what all of it can
             lost = await group.add(session_timeout_ms=1)
             with pytest.raises(Exception, match=r"group\.min\.session\.timeout\.ms"):
                 await asyncio.wait_for(lost.herder.ended, 10)
@@ -281,7 +281,7 @@ def test_a_task_that_two_stop_at_once_is_stopped_once(tmp_path: Path) -> None:
             await worker.ask("POST", "/connectors", {"name": "a", "config": TWO})
             await until_async(lambda: group.running() == tasks("a", 2))
             begun, may_end = await held_back(worker)
-            work, mine = worker.herder._work, [TaskId("a", 0), TaskId("a", 1)]
+            work, mine = worker.herder.work, [TaskId("a", 0), TaskId("a", 1)]
             reconfigured = asyncio.create_task(work.stop_tasks(mine))
             await begun.wait()
             revoked = asyncio.create_task(work.stop([], mine, 1))
@@ -301,7 +301,7 @@ def test_a_task_that_is_revoked_while_it_restarts_does_not_run_on(tmp_path: Path
             await worker.ask("POST", "/connectors", {"name": "a", "config": TWO})
             await until_async(lambda: group.running() == tasks("a", 2))
             begun, may_end = await held_back(worker)
-            work, task = worker.herder._work, TaskId("a", 0)
+            work, task = worker.herder.work, TaskId("a", 0)
             restarted = asyncio.create_task(worker.herder.restart_task(task))
             await begun.wait()
             revoked = asyncio.create_task(work.stop([], [task], 1))

@@ -84,17 +84,17 @@ class Worker:
     @property
     def leads(self) -> bool:
         """Whether it takes itself for the leader."""
-        return self.herder._loop.is_leader
+        return self.herder.group.is_leader
 
     @property
     def connectors(self) -> set[str]:
         """The connectors that it runs."""
-        return set(self.herder._work.connectors)
+        return set(self.herder.work.connectors)
 
     @property
     def settled(self) -> bool:
         """Whether it has done what is asked of it."""
-        return self.herder._loop.settled.is_set()
+        return self.herder.group.settled.is_set()
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Ask its REST interface; returns status and body."""

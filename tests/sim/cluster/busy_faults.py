@@ -178,7 +178,7 @@ class BusyFaults(Faults):
         while self.world.loop.time() < until:
             controller = self.world.active_controller()
             if controller is not None and controller.node is not None:
-                topic = controller.node._quorum.image.topics.get(WRITTEN[0])
+                topic = controller.node.quorum.image.topics.get(WRITTEN[0])
                 partition = None if topic is None else topic.partitions.get(WRITTEN[1])
                 if partition is not None and host.node_id in partition.isr and partition.leader != host.node_id:
                     return True

@@ -180,7 +180,7 @@ class Faults:
             return False
         partitions = [
             partition
-            for topic in controller.node._quorum.image.topics.values()
+            for topic in controller.node.quorum.image.topics.values()
             for partition in topic.partitions.values()
             if fragile.node_id in partition.replicas
         ]

@@ -102,7 +102,7 @@ class Inspection:
             except Violation as violation:
                 self._fail(violation)
 
-        node._quorum.subscribe(changed)
+        node.quorum.subscribe(changed)
 
     def step(self) -> None:
         """Look at everything, unless that was just done."""

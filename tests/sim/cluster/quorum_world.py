@@ -66,7 +66,7 @@ class QuorumWorld(ClusterWorld):
             before = self.answered
             assert host.process is not None and host.node is not None
             try:
-                ticket = await asyncio.wait_for(host.process.run(host.node._quorum.submit(_take, timeout_ms=2000)), 5.0)
+                ticket = await asyncio.wait_for(host.process.run(host.node.quorum.submit(_take, timeout_ms=2000)), 5.0)
             except (Crash, TimeoutError):
                 continue
             except KafkaError as error:
@@ -88,16 +88,16 @@ class QuorumWorld(ClusterWorld):
         leader = self.active_controller()
         if not self.is_up() or leader is None or leader.node is None:
             return False
-        if leader.node._quorum.image.next_producer_id <= self.answered:
+        if leader.node.quorum.image.next_producer_id <= self.answered:
             return False
-        offset = leader.node._quorum.image.offset
-        return all(host.node is not None and host.node._quorum.image.offset >= offset for host in self.hosts.values())
+        offset = leader.node.quorum.image.offset
+        return all(host.node is not None and host.node.quorum.image.offset >= offset for host in self.hosts.values())
 
     async def last_look(self) -> None:
         """Every controller knows of every ticket."""
         for host in self.hosts.values():
             assert host.node is not None
-            known = host.node._quorum.image.next_producer_id
+            known = host.node.quorum.image.next_producer_id
             if known <= self.answered:
                 raise Violation(f"{host.name} knows tickets to {known}; {self.answered} was given")
         self.check()
@@ -107,7 +107,7 @@ def _may_lead(host: Host) -> bool:
     process = host.process
     if process is None or not process.alive or process.is_paused or not host.is_running or host.node is None:
         return False
-    return host.node._quorum.is_leader
+    return host.node.quorum.is_leader
 
 
 def _take(image: Image) -> decide.Decision[int]:
@@ -144,11 +144,11 @@ class VotersWorld(QuorumWorld):
             leader = self.active_controller()
             if leader is None or not _may_lead(leader) or leader.process is None or leader.node is None:
                 continue
-            quorum = leader.node._quorum
+            quorum = leader.node.quorum
             chosen = rng.choice(list(self.hosts.values()))
             if chosen.node is None or not chosen.is_running:
                 continue
-            key = chosen.node._quorum.key
+            key = chosen.node.quorum.key
             voter = Voter(key, (VoterEndpoint("CONTROLLER", chosen.name, 9093),))
 
             def change(now: VoterSet, voter: Voter = voter) -> VoterSet:

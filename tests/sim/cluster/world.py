@@ -313,7 +313,7 @@ class ClusterWorld:
         leader = self.active_controller()
         if leader is None:
             return False
-        image = leader.node._quorum.image  # type: ignore[union-attr]
+        image = leader.node.quorum.image  # type: ignore[union-attr]
         return all(each in image.brokers and image.brokers[each].active for each in self.shape.brokers)
 
     def active_controller(self) -> Host | None:
@@ -323,7 +323,7 @@ class ClusterWorld:
             for host in self.hosts.values()
             if host.is_alive and host.node is not None and hasattr(host.node, "_quorum") and _leads(host)
         ]
-        return max(leading, key=lambda each: each.node._quorum._raft.epoch, default=None)  # type: ignore[union-attr]
+        return max(leading, key=lambda each: each.node.quorum._raft.epoch, default=None)  # type: ignore[union-attr]
 
     def is_whole(self) -> bool:
         """True where everyone is up and every replica is in sync."""
@@ -331,9 +331,9 @@ class ClusterWorld:
             return False
         leader = self.active_controller()
         assert leader is not None and leader.node is not None
-        image = leader.node._quorum.image
+        image = leader.node.quorum.image
         for host in self.hosts.values():
-            if host.node is None or host.node._quorum.image.offset < image.offset:
+            if host.node is None or host.node.quorum.image.offset < image.offset:
                 return False
         return all(
             set(partition.isr) == set(partition.replicas)
@@ -358,7 +358,7 @@ class ClusterWorld:
         leader = self.active_controller()
         if leader is None or leader.node is None:
             return "\n    ".join(["", *lines, "nobody leads the quorum"])
-        image = leader.node._quorum.image
+        image = leader.node.quorum.image
         fenced = [each for each, broker in sorted(image.brokers.items()) if not broker.active]
         lines.append(f"{leader.name} leads the quorum, image {image.offset}, not active: {fenced}")
         for name, topic in sorted(image.topics.items()):
@@ -459,7 +459,7 @@ class LonelyWorld(ClusterWorld):
 
 
 def _leads(host: Host) -> bool:
-    quorum = host.node._quorum  # type: ignore[union-attr]
+    quorum = host.node.quorum  # type: ignore[union-attr]
     return hasattr(quorum, "_raft") and quorum.is_leader
 
 

@@ -16,6 +16,7 @@ from ottla.spark.streams.commits import commits_topic
 from ottla.streams import StreamsBuilder, Topology, TopologyError, UpgradeError
 from ottla.wire import ColumnDecoder, Record, build_batch
 from tests.spark.conftest import create_topic
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,20 +90,15 @@ class World:
         return found
 
     def until(self, application: StreamsApplication, store: str, expected: dict[str, Any]) -> None:
-        """Wait until a store holds what is expected; the reader of the changelog wakes the test."""
+        """Wait until a store holds what is expected."""
         view = application.store(store)
-        reader = application._stores
-        assert reader is not None
-        with reader._changed:
-            seen = reader._changed.wait_for(
-                lambda: application.state.is_final or self._holds(reader, view, expected), WAIT_SECONDS_MAX
-            )
-        assert seen and not application.state.is_final, (view.all(), application.status())
-
-    @staticmethod
-    def _holds(reader: Any, view: Any, expected: dict[str, Any]) -> bool:
-        table = reader._stores[view.name].table
-        return {view._decoded(each)[0]: view._decoded(each)[1] for each in table.range(None, None)} == expected
+        until(
+            lambda: application.state.is_final or dict(view.all()) == expected,
+            lambda: (view.all(), application.status()),
+            seconds=WAIT_SECONDS_MAX,
+            past=(KafkaError,),  # of a changelog that is still read
+        )
+        assert not application.state.is_final, (view.all(), application.status())
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
@@ -139,10 +135,11 @@ def test_a_query_that_ended_starts_again_and_says_why(world: World, spark: Spark
             if query.name is not None and query.name.startswith(f"app-{world.name}/"):
                 query.processAllAvailable()  # a batch that is stopped on its way ends the query with another reason
                 query.stop()
-        world.feed("a")
-        world.until(application, "counts", {"a": 2, "b": 1})
+        until(lambda: application.status()["queries"][0]["restarts"], "a restart")
         (facts,) = application.status()["queries"]
         assert facts["restarts"] == 1 and facts["last_error"] == "the query was stopped from outside"
+        world.feed("a")
+        world.until(application, "counts", {"a": 2, "b": 1})
 
 
 def test_poison_fails_the_application_and_names_the_record(world: World) -> None:

@@ -161,6 +161,21 @@ class DistributedHerder:
         """Return whether a connector is this worker's."""
         return name in self._loop.assignment.connectors
 
+    @property
+    def group(self) -> GroupLoop:
+        """The worker as a member: who leads, what is assigned to it, and the configurations that it has read."""
+        return self._loop
+
+    @property
+    def work(self) -> LocalWork:
+        """The connectors and tasks that run here."""
+        return self._work
+
+    @property
+    def statuses(self) -> StatusStore:
+        """The statuses of all connectors and tasks, as this worker has read them."""
+        return self._statuses
+
     async def _become_ready(self) -> None:
         await self._loop.settled.wait()
         self.ready = True
