@@ -134,7 +134,15 @@ def perf_case(records: int, record_bytes: int) -> Case:
         with Topic(system, unique("perf")) as topic:
             options = ["--num-records", str(records), "--record-size", str(record_bytes), "--throughput", "-1"]
             properties = ["--producer-props", f"bootstrap.servers={system.bootstrap}", "acks=all"]
-            written = peer.tool("producer-perf", "--topic", topic, *options, *properties, timeout=LOAD_SECONDS_MAX)
+            written = peer.tool(
+                "producer-perf",
+                "--topic",
+                topic,
+                *options,
+                *properties,
+                timeout=LOAD_SECONDS_MAX,
+                flags=peer.FULL_SPEED,
+            )
             read = consumer_perf(system, topic, records) if system.serves(JOIN_GROUP) else None
         rates = re.findall(r"\(([\d.]+) MB/sec\)", written.stdout)
         if not rates:
@@ -150,7 +158,7 @@ def perf_case(records: int, record_bytes: int) -> Case:
 def consumer_perf(system: System, topic: str, records: int) -> float | None:
     """Return ConsumerPerformance's MB/s without the time it took to join its group; None where it says nothing."""
     options = ["--bootstrap-server", system.bootstrap, "--num-records", str(records), "--hide-header"]
-    result = peer.tool("consumer-perf", "--topic", topic, *options, timeout=LOAD_SECONDS_MAX)
+    result = peer.tool("consumer-perf", "--topic", topic, *options, timeout=LOAD_SECONDS_MAX, flags=peer.FULL_SPEED)
     lines = [line.split(",") for line in result.stdout.splitlines() if line.count(",") >= FETCH_RATE_COLUMN]
     return float(lines[-1][FETCH_RATE_COLUMN]) if lines else None
 

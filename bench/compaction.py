@@ -128,6 +128,6 @@ def texts(data: bytes, bounds: NDArray[np.int32]) -> Iterator[bytes]:
 def java_load(system: System, topic: str, records: int) -> float | None:
     """Return the seconds for which Kafka's own Java consumer fetches the same, as its performance tool counts them."""
     options = ["--bootstrap-server", system.bootstrap, "--num-records", str(records * 9 // 10), "--hide-header"]
-    result = peer.tool("consumer-perf", "--topic", topic, *options, timeout=LOAD_SECONDS_MAX)
+    result = peer.tool("consumer-perf", "--topic", topic, *options, timeout=LOAD_SECONDS_MAX, flags=peer.FULL_SPEED)
     lines = [line.split(",") for line in result.stdout.splitlines() if line.count(",") >= FETCH_RATE_COLUMN]
     return int(re.sub(r"\D", "", lines[-1][FETCH_TIME_COLUMN])) / 1000 if lines else None

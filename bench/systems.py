@@ -87,7 +87,9 @@ class Kafka(System):
     def start(self) -> None:
         """Format and start a one-node KRaft broker."""
         self.port = self.port or free_port()
-        broker = peer.running_broker(self.folder, self.port, overrides=self.overrides, timeout=READY_SECONDS_MAX)
+        broker = peer.running_broker(
+            self.folder, self.port, overrides=self.overrides, flags=peer.FULL_SPEED, timeout=READY_SECONDS_MAX
+        )
         process = self._stack.enter_context(broker)
         self.pid = process.pid
 

@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 # Property tests draw new examples from a seed that is printed, and the second look draws the same (HYPOTHESIS_SEED=n).
 export HYPOTHESIS_SEED="${HYPOTHESIS_SEED:-$RANDOM$RANDOM}"
 SECOND_LOOK="${SECOND_LOOK:-}"
+AT_ONCE="${TESTS_AT_ONCE:-2}"  # most tests wait for other processes now and then: with memory for it, three are quicker
 SECOND_LOOKS_MAX=8  # a run in which more fails is not one of bad luck
 SECONDS_MAX=3000  # of one pytest, which takes a third of it: where a test hangs, it would wait for ever
 OUTPUT=$(mktemp)
@@ -25,7 +26,7 @@ second_look() {  # the pytest command that failed: what failed of it again, one 
 
 all_tests() {
   # by files: what a file shares among its tests is made once
-  timeout --signal=INT --kill-after=60 $SECONDS_MAX .venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow" "$@"
+  timeout --signal=INT --kill-after=60 $SECONDS_MAX .venv/bin/python -m pytest -n $AT_ONCE --dist loadfile -m "not slow" "$@"
   case $? in
     0) ;;
     1) [ "$SECOND_LOOK" = 1 ] && second_look || status=1 ;;  # tests failed
@@ -33,7 +34,7 @@ all_tests() {
   esac
   if [ $# -eq 0 ]; then
     echo "Once more with the hot modules' Python source (OTTLA_PURE=1)"
-    OTTLA_PURE=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not peer" tests/wire tests/log || status=1
+    OTTLA_PURE=1 .venv/bin/python -m pytest -n $AT_ONCE --dist loadfile -m "not slow and not peer" tests/wire tests/log || status=1
   fi
   return $status
 }

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ottla.cli.main import main
-from tests.peer.nodes import Nodes, PeerNode, new_id, node_properties, started
+from tests.peer import new_id
+from tests.peer.nodes import Nodes, PeerNode, node_properties, started
 
 __all__ = ["running_ottla_nodes"]
 

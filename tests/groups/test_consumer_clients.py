@@ -141,10 +141,15 @@ def test_the_group_survives_a_restart_of_the_broker(tmp_path: Path) -> None:
     try:
         produce(second, "lasting", 2, 4)
         found: list[Message] = []
+        errors: list[str] = []
         deadline = time.monotonic() + SECONDS_MAX
         while len(found) < 4:
-            assert time.monotonic() < deadline
-            found += [each for each in a.consume(4, timeout=0.2) if each.error() is None]
+            assert time.monotonic() < deadline, (len(found), a.assignment(), errors, second.lines)
+            for each in a.consume(4, timeout=0.2):
+                if each.error() is None:
+                    found.append(each)
+                else:
+                    errors.append(str(each.error()))
         assert sorted(int(each.value() or b"") for each in found) == [0, 1, 2, 3]
         a.close()
     finally:

@@ -7,26 +7,31 @@ The jars come from Maven by coordinates (`pom.xml`), into a cache outside the ch
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.ports import CONTROLLERS_AFTER
+from tests.ports import CONTROLLERS_AFTER, free_port
 from tests.processes import end
 
 __all__ = [
     "CONTROLLER_PORT_AFTER",
+    "FULL_SPEED",
+    "QUICK_START",
     "TOOLS",
     "answers",
     "cache",
     "fetch",
     "java",
     "missing",
+    "new_id",
     "one_jvm",
     "running_broker",
     "tool",
@@ -63,6 +68,9 @@ TOOLS = {
     "streams-wordcount": "org.apache.kafka.streams.examples.wordcount.WordCountDemo",
 }
 """Short names of Kafka's tools, and the class behind each."""
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""Flags with which a JVM of a test starts for little more than half; what is measured runs with FULL_SPEED."""
+FULL_SPEED = ("-XX:+UseG1GC",)
 CONTROLLER_PORT_AFTER = CONTROLLERS_AFTER
 """How far the controller's port is from the broker's."""
 
@@ -109,20 +117,17 @@ def java(*args: str) -> list[str]:
     return ["java", level, "-cp", f"{cache() / 'lib'}/*", *args]
 
 
-def _java(*args: str, heap: str = "512m") -> list[str]:
-    return java(f"-Xmx{heap}", "-XX:+UseG1GC", *args)
-
-
 def tool_command(name: str, *args: str) -> list[str]:
     """Return the command line of one of Kafka's tools, by short name or class."""
-    return _java(TOOLS.get(name, name), *args)
+    return java("-Xmx512m", *FULL_SPEED, TOOLS.get(name, name), *args)
 
 
-def tool(name: str, *args: str, timeout: float = 120, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def tool(
+    name: str, *args: str, timeout: float = 120, stdin: str | None = None, flags: Sequence[str] = QUICK_START
+) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's tools to its end and return what it printed; never raises on its exit code."""
-    return subprocess.run(
-        tool_command(name, *args), capture_output=True, text=True, timeout=timeout, check=False, input=stdin
-    )
+    command = java("-Xmx512m", *flags, TOOLS.get(name, name), *args)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, input=stdin)
 
 
 @contextmanager
@@ -192,7 +197,13 @@ def broker_properties(folder: Path, port: int, overrides: Sequence[str] = ()) ->
 
 @contextmanager
 def running_broker(
-    folder: Path, port: int, *, overrides: Sequence[str] = (), heap: str = "1g", timeout: float = 120
+    folder: Path,
+    port: int,
+    *,
+    overrides: Sequence[str] = (),
+    heap: str = "1g",
+    flags: Sequence[str] = QUICK_START,
+    timeout: float = 120,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a broker of Apache Kafka on 127.0.0.1:`port` with its data under `folder`, until the block ends.
 
@@ -204,18 +215,37 @@ def running_broker(
     conf = folder / "server.properties"
     conf.write_text(broker_properties(folder, port, overrides))
     if not (folder / "data" / "meta.properties").exists():
-        cluster_id = tool("storage", "random-uuid").stdout.strip()
-        subprocess.run(
-            tool_command("storage", "format", "-c", str(conf), "-t", cluster_id), check=True, capture_output=True
-        )
+        shutil.copytree(_formatted_once().name, folder / "data", dirs_exist_ok=True)
+        lines = ["version=1", f"cluster.id={new_id()}", "node.id=1", f"directory.id={new_id()}"]
+        (folder / "data" / "meta.properties").write_text("\n".join(lines) + "\n")
     log = (folder / "broker.out").open("ab")
-    process = subprocess.Popen(_java("kafka.Kafka", str(conf), heap=heap), stdout=log, stderr=log)
+    process = subprocess.Popen(java(f"-Xmx{heap}", *flags, "kafka.Kafka", str(conf)), stdout=log, stderr=log)
     try:
         _await_answer(process, port, timeout)
         yield process
     finally:
         end(process, 30)
         log.close()
+
+
+@functools.cache
+def _formatted_once() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder that Kafka's storage tool has formatted, to copy and to give an identity; it goes with us."""
+    data = tempfile.TemporaryDirectory(prefix="kafka-formatted-")
+    with tempfile.TemporaryDirectory() as aside:
+        conf = Path(aside) / "server.properties"
+        conf.write_text(broker_properties(Path(aside), free_port(), [f"log.dirs={data.name}"]))
+        done = tool("storage", "format", "-c", str(conf), "-t", new_id())
+    if done.returncode:
+        raise RuntimeError(f"Kafka's storage tool refused: {done.stdout}{done.stderr}")
+    return data
+
+
+def new_id() -> str:
+    """Return a new identifier in Kafka's spelling, none that begins with a dash."""
+    while (text := base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
 
 
 def _await_answer(process: subprocess.Popen[bytes], port: int, timeout: float) -> None:

@@ -5,7 +5,6 @@ One run of Kafka's `storage format` serves all nodes: its folder is copied, and 
 
 from __future__ import annotations
 
-import base64
 import os
 import shutil
 import signal
@@ -17,20 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests import peer
-from tests.peer import CONTROLLER_PORT_AFTER
+from tests.peer import CONTROLLER_PORT_AFTER, QUICK_START, new_id
 
 __all__ = [
     "QUICK_SESSIONS",
     "Nodes",
     "PeerNode",
     "end_nodes",
-    "new_id",
     "node_properties",
     "running_nodes",
 ]
 
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-"""What makes a node of a test start sooner; a benchmark leaves it out."""
 QUICK_SESSIONS = ("broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=300")
 """Overrides with which a killed broker is fenced, and may come back, after two seconds instead of nine."""
 STOP_SECONDS_MAX = 100.0
@@ -212,13 +208,6 @@ def _formatted(
         lines = ["version=1", f"cluster.id={cluster.cluster_id}", f"node.id={node_id}", f"directory.id={directory}"]
         (cluster.nodes[node_id].folder / name / "meta.properties").write_text("\n".join(lines) + "\n")
     return cluster
-
-
-def new_id() -> str:
-    """Return a new identifier in Kafka's spelling, none that begins with a dash."""
-    while (text := base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
-        pass
-    return text
 
 
 def node_properties(node_id: int, ports: Sequence[int], overrides: Sequence[str], *, dynamic: bool) -> str:
