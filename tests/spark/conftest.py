@@ -45,9 +45,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
+    from ottla.spark.streams.launch import QUICK_COMPILER
+
     folder: Path = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": QUICK_COMPILER,
         "spark.driver.host": "127.0.0.1",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.shuffle.partitions": "2",

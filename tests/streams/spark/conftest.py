@@ -38,6 +38,7 @@ def client(broker: str) -> Iterator[BlockingClient]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session as a Streams application has it, of two slots; its workers can import `tests`."""
     from ottla.spark import session
+    from ottla.spark.streams.launch import QUICK_COMPILER
     from ottla.spark.streams.state.operator import LOCAL_SETTINGS, STATE_SETTINGS
 
     path = [str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -45,6 +46,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = {
         **STATE_SETTINGS,
         **LOCAL_SETTINGS,
+        "spark.driver.extraJavaOptions": QUICK_COMPILER,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark")),
     }
