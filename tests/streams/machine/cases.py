@@ -483,7 +483,7 @@ def _ways(kind: Kind, fault: Fault) -> Iterator[tuple[Again, Topics, int]]:
         yield Again.ELSEWHERE, Topics.SAME, 1
         changed = {Kind.STATE: (Topics.AGAIN, Topics.CUT), Kind.BOTH: ()}.get(kind, tuple(Topics)[1:])
         for topics in changed:
-            for again in (Again.CHECKPOINT, Again.LOST):
+            for again in Again:
                 yield again, topics, 1
 
 

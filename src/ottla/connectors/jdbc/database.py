@@ -127,14 +127,14 @@ def passes_by_itself(error: BaseException) -> bool:
     if error.connection_invalidated:
         return True
     origin: Any = error.orig
+    if type(origin).__module__.partition(".")[0] in ("pymysql", "MySQLdb", "mariadb"):
+        return bool(origin.args) and origin.args[0] in _PASSING_MYSQL
     state = getattr(origin, "sqlstate", None)
     if state is not None:
         return str(state).startswith(_PASSING_STATES)
     name = getattr(origin, "sqlite_errorname", None)
     if name is not None:
         return str(name).startswith(_PASSING_SQLITE)
-    if type(origin).__module__.partition(".")[0] in ("pymysql", "MySQLdb", "mariadb"):
-        return bool(origin.args) and origin.args[0] in _PASSING_MYSQL
     # without a code it came from the driver: there was no connection, or it broke
     return isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
 

@@ -307,6 +307,7 @@ def dialect_of(name: str, *, zone: ZoneInfo, quote: bool) -> Dialect:
     """Return the dialect of SQLAlchemy's name for a database."""
     kinds: dict[str, type[Dialect]] = {"postgresql": PostgresDialect, "sqlite": SqliteDialect}
     made = kinds.get(name, Dialect)(zone=zone, quote=quote)
+    made.name = name
     made.limits = name in ("postgresql", "sqlite", "mysql", "mariadb")
     return made
 

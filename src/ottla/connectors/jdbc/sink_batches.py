@@ -191,7 +191,13 @@ class Batches:
             raise TableChangeError(str(error.orig)) from error
         columns = [table.column(each.name) for each in shape.fields]
         places = tuple(place for place, each in enumerate(columns) if each is not None)
-        assert all(columns[place] is not None or shape.fields[place].schema == UNKNOWN for place in range(len(columns)))
+        lost = [
+            each.name
+            for each, column in zip(shape.fields, columns, strict=True)
+            if column is None and each.schema != UNKNOWN
+        ]
+        if lost:
+            raise TableChangeError(f"The database lists column {', '.join(lost)} of table {name} under another name")
         written = tuple(each for each in columns if each is not None)
         binds = tuple(
             self._binders.of(shape.fields[place].name, shape.fields[place].schema, table.types[columns[place] or ""])

@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
 from ottla.connect import ConnectError, DataError, Schema, SchemaType, Struct, data
@@ -25,6 +26,8 @@ WHOLE_DIGITS = 38
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MYSQL_DIGITS_MAX = 65
 _MYSQL_KEY_LENGTH = 191
+_MYSQL_SECOND_DIGITS = 6
+"""Of its times, which have none unless told; and its `TIMESTAMP` holds no year but 1970 to 2038."""
 
 Bind = Callable[[Any], Any] | None
 
@@ -42,18 +45,19 @@ _PLAIN: dict[SchemaType, type[TypeEngine[Any]]] = {
 
 def column_type(schema: Schema, dialect: str, *, is_key: bool) -> TypeEngine[Any]:
     """Return the type of the column that is created for a schema."""
+    is_mysql = dialect in ("mysql", "mariadb")
     if schema.name == DECIMAL:
         scale = int(schema.parameter("scale") or 0)
         digits = WHOLE_DIGITS + max(scale, 0)
-        return sa.Numeric(min(digits, _MYSQL_DIGITS_MAX) if dialect == "mysql" else digits, max(scale, 0))
+        return sa.Numeric(min(digits, _MYSQL_DIGITS_MAX) if is_mysql else digits, max(scale, 0))
     if schema.name == DATE:
         return sa.Date()
     if schema.name == TIME:
-        return sa.Time()
+        return mysql.TIME(fsp=_MYSQL_SECOND_DIGITS) if is_mysql else sa.Time()
     if schema.name == TIMESTAMP:
-        return sa.TIMESTAMP()
+        return mysql.DATETIME(fsp=_MYSQL_SECOND_DIGITS) if is_mysql else sa.TIMESTAMP()
     if schema.type is SchemaType.STRING:
-        return sa.String(_MYSQL_KEY_LENGTH) if is_key and dialect in ("mysql", "mariadb") else sa.Text()
+        return sa.String(_MYSQL_KEY_LENGTH) if is_key and is_mysql else sa.Text()
     plain = _PLAIN.get(schema.type)
     if plain is not None:
         return plain()
