@@ -205,6 +205,7 @@ def test_names_that_clients_make_up_do_not_fill_the_memory() -> None:
         ([acl(may=WRITE), acl("*", may=WRITE, denied=True)], False),
         ([acl("tt", may=WRITE), acl("t", prefixed=True, may=Operation.ALL, denied=True)], False),
         ([acl("tt", prefixed=True, may=WRITE), acl("t", prefixed=True, may=WRITE, denied=True)], False),
+        ([acl("t", may=WRITE), acl("t", prefixed=True, may=WRITE, denied=True)], False),
         ([acl("t", prefixed=True, may=WRITE), acl("t", may=WRITE, denied=True)], True),
         ([acl("*", may=WRITE), acl("t", prefixed=True, may=WRITE, denied=True)], True),
         ([acl("t", may=WRITE), acl("t", may=WRITE, denied=True, to="User:b")], True),

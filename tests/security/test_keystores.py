@@ -87,6 +87,13 @@ def test_a_jks_trust_store_without_a_password_is_read_as_it_is(stores: Path) -> 
 
 
 @needs_keytool
+def test_a_jks_store_with_something_behind_its_entries_is_refused(stores: Path) -> None:
+    data = (stores / "trust.JKS").read_bytes()
+    with pytest.raises(StoreError, match="behind the last entry"):
+        open_store(data[:-20] + b"x" + data[-20:], kind="JKS", password=None)
+
+
+@needs_keytool
 @given(data=st.data())
 def test_a_damaged_jks_store_is_refused_and_never_crashes(stores: Path, data: st.DataObject) -> None:
     whole = (stores / "key.JKS").read_bytes()

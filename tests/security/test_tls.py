@@ -304,6 +304,21 @@ def test_a_refused_store_leaves_the_old_one_in_place(data: bytes, says: str) -> 
     assert not is_refused(client(), serving)
 
 
+def test_brokers_with_the_old_and_the_new_stores_must_be_able_to_talk() -> None:
+    other: Properties = {**FILED, "ssl.truststore.certificates": OTHER_CA.chain_pem()}
+    files = Files(BROKER)
+    serving = Tls(TlsSettings.of(FILED), server=True, read=files.read)
+    files.data = signed(OTHER_CA, "broker").p12()
+    with pytest.raises(KafkaError, match="can't connect to a server SSLEngine"):
+        serving.reload(TlsSettings.of(other), must_meet_itself=True)
+    assert serving.reload(TlsSettings.of(other))
+
+
+def test_no_connection_is_negotiated_twice() -> None:
+    for side in (server(), client()):
+        assert side.context.options & ssl.OP_NO_RENEGOTIATION
+
+
 def test_other_names_are_taken_where_that_is_allowed() -> None:
     allowed: Properties = {"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}
     files = Files(BROKER)

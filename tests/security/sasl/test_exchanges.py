@@ -29,7 +29,7 @@ from ottla.security.sasl import (
     check_mechanisms,
     unsupported_mechanism,
 )
-from ottla.security.scram_credentials import ScramMechanism, credential_of
+from ottla.security.scram_credentials import ScramMechanism, credential_of, proof_of, salted_password
 
 SHA_256 = ScramMechanism.SHA_256
 ANN = ScramLogin(credential_of(SHA_256, "secret-of-ann", salt=b"s" * 32, iterations=4096), "ann")
@@ -160,6 +160,46 @@ def test_a_final_message_that_was_overheard_is_worth_nothing_in_another_exchange
     other.respond(scram_client().start())
     with pytest.raises(AuthenticationError):
         other.respond(final)
+
+
+def answered(first: bytes, *, binding: bytes, nonce: str = "clientserver") -> LoggedIn | None:
+    """Log in with a right proof over whatever the final message says, as only one who knows the password can."""
+    server = scram_server()
+    said = server.respond(first)
+    bare = first.split(b",", 2)[2]
+    without_proof = b"c=%b,r=%b" % (b64encode(binding), nonce.encode())
+    salted = salted_password(SHA_256, "secret-of-ann", salt=ANN.credential.salt, iterations=4096)
+    proof = proof_of(SHA_256, salted, b",".join((bare, said, without_proof)))
+    server.respond(without_proof + b",p=" + b64encode(proof))
+    return server.logged_in
+
+
+def test_the_final_message_must_have_the_servers_nonce_and_the_first_ones_header_even_where_the_proof_is_right() -> (
+    None
+):
+    assert answered(b"n,,n=ann,r=client", binding=b"n,,") == LoggedIn("ann")
+    assert answered(b"n,a=ann,n=ann,r=client", binding=b"n,a=ann,") == LoggedIn("ann")
+    for nonce in ("client", "clientserve", "clientserverx", "server"):
+        with pytest.raises(AuthenticationError) as refused:
+            answered(b"n,,n=ann,r=client", binding=b"n,,", nonce=nonce)
+        assert refused.value.reason == "Invalid client nonce in the final client message."
+    for first, binding in ((b"n,a=ann,n=ann,r=client", b"n,,"), (b"n,,n=ann,r=client", b"y,,")):
+        with pytest.raises(AuthenticationError, match="invalid credentials"):
+            answered(first, binding=binding)
+
+
+def test_the_servers_signature_must_be_called_so() -> None:
+    server, client = scram_server(), scram_client()
+    final = client.respond(server.respond(client.start()))
+    assert final is not None
+    with pytest.raises(AuthenticationError):
+        client.respond(b"x" + server.respond(final)[1:])
+
+
+def test_a_bearer_token_stands_in_its_message_once() -> None:
+    server = OAuthBearerServer(validated)
+    with pytest.raises(AuthenticationError):
+        server.respond(b"n,,\x01auth=Bearer bad\x01auth=Bearer good\x01\x01")
 
 
 def test_an_exchange_that_failed_or_ended_takes_no_further_token() -> None:
