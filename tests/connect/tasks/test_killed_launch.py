@@ -1,4 +1,4 @@
-"""A JVM that is killed before it answers is followed by another: a worker without Spark would fail every task for ever."""
+"""What is killed before it answers is followed by another: a worker without Spark would fail every task for ever."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ jobs.stop()
 """
 
 
-@pytest.mark.parametrize("whom", ["spark.deploy", "spark.launcher.Main"], ids=["jvm", "launcher"])
-def test_a_session_whose_jvm_is_killed_while_it_starts_is_started_again(whom: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "whom",
+    ["spark.deploy", "spark.launcher.Main", "-m ottla.spark.connect.daemon"],
+    ids=["jvm", "launcher", "python"],
+)
+def test_a_session_of_which_a_process_is_killed_while_it_starts_is_started_again(whom: str, tmp_path: Path) -> None:
     script = tmp_path / "start.py"
     script.write_text(SCRIPT)
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])

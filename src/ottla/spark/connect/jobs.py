@@ -49,7 +49,7 @@ _SETTINGS: Mapping[str, str] = {
     "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseSerialGC -XX:-UsePerfData {_LATE_COMPILER}",
 }
 STARTS_MAX = 3
-"""How often a session is started whose JVM ends before it is there."""
+"""How often a session is started whose JVM ends before it is there, and a Python process that ends before it is ready."""
 JAVA_STACK = ("\tat ", "\t... ")
 _OWN_DAEMON = "ottla.spark.connect.daemon"
 
@@ -151,7 +151,18 @@ class SparkJobs:
         if not self.local:
             self._archives = ship_plugins(spark.sparkContext, self._plugin_path)
         if self.local or self._is_elastic or first_executor(spark.sparkContext):
-            self._warm_up(spark)
+            self._warm_up_at_start(spark)
+
+    def _warm_up_at_start(self, spark: SparkSession) -> None:
+        """Warm up, again where a Python process was killed meanwhile: a worker whose start has failed runs no task."""
+        for left in reversed(range(STARTS_MAX)):
+            try:
+                self._warm_up(spark)
+                return
+            except Exception as error:  # Py4J's errors
+                if not left or self._launch.was_ended:
+                    raise
+                log.error("Python has ended on the executor while it started, and is started again: %s", _words(error))
 
     def give_up(self) -> None:
         """See `Jobs`."""
