@@ -9,6 +9,7 @@ import pytest
 from ottla.base import CorruptionError
 from ottla.broker.quorum.driver import QuorumSettings
 from ottla.broker.quorum.log import METADATA_PARTITION
+from ottla.broker.quorum.snapshot import list_snapshots
 from tests.broker.test_quorum import FOLDER, Host, creating, register
 
 LOG = f"{FOLDER}/{METADATA_PARTITION}/00000000000000000000.log"
@@ -46,6 +47,37 @@ def test_a_wrong_bit_in_committed_metadata_ends_the_start_and_cuts_nothing(host:
         host.loop.run_until_complete(life.process.run(life.start()))
     life.process.kill()
     assert bytes(host.storage.inode(LOG).data) == before
+
+
+def test_a_log_that_never_reached_the_device_is_no_damage_though_a_snapshot_of_what_it_held_did() -> None:
+    host = Host(13, settings=QuorumSettings(snapshot_bytes=4_000))
+    life = host.life()
+
+    async def before() -> None:
+        quorum = await life.start()
+        await register(quorum, host.lives)
+        for index in range(60):
+            await quorum.submit(creating(f"t{index}", life.rng))
+        await quorum.stop()
+
+    host.loop.run_until_complete(life.process.run(before()))
+    life.process.kill()
+    life = host.life()
+    newest = list_snapshots(life.disk, f"{FOLDER}/{METADATA_PARTITION}")[-1][0].end_offset
+    assert newest > 30
+    life.disk.unlink(f"{FOLDER}/{METADATA_PARTITION}/flush-mark")
+    data = host.storage.inode(LOG).data
+    del data[len(data) // 4 :]
+
+    async def again() -> None:
+        quorum = await life.start()
+        assert quorum.image.offset >= newest
+        assert quorum.image.topic("t0") is not None
+        await quorum.stop()
+
+    host.loop.run_until_complete(life.process.run(again()))
+    life.process.kill()
+    host.close()
 
 
 def test_a_torn_decision_that_was_never_committed_is_cut(host: Host) -> None:

@@ -24,6 +24,7 @@ from ottla.log.disk import (
     parent,
     replace_file,
 )
+from ottla.log.flush_mark import flushed_end
 from ottla.log.log import Log
 from ottla.log.log_dir import FoundLog, LogDir, LogDirLockedError, delete_folder
 from ottla.log.names import is_stray_folder
@@ -73,6 +74,7 @@ __all__ = [
     "clean",
     "cleanable",
     "delete_folder",
+    "flushed_end",
     "install",
     "is_as_planned",
     "is_stray_folder",

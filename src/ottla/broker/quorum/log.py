@@ -28,7 +28,7 @@ from ottla.broker.quorum.snapshot import (
     read_snapshot,
     snapshot_name,
 )
-from ottla.log import AppendOrigin, Disk, Log, LogConfig, join, parent, replace_file
+from ottla.log import AppendOrigin, Disk, Log, LogConfig, flushed_end, join, parent, replace_file
 from ottla.metadata import Image, Record, decide
 from ottla.raft import (
     NO_ELECTION,
@@ -114,12 +114,14 @@ class MetadataLog:
             file_delete_delay_ms=0,
             max_message_bytes=FETCH_BYTES,
         )
+        # A snapshot says what is committed, which this node's log may not have had on its device, or not at all.
+        known = min(newest.end_offset, flushed_end(disk, folder))
         log = Log.open(
             disk,
             folder,
             config,
             now_ms=now_ms,
-            recovery_point=newest.end_offset,
+            recovery_point=known,
             log_start_offset=oldest.end_offset,
             topic_id=METADATA_TOPIC_ID,
         )
