@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 __all__ = ["BUDGET", "BUDGET_MAX", "TESTS_MIN", "lines", "minutes_of"]
 
 BUDGET: Mapping[str, float] = {
-    "streams": 4.8,
-    "sim": 3.0,
+    "streams": 4.4,
+    "sim": 2.6,
     "connect": 2.0,
     "spark": 1.5,
     "cluster": 1.8,
@@ -23,6 +23,7 @@ BUDGET: Mapping[str, float] = {
     "transactions": 0.6,
     "raft": 0.2,
     "examples": 1.0,
+    "security": 0.8,
     "others": 2.2,
 }
 """Minutes of a run on two processors that does nothing else. What needs more goes to `make compat` or `make nightly`."""

@@ -12,8 +12,7 @@ from confluent_kafka import Producer
 
 from ottla.client import BlockingClient
 from ottla.connectors.s3 import S3SinkConnector, S3SourceConnector
-from tests.connectors.s3_server import KEYS, S3Server
-from tests.connectors.test_s3_sink import SEED
+from tests.connectors.s3_server import CONFLUENT_SINK_FILE, KEYS, S3Server
 from tests.spark.conftest import broker, client, create_topic
 from tests.spark.running import await_true, committed_records, running, spec_of
 from tests.spark.test_task_sink import committed
@@ -41,7 +40,7 @@ def produce(bootstrap: str, topic: str, values: list[str]) -> None:
 
 
 def seed(server: S3Server, bucket: str, topic: str, **more: str) -> dict[str, str]:
-    lines = dict(line.split("=", 1) for line in SEED.splitlines())
+    lines = dict(line.split("=", 1) for line in CONFLUENT_SINK_FILE.splitlines())
     own = {"s3.bucket.name": bucket, "store.url": server.url, "topics": topic, "name": topic}
     return {**lines, **KEYS, **own, **{key.replace("_", "."): value for key, value in more.items()}}
 
