@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 import struct
-import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import cache
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -30,7 +28,8 @@ from ottla.broker.services import Services
 from ottla.config import BrokerConfig
 from ottla.net import FrameProtocol, ReceiveBuffer, TcpNetwork, TlsBuffer, TlsProtocol
 from ottla.security import NEEDS_NOTHING
-from tests.net.certificates import Authority
+from tests.net.certificates import client_context, server_context
+from tests.security.authority import authority, signed
 from tests.waiting import until_async
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
@@ -142,9 +141,8 @@ class Transports:
 @cache
 def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Return a server's context of TLS and a client's."""
-    with tempfile.TemporaryDirectory() as folder:
-        authority = Authority(Path(folder))
-        return authority.server_context(authority.identity("broker")), authority.client_context()
+    trusted = authority()
+    return server_context(signed(trusted, "broker")), client_context(trusted)
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:

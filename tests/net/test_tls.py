@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -16,15 +15,17 @@ from hypothesis import strategies as st
 from ottla.base import WireError
 from ottla.net import FrameProtocol
 from ottla.net.tls import HANDSHAKE_BYTES_MAX, SLICE_BYTES, TlsBuffer, TlsProtocol
-from tests.net.certificates import Authority
+from tests.net.certificates import client_context, server_context
 from tests.net.test_frames import Receiver
+from tests.security.authority import Identity, signed
+from tests.security.authority import authority as new_authority
 
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"))
+def authority() -> Identity:
+    return new_authority()
 
 
 class Loop:
@@ -177,10 +178,10 @@ def repeated(sizes: list[int]) -> Iterator[int]:
         yield from sizes
 
 
-def open_ends(authority: Authority, *, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, **options: Any) -> Ends:
-    client = authority.client_context()
+def open_ends(authority: Identity, *, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, **options: Any) -> Ends:
+    client = client_context(authority)
     client.minimum_version = client.maximum_version = version
-    return Ends(authority.server_context(authority.identity("broker")), client, **options)
+    return Ends(server_context(signed(authority, "broker")), client, **options)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -190,7 +191,7 @@ def open_ends(authority: Authority, *, version: ssl.TLSVersion = ssl.TLSVersion.
     back=st.lists(st.integers(0, 200_000), max_size=3),
 )
 def test_frames_arrive_as_they_were_sent_however_the_stream_is_cut(
-    authority: Authority, version: ssl.TLSVersion, payloads: list[int], sizes: list[int], back: list[int]
+    authority: Identity, version: ssl.TLSVersion, payloads: list[int], sizes: list[int], back: list[int]
 ) -> None:
     ends = open_ends(authority, version=version, sizes=repeated([max(sizes), *sizes]))
     sent = [bytes([index]) * size for index, size in enumerate(payloads)]
@@ -204,7 +205,7 @@ def test_frames_arrive_as_they_were_sent_however_the_stream_is_cut(
     assert ends.client.failures == ends.server.failures == []
 
 
-def test_what_a_paused_receiver_has_not_taken_comes_when_it_goes_on(authority: Authority) -> None:
+def test_what_a_paused_receiver_has_not_taken_comes_when_it_goes_on(authority: Identity) -> None:
     ends = open_ends(authority, pause_after=2, sizes=repeated([100_000]))
     sent = [bytes([index]) * 50_000 for index in range(40)]
     ends.client.send(*sent)
@@ -218,7 +219,7 @@ def test_what_a_paused_receiver_has_not_taken_comes_when_it_goes_on(authority: A
     assert ends.server.frames == sent
 
 
-def test_memory_that_was_written_may_be_used_again_at_once(authority: Authority) -> None:
+def test_memory_that_was_written_may_be_used_again_at_once(authority: Identity) -> None:
     ends = open_ends(authority)
     ends.run()
     memory = bytearray((3 * SLICE_BYTES).to_bytes(4, "big") + b"a" * 3 * SLICE_BYTES)
@@ -228,7 +229,7 @@ def test_memory_that_was_written_may_be_used_again_at_once(authority: Authority)
     assert ends.client.frames == [b"a" * 3 * SLICE_BYTES]
 
 
-def test_what_is_written_before_the_handshake_is_complete_goes_out_behind_it(authority: Authority) -> None:
+def test_what_is_written_before_the_handshake_is_complete_goes_out_behind_it(authority: Identity) -> None:
     ends = open_ends(authority)
     ends.client.send(b"early")
     assert b"early" not in ends.client.raw.out
@@ -238,7 +239,7 @@ def test_what_is_written_before_the_handshake_is_complete_goes_out_behind_it(aut
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_close_is_said_to_the_peer_and_what_was_sent_before_arrives(
-    authority: Authority, version: ssl.TLSVersion
+    authority: Identity, version: ssl.TLSVersion
 ) -> None:
     ends = open_ends(authority, version=version)
     ends.run()
@@ -250,28 +251,28 @@ def test_a_close_is_said_to_the_peer_and_what_was_sent_before_arrives(
     assert ends.server.failures == []
 
 
-def test_a_plain_client_is_told_apart_by_its_first_byte(authority: Authority) -> None:
-    server = Side(Loop(), authority.server_context(authority.identity("broker")), is_server=True)
+def test_a_plain_client_is_told_apart_by_its_first_byte(authority: Identity) -> None:
+    server = Side(Loop(), server_context(signed(authority, "broker")), is_server=True)
     server.take(bytes.fromhex("00000020 0012 0003 00000001 0003 6b6b6b"))
     assert "what came is no TLS" in server.failures[0]
     assert server.raw.closed
     assert server.frames == []
 
 
-def test_a_plain_server_is_told_apart_by_its_first_byte(authority: Authority) -> None:
-    client = Side(Loop(), authority.client_context(), is_server=False)
+def test_a_plain_server_is_told_apart_by_its_first_byte(authority: Identity) -> None:
+    client = Side(Loop(), client_context(authority), is_server=False)
     client.take(b"HTTP/1.1 400 Bad Request")
     assert "PLAINTEXT" in client.failures[0]
 
 
-def test_a_handshake_has_its_time(authority: Authority) -> None:
+def test_a_handshake_has_its_time(authority: Identity) -> None:
     ends = open_ends(authority)
     ends.loop.run_timers()
     assert "not complete after 10 s" in ends.server.failures[0]
     assert ends.server.raw.closed
 
 
-def test_a_handshake_that_is_complete_is_not_ended_by_its_time(authority: Authority) -> None:
+def test_a_handshake_that_is_complete_is_not_ended_by_its_time(authority: Identity) -> None:
     ends = open_ends(authority)
     ends.run()
     ends.loop.run_timers()
@@ -280,53 +281,52 @@ def test_a_handshake_that_is_complete_is_not_ended_by_its_time(authority: Author
     assert ends.server.frames == [b"later"]
 
 
-def test_a_server_whose_name_is_another_is_refused_with_the_names(authority: Authority) -> None:
+def test_a_server_whose_name_is_another_is_refused_with_the_names(authority: Identity) -> None:
     ends = Ends(
-        authority.server_context(authority.identity("elsewhere", hosts=("elsewhere.example",))),
-        authority.client_context(),
+        server_context(signed(authority, "elsewhere", hosts=("elsewhere.example",))),
+        client_context(authority),
     )
     ends.run()
     assert "localhost" in ends.client.failures[0]
     assert ends.server.failures == ["TLS failed: sslv3 alert bad certificate"], "the client's alert has arrived"
 
 
-def test_a_server_of_another_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
-    stranger = Authority(tmp_path, "stranger")
-    ends = Ends(stranger.server_context(stranger.identity("broker")), authority.client_context())
+def test_a_server_of_another_authority_is_refused(authority: Identity) -> None:
+    ends = Ends(server_context(signed(new_authority("stranger"), "broker")), client_context(authority))
     ends.run()
     assert "certificate is refused" in ends.client.failures[0]
 
 
-def test_a_client_without_a_certificate_is_refused_where_one_is_asked_for(authority: Authority) -> None:
-    server = authority.server_context(authority.identity("broker"), asks_clients=True)
-    ends = Ends(server, authority.client_context())
+def test_a_client_without_a_certificate_is_refused_where_one_is_asked_for(authority: Identity) -> None:
+    server = server_context(signed(authority, "broker"), clients_of=authority)
+    ends = Ends(server, client_context(authority))
     ends.client.send(b"hello")
     ends.run()
     assert "did not return a certificate" in ends.server.failures[0]
     assert ends.server.frames == []
 
 
-def test_who_is_there_is_known_before_its_first_frame(authority: Authority) -> None:
+def test_who_is_there_is_known_before_its_first_frame(authority: Identity) -> None:
     seen: list[Any] = []
 
     def server_frames() -> list[bytes]:
         return ends.server.frames
 
-    server = authority.server_context(authority.identity("broker"), asks_clients=True)
+    server = server_context(signed(authority, "broker"), clients_of=authority)
     ends = Ends(
         server,
-        authority.client_context(authority.identity("ann")),
+        client_context(authority, signed(authority, "ann")),
         secured=lambda session: seen.append((session.getpeercert(), list(server_frames()))),
     )
     ends.client.send(b"hello")
     ends.run()
     ((certificate, before),) = seen
-    assert certificate["subject"] == ((("commonName", "ann"),),)
+    assert certificate["subject"] == ((("organizationName", "Acme"),), (("commonName", "ann"),))
     assert before == []
     assert ends.server.frames == [b"hello"]
 
 
-def test_a_peer_whom_the_listener_does_not_want_is_given_nothing(authority: Authority) -> None:
+def test_a_peer_whom_the_listener_does_not_want_is_given_nothing(authority: Identity) -> None:
     def refuse(session: ssl.SSLObject) -> None:
         raise WireError("no rule matches its name")
 
@@ -338,8 +338,8 @@ def test_a_peer_whom_the_listener_does_not_want_is_given_nothing(authority: Auth
     assert ends.server.raw.closed
 
 
-def test_a_failure_is_answered_late_where_that_is_asked_for(authority: Authority) -> None:
-    server = Side(Loop(), authority.server_context(authority.identity("broker")), is_server=True, failure_delay_s=0.1)
+def test_a_failure_is_answered_late_where_that_is_asked_for(authority: Identity) -> None:
+    server = Side(Loop(), server_context(signed(authority, "broker")), is_server=True, failure_delay_s=0.1)
     server.take(b"\x00\x00\x00\x20")
     assert not server.raw.closed
     assert not server.raw.is_reading
@@ -347,8 +347,8 @@ def test_a_failure_is_answered_late_where_that_is_asked_for(authority: Authority
     assert server.raw.closed
 
 
-def test_a_handshake_that_never_ends_is_ended(authority: Authority) -> None:
-    server = Side(Loop(), authority.server_context(authority.identity("broker")), is_server=True)
+def test_a_handshake_that_never_ends_is_ended(authority: Identity) -> None:
+    server = Side(Loop(), server_context(signed(authority, "broker")), is_server=True)
     record = b"\x16\x03\x01\x40\x00" + b"\x01\x00\xff\xff" + bytes(0x4000 - 4)
     for _ in range(HANDSHAKE_BYTES_MAX // len(record) + 2):
         server.take(record)
@@ -359,7 +359,7 @@ def test_a_handshake_that_never_ends_is_ended(authority: Authority) -> None:
 
 
 @given(data=st.binary(min_size=1, max_size=400))
-def test_garbage_behind_the_handshake_ends_the_connection(authority: Authority, data: bytes) -> None:
+def test_garbage_behind_the_handshake_ends_the_connection(authority: Identity, data: bytes) -> None:
     ends = open_ends(authority)
     ends.client.send(b"before")
     ends.run()
@@ -372,9 +372,9 @@ def test_garbage_behind_the_handshake_ends_the_connection(authority: Authority, 
 
 @given(data=st.binary(min_size=1, max_size=2_000))
 def test_garbage_in_place_of_a_handshake_ends_the_connection_or_waits_for_more(
-    authority: Authority, data: bytes
+    authority: Identity, data: bytes
 ) -> None:
-    server = Side(Loop(), authority.server_context(authority.identity("broker")), is_server=True)
+    server = Side(Loop(), server_context(signed(authority, "broker")), is_server=True)
     server.take(b"\x16" + data)
     server.tls.eof_received()
     assert server.raw.closed

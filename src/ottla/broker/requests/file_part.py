@@ -57,7 +57,8 @@ class FilePart:
     def read_nowait(self) -> bytes | None:
         """Return all the bytes that are left, None where some would have to come from the device; raises StorageError."""
         self._check()
-        return self._whole(self._held.pread_nowait(self.position, self.size))
+        found = self._held.pread_nowait(self.position, self.size)
+        return None if found is None else _all_of(found, self.size)
 
     def read_into(self, memory: memoryview) -> int | None:
         """Read what the page cache holds of the bytes that are left, and return how many; None where it lacks the first.
@@ -70,25 +71,15 @@ class FilePart:
             raise PartGoneError("the file ends before the bytes that were announced")
         return count
 
-    def read(self) -> bytes:
-        """Return all the bytes that are left, on a thread; raises StorageError."""
-        found = self._whole(self._held.pread(self.position, self.size))
-        assert found is not None
+    def read(self, count: int) -> bytes:
+        """Return the next bytes, on a thread; raises StorageError, PartGoneError."""
+        found = _all_of(self._held.pread(self.position, count), count)
         self._check()  # it may have been cut while the thread was reading
         return found
 
     def read_ahead(self, count: int) -> bytes:
         """Read the next bytes, on a thread: now the page cache holds them; raises StorageError."""
         return self._held.pread(self.position, count)
-
-    def take(self, count: int) -> bytes:
-        """Return the next bytes and take them off the beginning, on a thread; raises StorageError."""
-        found = self._held.pread(self.position, count)
-        self._check()
-        if len(found) != count:
-            raise PartGoneError("the file ends before the bytes that were announced")
-        self.sent(count)
-        return found
 
     def sent(self, count: int) -> None:
         """Take bytes that are sent off the beginning."""
@@ -104,10 +95,11 @@ class FilePart:
         if self._held.was_cut(self.position + self.size):
             raise PartGoneError("the log was cut while an answer from it was sent")
 
-    def _whole(self, found: bytes | None) -> bytes | None:
-        if found is not None and len(found) != self.size:
-            raise PartGoneError("the file ends before the bytes that were announced")
-        return found
+
+def _all_of(found: bytes, size: int) -> bytes:
+    if len(found) != size:
+        raise PartGoneError("the file ends before the bytes that were announced")
+    return found
 
 
 class PartGoneError(Exception):

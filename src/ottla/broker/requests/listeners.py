@@ -12,7 +12,7 @@ from ottla.base import Offload
 from ottla.broker.requests.answer_memory import AnswerMemory
 from ottla.broker.requests.connection import Connection
 from ottla.broker.requests.router import Router
-from ottla.config import BrokerConfig, Listener, SecurityProtocol
+from ottla.config import BrokerConfig, Listener
 from ottla.net import FrameProtocol, Network, ReceiveBuffer, RequestMemory, Server, TlsBuffer, TlsProtocol
 
 __all__ = ["BoundListener", "Listeners"]
@@ -102,8 +102,3 @@ class Listeners:
         for server in self._servers:
             await server.close()
         self._servers.clear()
-
-
-def is_served(listener: Listener) -> bool:
-    """Return whether this version can serve a listener's security protocol."""
-    return listener.protocol is SecurityProtocol.PLAINTEXT

@@ -270,7 +270,7 @@ class Outbound:
                     found = part.read_nowait()
                     if found is None:
                         if not pieces:
-                            self._warming = asyncio.ensure_future(self._read_first(part))
+                            self._warming = asyncio.ensure_future(self._read_next(part, part.size))
                         break
                     part = found
                 pieces.append(part)
@@ -387,25 +387,15 @@ class Outbound:
         if await self._on_thread(part, part.read_ahead, count) is not None:
             self._go_on()
 
-    async def _read_first(self, part: FilePart) -> None:
-        """Have a thread read a small piece, and keep it: the page cache may have lost it again when it is needed."""
-        found = await self._on_thread(part, part.read)
-        if found is not None:
-            self._queue[0] = found
-            self._files -= 1
-            self._queued_bytes += len(found) - PART_BYTES
-            self._go_on()
-
     async def _read_next(self, part: FilePart, count: int) -> None:
-        """Have a thread read the next bytes, and keep them in front of the rest."""
-        found = await self._on_thread(part, part.take, count)
+        """Have a thread read the next bytes, and keep them: the page cache may have lost them again when they are needed."""
+        found = await self._on_thread(part, part.read, count)
         if found is not None:
-            self._queue.appendleft(found)
-            self._queued_bytes += len(found)
+            part.sent(count)
             if part.size == 0:
-                del self._queue[1]
-                self._files -= 1
-                self._queued_bytes -= PART_BYTES
+                self._drop_first()
+            self._queue.appendleft(found)
+            self._queued_bytes += count
             self._go_on()
 
     async def _on_thread(self, part: FilePart, read: Callable[..., bytes], *args: object) -> bytes | None:
