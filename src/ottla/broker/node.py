@@ -46,6 +46,7 @@ from ottla.broker.requests.answer_memory import AnswerMemory
 from ottla.broker.requests.authorizer import AllowAll
 from ottla.broker.requests.connection import Connection
 from ottla.broker.requests.connection_limits import ConnectionLimits
+from ottla.broker.requests.encryption import Encryption
 from ottla.broker.requests.handlers import all_handlers
 from ottla.broker.requests.listeners import BoundListener, Listeners
 from ottla.broker.requests.local_requests import local_controller
@@ -124,8 +125,9 @@ class Node:
     async def start(self) -> None:
         """Serve; returns when clients are answered.
 
-        Raises StorageError where the log directories are another's, in use, or damaged beyond recovery, and OSError
-        where an address is taken. What was opened until then is closed again.
+        Raises StorageError where the log directories are another's, in use, or damaged beyond recovery, OSError where an
+        address is taken, and ConfigError where a listener cannot be as it is configured. What was opened until then is
+        closed again.
         """
         self._loop = asyncio.get_running_loop()
         self.failed = self._loop.create_future()
@@ -189,6 +191,7 @@ class Node:
         loop = self._loop
         node_id = self.config.node_id
         configuration = self._configuration = Configuration(self.config)
+        self._encryption = Encryption(self.config)
         purgatory = self._purgatory = Purgatory(loop)
         self._throttles = ReplicationThrottles(loop, configuration)
         self._lease = LeaderLease(
@@ -223,13 +226,6 @@ class Node:
             loop=loop,
         )
         self._answer_memory = AnswerMemory(loop, self.config.settings.ottla_answer_memory_bytes)
-        self._listeners = Listeners(
-            self._network,
-            config=lambda: configuration.broker,
-            loop=loop,
-            offload=self._offload,
-            memory=self._answer_memory,
-        )
         self._quotas = Quotas(loop, self.config.settings)
         self._limits = ConnectionLimits(
             loop,
@@ -237,6 +233,14 @@ class Node:
             self._quotas.connection_opened,
             hold_back_ms=self._quotas.connection_held_back,
             unlimited_listener=self.config.inter_broker_listener_name if len(self.config.listeners) > 1 else None,
+        )
+        self._listeners = Listeners(
+            self._network,
+            config=lambda: configuration.broker,
+            loop=loop,
+            offload=self._offload,
+            memory=self._answer_memory,
+            authentications=self._limits.authentications,
         )
         self._incarnation_id = Uuid(self._rng.randbytes(16))
 
@@ -426,7 +430,7 @@ class Node:
             router = Router(services, served, self._limits)
             if is_controller:
                 router.closed = self._controller_connection_closed
-            await self._listeners.open(listener, router, is_controller=is_controller)
+            await self._listeners.open(listener, router, is_controller=is_controller, tls=self._encryption.of(listener))
 
     def _controller_connection_closed(self, connection: Connection) -> None:
         self._limits.closed(connection)

@@ -202,6 +202,16 @@ class BrokerConfig:
         """Where metrics and health are served (`ottla.http.listeners`); nowhere by default."""
         return parse_http_listeners("ottla.http.listeners", self.settings.ottla_http_listeners)
 
+    def listener_values(self, listener: Listener, prefix: str) -> dict[str, str]:
+        """Return the texts of the keys that begin with `prefix`, as they hold for one listener.
+
+        `listener.name.NAME.KEY`, with the listener's name in small letters, is stronger than KEY.
+        """
+        given = {**self.static, **self.dynamic_default, **self.dynamic}
+        own = listener.own_prefix
+        found = {name: text for name, text in given.items() if name.startswith(prefix)}
+        return found | {name.removeprefix(own): text for name, text in given.items() if name.startswith(own + prefix)}
+
     @property
     def listens_on_default_only(self) -> bool:
         """True until a listener is configured: then the node is reached on loopback only."""
@@ -401,6 +411,9 @@ def _validate_node(config: BrokerConfig) -> None:
 
 def _validate_listeners(config: BrokerConfig) -> None:
     _ = config.http_listeners
+    if config.settings.inter_broker_listener_name and "security.inter.broker.protocol" in config.static:
+        only_one = "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set."
+        raise ConfigError("inter.broker.listener.name", config.settings.inter_broker_listener_name, only_one, only_one)
     names = {each.name for each in config.listeners}
     for name in config.controller_listener_names:
         if "controller" in config.roles and name not in names:

@@ -30,10 +30,14 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("groups of the streams protocol are not served", ("group.streams.",)),
     ("nothing is tiered", ("remote.", "log.local.retention.", "follower.fetch.last.tiered.offset.enable")),
     (
-        "only PLAINTEXT listeners are served, and nobody logs in",
+        "nobody logs in",
+        ("sasl.", "principal.builder.class", "connections.max.reauth.ms", "delegation.token."),
+    ),
+    (
+        "it chooses among Java's own parts of TLS, and OpenSSL does it here",
         (
-            *("sasl.", "ssl.", "principal.builder.class", "connections.max.reauth.ms", "delegation.token."),
-            *("connection.failed.authentication.delay.ms", "security.providers"),
+            *("ssl.provider", "ssl.secure.random.implementation", "ssl.keymanager.algorithm"),
+            *("ssl.trustmanager.algorithm", "security.providers"),
         ),
     ),
     ("a ${…} stays the text that it is", ("config.providers",)),

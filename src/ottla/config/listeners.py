@@ -47,6 +47,11 @@ class Listener:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
 
+    @property
+    def own_prefix(self) -> str:
+        """How keys begin that hold for this listener alone."""
+        return f"listener.name.{self.name.lower()}."
+
 
 @dataclass(frozen=True, slots=True)
 class HttpListener:

@@ -6,6 +6,9 @@ windows as Kafka measures them, token buckets, the order in which the quotas of 
 for how long whoever exceeds one has to wait. Time is an argument.
 """
 
+from typing import TYPE_CHECKING
+
+from ottla.base import late_imports
 from ottla.security.access import CLUSTER_NAME, NEEDS_NOTHING, Needs, Operation, Resource
 from ottla.security.acls import (
     Acl,
@@ -31,12 +34,18 @@ from ottla.security.quotas import (
 )
 from ottla.security.rates import SampledRate, TokenBucket, Windows
 
+if TYPE_CHECKING:
+    from ottla.security.principal_rules import NoRuleError, SslRules
+    from ottla.security.tls import Tls, certificate_name
+    from ottla.security.tls_settings import STORE_KEYS, TlsSettings
+
 __all__ = [
     "CLIENT_QUOTAS",
     "CLUSTER_NAME",
     "IP_QUOTAS",
     "NEEDS_NOTHING",
     "QUOTA_KINDS",
+    "STORE_KEYS",
     "Acl",
     "AclFields",
     "AclFilter",
@@ -46,6 +55,7 @@ __all__ = [
     "Entity",
     "MutationQuota",
     "Needs",
+    "NoRuleError",
     "Operation",
     "PatternType",
     "PermissionType",
@@ -54,11 +64,27 @@ __all__ = [
     "QuotaUse",
     "Resource",
     "SampledRate",
+    "SslRules",
     "StandardAuthorizer",
+    "Tls",
+    "TlsSettings",
     "TokenBucket",
     "Windows",
     "acl_of",
+    "certificate_name",
     "check_acl",
     "check_filter",
     "super_users",
 ]
+
+_TLS = {
+    "STORE_KEYS": "ottla.security.tls_settings",
+    "NoRuleError": "ottla.security.principal_rules",
+    "SslRules": "ottla.security.principal_rules",
+    "Tls": "ottla.security.tls",
+    "TlsSettings": "ottla.security.tls_settings",
+    "certificate_name": "ottla.security.tls",
+}
+
+__getattr__ = late_imports(__name__, _TLS)
+"""Imports what needs Python's `ssl` when it is first asked for: who uses no TLS waits for none."""

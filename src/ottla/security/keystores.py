@@ -15,7 +15,7 @@ from typing import Any
 from ottla.base import ConfigError, OttlaError
 from ottla.security.jks import JKS_MAGIC, JksError, private_key, read_jks
 
-__all__ = ["KeyEntry", "Store", "StoreError", "open_pem", "open_store"]
+__all__ = ["KeyEntry", "Store", "StoreError", "need_cryptography", "open_pem", "open_store"]
 
 STORE_TYPES = ("JKS", "PKCS12", "PEM")
 _JCEKS_MAGIC = b"\xce\xce\xce\xce"
@@ -178,6 +178,11 @@ class _Library:
     def der_of_certificate(self, certificate: Any) -> bytes:
         data: bytes = certificate.public_bytes(self.serialization.Encoding.DER)
         return data
+
+
+def need_cryptography() -> None:
+    """Raise ConfigError, which says what to install, where the library is not there."""
+    _cryptography()
 
 
 def _cryptography() -> _Library:

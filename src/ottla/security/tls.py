@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.security.distinguished_names import name_text
 from ottla.security.key_file import file_of, read_file
-from ottla.security.keystores import KeyEntry, Store, StoreError, open_pem, open_store
+from ottla.security.keystores import KeyEntry, Store, StoreError, need_cryptography, open_pem, open_store
 from ottla.security.tls_settings import TLS_13_CIPHERS, StoreSettings, TlsSettings, openssl_cipher
 
 __all__ = ["Tls", "certificate_name", "handshake"]
@@ -37,7 +37,9 @@ class Tls:
     def __init__(self, settings: TlsSettings, *, server: bool, read: Callable[[str], bytes] = read_file) -> None:
         """Raises ConfigError where something cannot be honoured."""
         if server and settings.key_store is None:
-            raise ConfigError("ssl.keystore.location", "", "a TLS listener needs a key store")
+            text = "a TLS listener needs a key store"
+            raise ConfigError("ssl.keystore.location", "", text, f"ssl.keystore.location is not set: {text}")
+        need_cryptography()
         self._server = server
         self._read = read
         self._settings = settings

@@ -11,9 +11,17 @@ from dataclasses import dataclass, field
 
 from ottla.base import ConfigError
 
-__all__ = ["ClientAuth", "StoreSettings", "TlsSettings", "openssl_cipher"]
+__all__ = ["STORE_KEYS", "ClientAuth", "StoreSettings", "TlsSettings", "openssl_cipher"]
 
 PREFIX = "ssl."
+STORE_KEYS = frozenset(
+    {
+        *("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password", "ssl.key.password"),
+        *("ssl.keystore.key", "ssl.keystore.certificate.chain"),
+        *("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.certificates"),
+    }
+)
+"""What may be changed while a listener is open."""
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 ClientAuth = ssl.VerifyMode
@@ -52,6 +60,8 @@ class TlsSettings:
     def of(cls, properties: Mapping[str, str | None]) -> TlsSettings:
         """Read them, without any prefix; raises ConfigError."""
         given = {key: value for key, value in properties.items() if value is not None}
+        for key, why in _JAVA_ONLY.items():
+            _refuse(bool(given.get(key)), key, given.get(key), why)
         return cls(
             _key_store(given),
             _trust_store(given),
@@ -62,6 +72,9 @@ class TlsSettings:
             _is_true(given, "ssl.allow.dn.changes"),
             _is_true(given, "ssl.allow.san.changes"),
         )
+
+
+_JAVA_ONLY = {"ssl.engine.factory.class": "TLS engines of Java classes cannot be used; leave it unset"}
 
 
 def _key_store(given: Mapping[str, str]) -> StoreSettings | None:

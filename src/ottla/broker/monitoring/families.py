@@ -127,6 +127,10 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
     sockets = f"{server}socket_server_metrics_"
     yield f"{sockets}connection_count", Family(GAUGE, "Open connections", ("listener",))
     yield f"{sockets}connection_creation_total", Family(COUNTER, "Connections ever served", ("listener",))
+    shown = "Times that somebody has shown who he is, by certificate or by login"
+    yield f"{sockets}successful_authentication_total", Family(COUNTER, shown, ("listener",))
+    refused = "TLS handshakes and logins that have failed"
+    yield f"{sockets}failed_authentication_total", Family(COUNTER, refused, ("listener",))
     yield f"{sockets}incoming_byte_total", Family(COUNTER, "Bytes of requests")
     yield f"{sockets}outgoing_byte_total", Family(COUNTER, "Bytes of answers")
     yield f"{log}logmanager_offlinelogdirectorycount", Family(GAUGE, "Log directories that have failed")

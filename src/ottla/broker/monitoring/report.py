@@ -179,6 +179,12 @@ class MetricsReport:
         for listener, count in open_now.items():
             page.add(f"{sockets}connection_count", count, tags(listener=listener))
             page.add(f"{sockets}connection_creation_total", limits.created[listener], tags(listener=listener))
+        for listener in limits.created:
+            for name, counts in (
+                ("successful", limits.authentications.succeeded),
+                ("failed", limits.authentications.failed),
+            ):
+                page.add(f"{sockets}{name}_authentication_total", counts[listener], tags(listener=listener))
         page.add(f"{sockets}incoming_byte_total", limits.received_bytes)
         page.add(f"{sockets}outgoing_byte_total", limits.sent_bytes)
         memory = self._services.answer_memory

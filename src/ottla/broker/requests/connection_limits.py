@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from ottla.broker.requests.authentication_counts import AuthenticationCounts
 from ottla.broker.requests.connection import Connection
 from ottla.config import BrokerSettings
 
@@ -49,6 +50,7 @@ class ConnectionLimits:
         self._refused: dict[Connection, asyncio.TimerHandle] = {}
         self.created: dict[str, int] = {}
         """Connections that were ever served, by listener."""
+        self.authentications = AuthenticationCounts()
         self._closed_received = 0
         self._closed_sent = 0
         self._by_host: dict[str, int] = {}

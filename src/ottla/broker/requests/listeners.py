@@ -6,13 +6,15 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.base import Offload
 from ottla.broker.requests.answer_memory import AnswerMemory
+from ottla.broker.requests.authentication_counts import AuthenticationCounts
 from ottla.broker.requests.connection import Connection
+from ottla.broker.requests.encryption import ListenerTls
 from ottla.broker.requests.router import Router
-from ottla.config import BrokerConfig, Listener
+from ottla.config import BrokerConfig, Listener, SecurityProtocol
 from ottla.net import FrameProtocol, Network, ReceiveBuffer, RequestMemory, Server, TlsBuffer, TlsProtocol
 
 __all__ = ["BoundListener", "Listeners"]
@@ -43,12 +45,14 @@ class Listeners:
         loop: asyncio.AbstractEventLoop,
         offload: Offload,
         memory: AnswerMemory,
+        authentications: AuthenticationCounts,
     ) -> None:
         self._network = network
         self._config = config
         self._loop = loop
         self._offload = offload
         self._memory = memory
+        self._authentications = authentications
         self.requests = RequestMemory(config().settings.queued_max_request_bytes, loop=loop)
         self._buffer = ReceiveBuffer(requests=self.requests)
         self._tls_buffer: TlsBuffer | None = None
@@ -63,9 +67,9 @@ class Listeners:
         router: Router,
         *,
         is_controller: bool,
-        tls: Callable[[], ssl.SSLContext] | None = None,
+        tls: ListenerTls | None = None,
     ) -> BoundListener:
-        """Listen; raises OSError where the address is taken. `tls` returns the context of the next connection."""
+        """Listen, in clear without `tls`; raises OSError where the address is taken."""
         config = self._config()
         frame_bytes_max = config.settings.socket_request_max_bytes
         if tls is not None and self._tls_buffer is None:
@@ -84,10 +88,7 @@ class Listeners:
             frames = FrameProtocol(connection, buffer=self._buffer, frame_bytes_max=frame_bytes_max)
             if tls is None:
                 return frames
-            assert self._tls_buffer is not None
-            return TlsProtocol(
-                frames, tls(), loop=self._loop, buffer=self._tls_buffer, is_server=True, failed=connection.complain
-            )
+            return self._below(frames, connection, tls)
 
         server = await self._network.listen(
             listener.host, listener.port, accept, backlog=config.settings.socket_listen_backlog_size
@@ -96,6 +97,35 @@ class Listeners:
         bound = BoundListener(listener, server.host, server.port)
         self.bound.append(bound)
         return bound
+
+    def _below(self, frames: FrameProtocol, connection: Connection, tls: ListenerTls) -> TlsProtocol:
+        """Return the TLS below one connection's frames."""
+        listener, counts = tls.listener, self._authentications
+        logs_in = listener.protocol is SecurityProtocol.SASL_SSL
+
+        def secured(session: ssl.SSLObject) -> None:
+            if logs_in:
+                return  # who it is the login says, and it is counted there
+            principal = tls.principal(session)
+            if principal is not None:
+                connection.connected = replace(connection.connected, principal=principal)
+            counts.succeeded[listener.name] += 1
+
+        def failed(reason: str) -> None:
+            counts.failed[listener.name] += 1
+            connection.complain(reason)
+
+        assert self._tls_buffer is not None
+        return TlsProtocol(
+            frames,
+            tls.context,
+            loop=self._loop,
+            buffer=self._tls_buffer,
+            is_server=True,
+            failure_delay_s=self._config().settings.connection_failed_authentication_delay_ms / 1000,
+            secured=secured,
+            failed=failed,
+        )
 
     async def close(self) -> None:
         """Stop listening; what is connected stays connected."""
