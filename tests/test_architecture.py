@@ -34,10 +34,10 @@ MATRIX: dict[str, set[str]] = {
     },
     "streams": {"base", "config"},
     "registry": _SERVICES,
-    "connect": {*_SERVICES, "wire"},
+    "connect": {*_SERVICES, "wire", "security"},
     "connectors": {"base", "config", "connect"},
     "sql": {*_SERVICES, "registry", "connect", "streams"},
-    "spark": {"base", "wire", "client", "config", "http", "streams", "connect", "connectors"},
+    "spark": {"base", "wire", "client", "config", "security", "http", "streams", "connect", "connectors"},
     "console": {*_SERVICES, "admin"},
 }
 """Package -> the packages that it may import. `cli` may import any, but all except `admin` only inside functions."""
@@ -52,8 +52,8 @@ WORLD = {"asyncio", "socket", "threading", "time", "random", "os", "subprocess",
 DOORS = {("log", "os_disk.py"), ("security", "key_file.py"), ("security", "key_reader.py")}
 """The files of a pure or a disk package that may touch the operating system: what they do has no other way."""
 
-INNER_PACKAGES = ("ottla.wire.messages", "ottla.client.arrow", "ottla.connect.tasks")
-"""Packages inside another that others may import: what they need (PyArrow, librdkafka) is not loaded with the outer one."""
+INNER_PACKAGES = ("ottla.wire.messages", "ottla.client.arrow", "ottla.connect.tasks", "ottla.security.ephemeral")
+"""What is inside a package and others may import: it needs PyArrow, librdkafka or ssl, which the package alone does not."""
 
 PACKAGES = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
 FILES = sorted(path for path in SOURCE.rglob("*.py") if "messages" not in path.parts)

@@ -6,13 +6,14 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
 from ottla.connect import ConnectError
 from ottla.connect.storage import State, TargetState, TaskId
 from ottla.connect.tasks.interface import TaskPort, TaskSpec
-from ottla.connect.tasks.port import Dial, RemotePort
+from ottla.connect.tasks.port import RemotePort
 from tests.connect.tasks.world import Bench, Work, bench, obedient, task_start
 from tests.waiting import until_async
 
@@ -190,7 +191,7 @@ def test_a_task_whose_connection_is_lost_is_told_to_stop_and_starts_again() -> N
         assert isinstance(port, RemotePort)
         if not seen:
             port.tell(State.RUNNING)
-            port._socket.shutdown(2)
+            port._channel.shut()
             port.wait(20)
             seen.append(port.target)
             with pytest.raises(ConnectionError):
@@ -213,8 +214,7 @@ def test_a_stranger_is_not_listened_to() -> None:
         supervised = made.runner._running[TaskId("lines", 0)]
         assert supervised._attempt is not None
         known = supervised._attempt.dial
-        unknown = Dial(known.host, known.port, "0" * 16, known.token)
-        wrong = Dial(known.host, known.port, known.attempt, "guessed")
+        unknown, wrong = replace(known, attempt="0" * 16), replace(known, token="guessed")
         for dial in (unknown, wrong, known):  # the last one is taken: a run connects once
             with pytest.raises(ConnectionError):
                 await asyncio.to_thread(RemotePort, dial)

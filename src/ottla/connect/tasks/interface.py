@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from ottla.connect import storage
@@ -23,7 +23,7 @@ class WorkerClients:
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """A task to run; it travels to the executor by pickle, so it holds plain values only."""
+    """A task to run; it travels to the executor over the control channel, as JSON."""
 
     task: storage.TaskId
     connector_config: Mapping[str, str | None]
@@ -40,6 +40,22 @@ class TaskSpec:
 
     transactional_id: str | None = None
     """Of a source task under exactly once."""
+
+    def to_message(self) -> dict[str, Any]:
+        """Return what JSON can hold of it: all."""
+        return asdict(self) | {"task": list(self.task), "target": self.target.name}
+
+    @classmethod
+    def of_message(cls, message: Mapping[str, Any]) -> TaskSpec:
+        """Return what `to_message` was given; raises KeyError or TypeError for anything else."""
+        given = dict(message)
+        return cls(
+            task=storage.TaskId(*given.pop("task")),
+            target=storage.TargetState[given.pop("target")],
+            clients=WorkerClients(**given.pop("clients")),
+            plugin_path=tuple(given.pop("plugin_path")),
+            **given,
+        )
 
 
 class TaskPort(Protocol):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.connect import ConnectError, storage
+from ottla.connect.tasks.channel import Channel
 from ottla.connect.tasks.frames import FRAME_BYTES_MAX, HEADER, decode, encode, proof
+from ottla.connect.tasks.interface import TaskSpec
+from ottla.security.ephemeral import trusting_only
 
 __all__ = ["Dial", "RemotePort"]
 
-CONNECT_SECONDS_MAX = 10.0
 ANSWER_SECONDS_MAX = 120.0
 """How long the worker may take to store offsets, or to say which are stored."""
 
@@ -29,31 +29,36 @@ class Dial:
     port: int
     attempt: str
     token: str
+    certificate: str | None = None
+    """The worker's, in PEM; None where the channel is not encrypted."""
 
     def __repr__(self) -> str:
         return f"Dial({self.host}:{self.port}, {self.attempt})"
 
 
 class RemotePort:
-    """A `TaskPort` over TCP. Where the connection ends, the target becomes STOPPED and calls raise ConnectionError."""
+    """A `TaskPort` over TCP. Where the connection ends, the target becomes STOPPED and calls raise ConnectionError.
+
+    What the task is to do, with all its passwords, comes over this connection too, so that it stands in nothing of Spark's.
+    """
+
+    spec: TaskSpec
 
     def __init__(self, dial: Dial, *, on_levels: Callable[[Mapping[str, int]], None] | None = None) -> None:
         self._changed = threading.Condition()
-        self._sending = threading.Lock()
         self._target = storage.TargetState.STARTED
         self._gone = False
         self._asked = 0
         self._answers: dict[int, dict[str, Any]] = {}
         self._on_levels = on_levels
-        self._socket = socket.create_connection((dial.host, dial.port), CONNECT_SECONDS_MAX)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        context = None if dial.certificate is None else trusting_only(dial.certificate)
+        self._channel = Channel(dial.host, dial.port, context)
         try:
             self._greet(dial)
         except BaseException:
-            self._socket.close()
+            self._channel.close()
             raise
-        self._socket.settimeout(None)
+        self._channel.wait_for_ever()
         threading.Thread(target=self._listen, name="ottla-control", daemon=True).start()
 
     def _greet(self, dial: Dial) -> None:
@@ -61,11 +66,12 @@ class RemotePort:
         nonce = str(self._receive()["nonce"])
         own = secrets.token_hex(16)
         greeting = {"attempt": dial.attempt, "proof": proof(dial.token, nonce, side="task"), "nonce": own}
-        self._socket.sendall(encode(greeting))
+        self._channel.send(encode(greeting))
         answer = self._receive()
         if answer.get("proof") != proof(dial.token, own, side="worker"):
             raise ConnectionError("the worker did not prove that it is the one that started this task")
         self._target = storage.TargetState[answer["target"]]
+        self.spec = TaskSpec.of_message(answer["spec"])
 
     def _receive(self) -> dict[str, Any]:
         (length,) = HEADER.unpack(self._exactly(HEADER.size))
@@ -76,7 +82,7 @@ class RemotePort:
     def _exactly(self, count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
-            more = self._socket.recv(count - len(data))
+            more = self._channel.receive(count - len(data))
             if not more:
                 raise ConnectionError("the worker has closed the control channel")
             data += more
@@ -103,11 +109,10 @@ class RemotePort:
         frame = encode(message)
         if self._gone:
             raise ConnectionError("the worker is gone")
-        with self._sending:
-            try:
-                self._socket.sendall(frame)
-            except OSError as error:
-                raise ConnectionError(f"the worker is gone: {error}") from error
+        try:
+            self._channel.send(frame)
+        except OSError as error:
+            raise ConnectionError(f"the worker is gone: {error}") from error
 
     def _ask(self, message: dict[str, Any]) -> Any:
         """Send a question and wait for its answer; raises ConnectError with what the worker says."""
@@ -185,6 +190,4 @@ class RemotePort:
 
     def close(self) -> None:
         """End the connection."""
-        with contextlib.suppress(OSError):  # the other end was faster
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        self._channel.close()

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from ottla.base import OttlaError
 from ottla.connect import storage
-from ottla.connect.tasks import Dial, frames
+from ottla.connect.tasks import Dial, TaskSpec, frames
+from ottla.security.ephemeral import EphemeralKey
 
 __all__ = ["Attempt", "ControlServer", "Served"]
 
@@ -39,8 +40,8 @@ class Served(Protocol):
 class Attempt:
     """One run of a task, from its announcement to its end; one connection may claim it, once."""
 
-    def __init__(self, server: ControlServer, served: Served, target: storage.TargetState) -> None:
-        self.served, self.target = served, target
+    def __init__(self, server: ControlServer, served: Served, spec: TaskSpec) -> None:
+        self.served, self.spec, self.target = served, spec, spec.target
         self.name, self.token = secrets.token_hex(8), secrets.token_hex(32)
         self._server = server
         self._writer: asyncio.StreamWriter | None = None
@@ -51,7 +52,8 @@ class Attempt:
     @property
     def dial(self) -> Dial:
         """Where the task connects to."""
-        return Dial(self._server.host, self._server.port, self.name, self.token)
+        server = self._server
+        return Dial(server.host, server.port, self.name, self.token, server.certificate)
 
     def aim(self, target: storage.TargetState) -> None:
         """Tell the task what it is to do; one that has not connected yet is told when it does."""
@@ -75,22 +77,34 @@ class Attempt:
 
 
 class ControlServer:
-    """Listens for tasks on `bind`. `host` is where executors reach it: loopback for local masters."""
+    """Listens for tasks on `bind`. `host` is where executors reach it: loopback for local masters.
 
-    def __init__(self, host: str = "127.0.0.1", *, bind: str | None = None) -> None:
-        self.host, self.port = host, 0
+    With `key` all that is said is encrypted.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", *, bind: str | None = None, key: EphemeralKey | None = None) -> None:
+        self.host, self.port, self._key = host, 0, key
         self._bind = bind or host
         self._attempts: dict[str, Attempt] = {}
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> None:
         """Begin to listen, on a port that the system chooses."""
-        self._server = await asyncio.start_server(self._serve, self._bind, 0)
+        context = None if self._key is None else self._key.context
+        timeout_s = None if context is None else GREETING_SECONDS_MAX
+        self._server = await asyncio.start_server(
+            self._serve, self._bind, 0, ssl=context, ssl_handshake_timeout=timeout_s
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
-    def expect(self, served: Served, target: storage.TargetState) -> Attempt:
-        """Announce a task that will connect."""
-        attempt = Attempt(self, served, target)
+    @property
+    def certificate(self) -> str | None:
+        """What tasks trust, in PEM; None where nothing is encrypted."""
+        return None if self._key is None else self._key.certificate
+
+    def expect(self, served: Served, spec: TaskSpec) -> Attempt:
+        """Announce a task that will connect, and be told what it is to do."""
+        attempt = Attempt(self, served, spec)
         self._attempts[attempt.name] = attempt
         return attempt
 
@@ -129,7 +143,8 @@ class ControlServer:
             return None
         attempt.claimed = True
         own = frames.proof(attempt.token, str(greeting["nonce"]), side="worker")
-        writer.write(frames.encode({"proof": own, "target": attempt.target.name}))
+        told = {"proof": own, "target": attempt.target.name, "spec": attempt.spec.to_message()}
+        writer.write(frames.encode(told))
         attempt.connected(writer)
         return attempt
 

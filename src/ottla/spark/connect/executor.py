@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from ottla.connect import Plugins, discover, storage
-from ottla.connect.tasks import Dial, RemotePort, TaskSpec, run_task
+from ottla.connect.tasks import Dial, RemotePort, run_task
 from ottla.connectors import CONNECTORS
 
 __all__ = ["OnExecutor", "plugins_of", "run_here"]
@@ -20,9 +20,8 @@ __all__ = ["OnExecutor", "plugins_of", "run_here"]
 
 @dataclass(frozen=True, slots=True)
 class OnExecutor:
-    """The function that travels to the executor."""
+    """The function that travels to the executor. It holds no configuration: that comes over the control channel."""
 
-    spec: TaskSpec
     dial: Dial
     levels: Mapping[str, int]
     archives: tuple[str, ...] = ()
@@ -33,29 +32,31 @@ class OnExecutor:
 
     def __call__(self, rows: Iterable[object]) -> Iterator[str]:
         """Run the task and yield its last state."""
-        spec = self.spec
+        plugin_path = None
         if self.archives:
             from pyspark import SparkFiles
 
-            spec = replace(spec, plugin_path=tuple(SparkFiles.get(name) for name in self.archives))
+            plugin_path = tuple(SparkFiles.get(name) for name in self.archives)
         with _standard_streams(self.stdio):
-            yield run_here(spec, self.dial, self.levels)  # this process is the task's own
+            yield run_here(self.dial, self.levels, plugin_path=plugin_path)  # this process is the task's own
 
 
 def run_here(
-    spec: TaskSpec,
     dial: Dial,
     levels: Mapping[str, int] | None = None,
     *,
     plugins: Plugins | None = None,
+    plugin_path: tuple[str, ...] | None = None,
     run: Callable[..., storage.State] = run_task,
 ) -> str:
-    """Run a task in this thread and return the last state that it told.
+    """Run the task that the worker has at the other end of `dial`, in this thread; return the last state that it told.
 
     `levels` are given where the process is the task's own: they are set, and all that is logged goes to the worker.
+    `plugin_path` is where this machine has the plugins, where that is not where the worker has them.
     """
     loggers = _Levels()
     port = RemotePort(dial, on_levels=None if levels is None else loggers.set)
+    spec = port.spec if plugin_path is None else replace(port.spec, plugin_path=plugin_path)
     try:
         with nullcontext() if levels is None else _log_to(port, loggers, levels):
             return run(spec, port, plugins=plugins or plugins_of(spec.plugin_path)).value

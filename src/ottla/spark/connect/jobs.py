@@ -190,7 +190,7 @@ class SparkJobs:
         if is_query_sink(spec, plugins):
             return self._run_query(spark, spec, dial, plugins)
         context = spark.sparkContext
-        function = OnExecutor(spec, dial, levels, self._archives, self._stdio)
+        function = OnExecutor(dial, levels, self._archives, self._stdio)
         try:
             self._warm_up(spark)
             context.setJobGroup(dial.attempt, f"[{spec.task.connector}|task-{spec.task.task}]", interruptOnCancel=True)
@@ -216,7 +216,7 @@ class SparkJobs:
         run = partial(run_query_sink, spark=spark, archives=self._archives)
         try:
             self._warm_up(spark)
-            run_here(spec, dial, run=run, plugins=plugins)
+            run_here(dial, run=run, plugins=plugins)
         except Exception as error:  # whatever Spark raises beyond the query
             return _words(error)
         return None
@@ -282,7 +282,7 @@ class ThreadJobs:
 
         def work() -> None:
             try:
-                self.runs(spec, dial, plugins=self._plugins)
+                self.runs(dial, plugins=self._plugins)
             except Exception as error:  # a test's function may raise anything
                 failed.append(f"{type(error).__name__}: {error}")
             cancelled.set()

@@ -23,6 +23,7 @@ from ottla.connect import (
     task_clients,
 )
 from ottla.connect.tasks import TaskSpec, WorkerClients
+from ottla.security.ephemeral import EphemeralKey, may_encrypt
 from ottla.spark.connect.cluster import BIND, HOST, address_settings
 from ottla.spark.connect.control import Attempt, ControlServer
 from ottla.spark.connect.jobs import MASTER_SETTING, Jobs, SparkJobs
@@ -188,11 +189,15 @@ def _milliseconds(worker: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _control_of(jobs: Jobs, worker: Mapping[str, str]) -> ControlServer:
-    """Return a server where a cluster's executors reach Spark's driver, too; on the loopback address for a local master."""
+    """Return a server where a cluster's executors reach Spark's driver, too; on the loopback address for a local master.
+
+    It is encrypted wherever the extra `[security]` is installed, without which no worker's client or listener is.
+    """
+    key = EphemeralKey() if may_encrypt() else None
     if jobs.local:
-        return ControlServer()
+        return ControlServer(key=key)
     settings = address_settings(worker, worker[MASTER_SETTING])
-    return ControlServer(settings[HOST], bind=settings[BIND])
+    return ControlServer(settings[HOST], bind=settings[BIND], key=key)
 
 
 class _Supervised:
@@ -324,7 +329,7 @@ class _Supervised:
     async def _run_once(self) -> None:
         self._failed, self._delay_ms, self._began, self._has_run = False, None, time.monotonic(), False
         runner = self._runner
-        attempt = self._attempt = runner.control.expect(self, self.target)
+        attempt = self._attempt = runner.control.expect(self, self._spec(self.target))
         try:
             error_text = await self._job(attempt)
         finally:
@@ -341,7 +346,7 @@ class _Supervised:
     async def _job(self, attempt: Attempt) -> str | None:
         """Run a Spark job to its end; one whose connection is lost has to end soon, or is cancelled."""
         runner = self._runner
-        given = (self._spec(attempt.target), attempt.dial, dict(runner.levels()))
+        given = (attempt.spec, attempt.dial, dict(runner.levels()))
         job = asyncio.get_running_loop().run_in_executor(runner.threads, runner.jobs.run, *given)
         lost = asyncio.ensure_future(attempt.lost.wait())
         await asyncio.wait((job, lost), return_when=asyncio.FIRST_COMPLETED)
