@@ -67,10 +67,13 @@ class BusyFaults(Faults):
         self._forget_if_whole()
 
     def _forget_if_whole(self) -> None:
-        """As ever, but a host whose disk may still fail, or has just failed, may end at any moment."""
+        """As ever, but a host whose disk may still fail, or has just failed, may end at any moment, and lack something then."""
+        fragile = self._fragile
         super()._forget_if_whole()
         for host in self._unsettled:
             self._unclean[host.name] = None
+            if host is fragile:
+                self._fragile = host
 
     def calls_fail(self) -> None:
         """One call of one disk fails, and then perhaps another.
