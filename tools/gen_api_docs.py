@@ -16,8 +16,7 @@ HEAD = """# The APIs that Ottla serves
 Written from the handlers by `tools/gen_api_docs.py`; ApiVersions answers from the same declarations, so nothing is
 advertised that is not there, but for versions 0 to 2 of Produce, which Kafka advertises and refuses as well: librdkafka
 up to 2.10 compresses only where it sees them. "Kafka 4.3" are the stable versions of that release. The access is what a
-handler declares; until there are ACLs the authorizer allows everything, and the three APIs of ACLs answer
-SECURITY_DISABLED, as Kafka does without an authorizer.
+handler declares, and what is asked of the authorizer where one is configured (see [security.md](security.md)).
 
 | key | API | versions | Kafka 4.3 | listeners | access |
 |---:|---|---|---|---|---|

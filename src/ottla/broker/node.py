@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
@@ -43,7 +43,8 @@ from ottla.broker.replicas.replication import Replication
 from ottla.broker.replicas.storage import Storage
 from ottla.broker.replicas.throttles import ReplicationThrottles
 from ottla.broker.requests.answer_memory import AnswerMemory
-from ottla.broker.requests.authorizer import AllowAll
+from ottla.broker.requests.authorizer import AclAuthorizer
+from ottla.broker.requests.authorizers import authorizer_of
 from ottla.broker.requests.connection import Connection
 from ottla.broker.requests.connection_limits import ConnectionLimits
 from ottla.broker.requests.encryption import Encryption
@@ -89,6 +90,7 @@ class Node:
         self._clock = clock
         self._rng = rng
         self._offload = offload
+        self._authorizer = authorizer_of(config, clock)
         self._services: Services | None = None
         self._undo: list[Callable[[], object]] = []
         """What has to be undone where the start fails."""
@@ -181,9 +183,16 @@ class Node:
     async def _serve(self) -> None:
         await self._start_quorum()
         self._make_services()
-        await self._listen(controllers=True)
-        await self._quorum.ready()
-        await self._listen(controllers=False)
+        authorizer, early = self._authorizer, self.config.early_start_listeners
+        if not isinstance(authorizer, AclAuthorizer):
+            await self._listen(self.config.controller_listener_names)
+            await self._quorum.ready()
+        else:
+            self._quorum.subscribe(authorizer.image_changed)
+            await self._listen(early)
+            await self._quorum.ready()
+            authorizer.loaded(self._quorum.image)
+        await self._listen(each.name for each in self.config.listeners)
         await self._register()
 
     def _join(self) -> None:
@@ -392,7 +401,7 @@ class Node:
             lease=self._lease,
             confirmation=Confirmation(lease=self._lease, sessions=sessions, purgatory=self._purgatory, loop=self._loop),
             answer_memory=self._answer_memory,
-            authorizer=AllowAll(),
+            authorizer=self._authorizer,
             auto_creation=AutoCreation(self._configuration, self._controller),
             metrics=metrics,
             traffic=self._partitions.traffic,
@@ -417,16 +426,17 @@ class Node:
         self._follow_quotas(services)
         self._quorum.subscribe(ElectionCounts(metrics, is_controller=lambda: self._quorum.is_leader).image_changed)
 
-    async def _listen(self, *, controllers: bool) -> None:
-        """Open the listeners of other controllers and brokers, or those of clients; they are answered from now on."""
+    async def _listen(self, names: Iterable[str]) -> None:
+        """Open the listeners of these names that are not open yet; they are answered from now on."""
         services = self._services
         assert services is not None
-        side = "controller" if controllers else "broker"
-        served = [each for each in services.handlers if side in APIS[each.api_key].listeners]
+        wanted = frozenset(names) - {each.listener.name for each in self._listeners.bound}
         for listener in self.config.listeners:
-            is_controller = listener.name in self.config.controller_listener_names
-            if is_controller != controllers:
+            if listener.name not in wanted:
                 continue
+            is_controller = listener.name in self.config.controller_listener_names
+            side = "controller" if is_controller else "broker"
+            served = [each for each in services.handlers if side in APIS[each.api_key].listeners]
             router = Router(services, served, self._limits)
             if is_controller:
                 router.closed = self._controller_connection_closed

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ottla.base import ConfigError, NodeId
+from ottla.config.authorization import AUTHORIZER_KEYS, Authorization
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.broker_settings import BrokerSettings
 from ottla.config.entries import ConfigEntry, ConfigSource, Layer, synonym_chain
@@ -81,10 +82,10 @@ class BrokerConfig:
         """
         given = parse_properties(text) | override_properties(overrides)
         variables = environment_properties(environment or {})
-        known = {name: value for name, value in variables.items() if _key_of(name)}
+        known = {name: value for name, value in variables.items() if _is_known(name)}
         static = _with_both_ids(parse_properties(text) | known | override_properties(overrides))
         static |= _under_home(static, (environment or {}).get("HOME", ""))
-        strange = [(name, name) for name in given if not _key_of(name) and not name.startswith(_PLUGIN_PREFIXES)]
+        strange = [(name, name) for name in given if not _is_known(name) and not name.startswith(_PLUGIN_PREFIXES)]
         strange += [(name, _variable(name)) for name in variables if name not in known]
         warnings = gone_lines(strange) + [_unknown(*each) for each in strange if _is_told(*each)]
         config = cls(static=static, warnings=tuple(warnings))
@@ -223,6 +224,19 @@ class BrokerConfig:
         named = self.settings.inter_broker_listener_name
         return named.upper() if named else self.settings.security_inter_broker_protocol
 
+    @cached_property
+    def authorization(self) -> Authorization:
+        """What the authorizer is told, in keys of its own."""
+        return Authorization.of(self.static)
+
+    @cached_property
+    def early_start_listeners(self) -> frozenset[str]:
+        """Listeners that are open before the authorizer has its entries; by default those of controllers (KIP-801)."""
+        named = self.settings.early_start_listeners
+        if named is None:
+            return frozenset(self.controller_listener_names)
+        return frozenset(each.strip().upper() for each in named if each.strip())
+
     # ---- checks and reports ---------------------------------------------------------------------------------------
 
     def validate(self) -> None:
@@ -231,6 +245,7 @@ class BrokerConfig:
         _validate_node(self)
         _validate_listeners(self)
         _validate_groups(settings)
+        _ = self.authorization
         for text, milliseconds in (
             ("log.retention", first_set(settings, "log.retention.ms")),
             ("log.roll", first_set(settings, "log.roll.ms")),
@@ -377,6 +392,11 @@ def _key_of(name: str) -> ConfigKey | None:
     return BROKER_KEYS.get(name)
 
 
+def _is_known(name: str) -> bool:
+    """Return whether a key is Kafka's, or its authorizer's own."""
+    return _key_of(name) is not None or name in AUTHORIZER_KEYS
+
+
 def _closest(name: str, cutoff: float) -> str | None:
     from difflib import get_close_matches  # only where something is misspelt
 
@@ -421,6 +441,9 @@ def _validate_listeners(config: BrokerConfig) -> None:
     named = {each.name for each in config.all_advertised_listeners}
     if (reserved := named & set(config.controller_listener_names)) and "controller" not in config.roles:
         raise ConfigError("advertised.listeners", min(reserved), "must not contain a controller listener")
+    if strange := config.early_start_listeners - names - set(config.controller_listener_names):
+        allowed = "must be contained in listeners or controller.listener.names"
+        raise ConfigError("early.start.listeners", min(strange), allowed)
     if "broker" not in config.roles:
         return
     if not config.client_listeners:

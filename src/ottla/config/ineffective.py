@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.base import ConfigError
+from ottla.config.authorization import AUTHORIZER_KEYS
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.types import Value
 
 __all__ = ["EFFECTIVE", "INEFFECTIVE", "PROTECTIONS", "ineffective", "refuse_protections"]
 
 PROTECTIONS: Mapping[str, str] = {
-    "authorizer.class.name": "authorization is not supported so far; leave it unset",
     "create.topic.policy.class.name": "policies for topics are not supported so far; leave it unset",
     "alter.config.policy.class.name": "policies for configurations are not supported so far; leave it unset",
     "client.quota.callback.class": "quotas of one's own making are not supported so far; leave it unset",
@@ -57,7 +57,7 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
         "nothing reads it here",
         (
             *("log.dir.failure.timeout.ms", "metadata.max.idle.interval.ms", "transaction.two.phase.commit.enable"),
-            *("early.start.listeners", "unstable."),
+            "unstable.",
         ),
     ),
     (
@@ -79,6 +79,8 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
 def ineffective(static: Mapping[str, str]) -> list[str]:
     """Return a line for each reason that keys set to other than their defaults change nothing."""
     found: dict[str, list[str]] = {}
+    if not _has_authorizer(static) and (alone := sorted(AUTHORIZER_KEYS & static.keys())):
+        found["authorizer.class.name is not set, so everyone may do everything"] = alone
     for name, text in sorted(static.items()):
         why = _why(name)
         if why is not None and not _is_default(name, text):
@@ -91,6 +93,10 @@ def refuse_protections(settings: Mapping[str, Value]) -> None:
     for key, words in PROTECTIONS.items():
         if settings[key]:
             raise ConfigError(key, str(settings[key]), words)
+
+
+def _has_authorizer(static: Mapping[str, str]) -> bool:
+    return bool(static.get("authorizer.class.name", "").strip())
 
 
 def _why(name: str) -> str | None:

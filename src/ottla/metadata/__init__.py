@@ -7,6 +7,7 @@ committed.
 """
 
 from ottla.metadata import decide
+from ottla.metadata.acls import NO_ACLS, Acl, AclChanges, Acls
 from ottla.metadata.apply import Record, apply, apply_all
 from ottla.metadata.delta import Delta, delta_between
 from ottla.metadata.features import (
@@ -23,7 +24,6 @@ from ottla.metadata.image import (
     DIRECTORY_UNASSIGNED,
     EMPTY_IMAGE,
     NO_LEADER,
-    Acl,
     Broker,
     ConfigResource,
     Controller,
@@ -47,10 +47,13 @@ __all__ = [
     "GROUP_VERSION",
     "METADATA_VERSION_LATEST",
     "METADATA_VERSION_OLDEST",
+    "NO_ACLS",
     "NO_LEADER",
     "SUPPORTED_FEATURES",
     "UNSERVED_FEATURES",
     "Acl",
+    "AclChanges",
+    "Acls",
     "Broker",
     "ConfigResource",
     "Controller",

@@ -9,8 +9,8 @@ from typing import Any
 from immutables import Map
 
 from ottla.base import CorruptionError, LeaderEpoch, NodeId, Offset, ProducerId, Uuid
+from ottla.metadata.acls import Acl
 from ottla.metadata.image import (
-    Acl,
     Broker,
     ConfigResource,
     Controller,
@@ -244,14 +244,14 @@ def _acl(image: Image, record: AccessControlEntryRecord) -> Image:
         operation=record.operation,
         permission_type=record.permission_type,
     )
-    return replace(image, acls=image.acls.set(Uuid(bytes(record.id)), acl))
+    return replace(image, acls=image.acls.with_acl(Uuid(bytes(record.id)), acl))
 
 
 def _remove_acl(image: Image, record: RemoveAccessControlEntryRecord) -> Image:
     acl_id = Uuid(bytes(record.id))
     if acl_id not in image.acls:
         raise CorruptionError(f"RemoveAccessControlEntryRecord names {acl_id.hex()}, which does not exist")
-    return replace(image, acls=image.acls.delete(acl_id))
+    return replace(image, acls=image.acls.without(acl_id))
 
 
 def _scram(image: Image, record: UserScramCredentialRecord) -> Image:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.metadata.acls import AclChanges
 from ottla.metadata.image import ConfigResource, Image, Topic
 
 __all__ = ["Delta", "delta_between"]
@@ -27,6 +28,8 @@ class Delta:
     security_changed: bool = False
     """True where ACLs, SCRAM credentials or delegation tokens differ."""
     quotas_changed: bool = False
+    acls: AclChanges | None = None
+    """What came and went of the access control entries; None where none did."""
 
 
 def delta_between(old: Image, new: Image) -> Delta:
@@ -48,6 +51,7 @@ def delta_between(old: Image, new: Image) -> Delta:
             or old.delegation_tokens is not new.delegation_tokens
         ),
         quotas_changed=old.client_quotas is not new.client_quotas,
+        acls=None if old.acls is new.acls else new.acls.changes_since(old.acls),
     )
 
 

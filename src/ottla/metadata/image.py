@@ -13,6 +13,7 @@ from enum import IntEnum
 from immutables import Map
 
 from ottla.base import ZERO_UUID, LeaderEpoch, NodeId, Offset, ProducerId, Uuid
+from ottla.metadata.acls import NO_ACLS, Acls
 
 __all__ = [
     "DIRECTORY_LOST",
@@ -20,7 +21,6 @@ __all__ = [
     "DIRECTORY_UNASSIGNED",
     "EMPTY_IMAGE",
     "NO_LEADER",
-    "Acl",
     "Broker",
     "ConfigResource",
     "Controller",
@@ -154,19 +154,6 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Acl:
-    """One access control entry, in the protocol's codes."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
-
-
-@dataclass(frozen=True, slots=True)
 class ScramCredential:
     """What is kept of a user's SCRAM password (RFC 5802); never the password."""
 
@@ -209,7 +196,7 @@ class Image:
     features: Map[str, int] = field(default_factory=Map)
     next_producer_id: ProducerId = _FIRST_PRODUCER_ID
     client_quotas: Map[QuotaEntity, Map[str, float]] = field(default_factory=Map)
-    acls: Map[Uuid, Acl] = field(default_factory=Map)
+    acls: Acls = NO_ACLS
     scram_credentials: Map[tuple[str, int], ScramCredential] = field(default_factory=Map)
     delegation_tokens: Map[str, DelegationToken] = field(default_factory=Map)
     rollback: Image | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.base import late_imports
 from ottla.security.access import CLUSTER_NAME, NEEDS_NOTHING, Needs, Operation, Resource
 from ottla.security.acls import (
+    ANYTHING,
     Acl,
     AclFields,
     AclFilter,
@@ -20,6 +21,7 @@ from ottla.security.acls import (
     check_acl,
     check_filter,
 )
+from ottla.security.audit import AuditedRequest, AuditLog
 from ottla.security.authorizer import AuthorizerNotReadyError, Decision, StandardAuthorizer, super_users
 from ottla.security.quotas import (
     CLIENT_QUOTAS,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from ottla.security.tls_settings import STORE_KEYS, TlsSettings
 
 __all__ = [
+    "ANYTHING",
     "CLIENT_QUOTAS",
     "CLUSTER_NAME",
     "IP_QUOTAS",
@@ -49,6 +52,8 @@ __all__ = [
     "Acl",
     "AclFields",
     "AclFilter",
+    "AuditLog",
+    "AuditedRequest",
     "AuthorizerNotReadyError",
     "ClientQuotas",
     "Decision",

@@ -149,6 +149,9 @@ def acl_of(fields: AclFields) -> Acl:
     )
 
 
+_OPEN_PATTERNS = (PatternType.ANY, PatternType.MATCH)
+
+
 @dataclass(frozen=True, slots=True)
 class AclFilter:
     """What DescribeAcls and DeleteAcls look for; None and ANY stand for everything.
@@ -165,7 +168,7 @@ class AclFilter:
     operation: Operation = Operation.ANY
     permission_type: PermissionType = PermissionType.ANY
 
-    def finds(self, acl: Acl) -> bool:
+    def finds(self, acl: AclFields) -> bool:
         """Return whether the entry is among what is looked for."""
         return (
             self.resource_type in (Resource.ANY, acl.resource_type)
@@ -176,7 +179,7 @@ class AclFilter:
             and self._finds_pattern(acl)
         )
 
-    def _finds_pattern(self, acl: Acl) -> bool:
+    def _finds_pattern(self, acl: AclFields) -> bool:
         wanted, name = self.pattern_type, self.resource_name
         if wanted not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
             return False
@@ -184,9 +187,22 @@ class AclFilter:
             return True
         if wanted is not PatternType.MATCH:
             return name == acl.resource_name
-        if acl.pattern_type is PatternType.PREFIXED:
+        if acl.pattern_type == PatternType.PREFIXED:
             return name.startswith(acl.resource_name)
         return acl.resource_name in (name, ANYTHING)
+
+    @property
+    def only(self) -> Acl | None:
+        """The one entry that can be found, where nothing is left open."""
+        resource, principal, host = self.resource_name, self.principal, self.host
+        if resource is None or principal is None or host is None or self.pattern_type in _OPEN_PATTERNS:
+            return None
+        if Resource.ANY is self.resource_type or Operation.ANY is self.operation:
+            return None
+        if self.permission_type is PermissionType.ANY:
+            return None
+        what = self.resource_type, resource, self.pattern_type
+        return Acl(*what, principal, host, self.operation, self.permission_type)
 
 
 def check_acl(acl: Acl) -> None:

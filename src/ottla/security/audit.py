@@ -62,6 +62,10 @@ class AuditLog:
         self.left_out = 0
         """How many lines were left out since the start."""
 
+    def is_on(self, level: int) -> bool:
+        """Return whether lines of a level are written at all."""
+        return self._log.isEnabledFor(level)
+
     def record(
         self,
         decision: Decision,

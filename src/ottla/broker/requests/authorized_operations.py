@@ -24,7 +24,7 @@ _GROUP = (Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRI
 
 def cluster_operations(context: RequestContext[AccessParts]) -> int:
     """Return the bits of what the client may do to the cluster; none where it may not even describe it."""
-    if not context.allows(Operation.DESCRIBE, Resource.CLUSTER):
+    if not context.would_allow(Operation.DESCRIBE, Resource.CLUSTER):
         return 0
     return _bits(context, _CLUSTER, Resource.CLUSTER, CLUSTER_NAME)
 
@@ -42,4 +42,4 @@ def group_operations(context: RequestContext[AccessParts], group_id: str) -> int
 def _bits(
     context: RequestContext[AccessParts], operations: tuple[Operation, ...], resource: Resource, name: str
 ) -> int:
-    return sum(1 << each for each in operations if context.allows(each, resource, name))
+    return sum(1 << each for each in operations if context.would_allow(each, resource, name))

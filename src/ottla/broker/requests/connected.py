@@ -17,3 +17,5 @@ class Connected:
     principal: str = "User:ANONYMOUS"
     is_controller: bool = False
     """True on a controller listener."""
+    is_this_node: bool = False
+    """True for what this node asks of its own controller, inside the process: it may do everything."""

@@ -80,7 +80,15 @@ class RequestContext(Generic[P_co]):
 
     def allows(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
         """Return whether the peer may do this to the resource of that name."""
-        return self.services.authorizer.allows(self.connected, operation, resource, name)
+        return self.services.authorizer.allows(self.connected, operation, resource, name, self.api_key)
+
+    def would_allow(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
+        """Return the same where nothing is granted or refused by it: to filter a list, or to say what a client may do."""
+        return self.services.authorizer.allows(self.connected, operation, resource, name, self.api_key, False)
+
+    def allows_on_some(self, operation: Operation, resource: Resource) -> bool:
+        """Return whether the peer may do this to some resource of the type, be there one or not."""
+        return self.services.authorizer.allows_on_some(self.connected, operation, resource, self.api_key)
 
     def now_ms(self) -> Millis:
         """Return the wall clock's time."""

@@ -39,7 +39,7 @@ def local_controller(services: AccessParts, handlers: Iterable[Handler[Any]]) ->
 
     async def answer(message: Any) -> Reply:
         handler = by_key[int(message.API_KEY)]
-        peer = Connected(listener="", is_controller=True)
+        peer = Connected(listener="", is_controller=True, is_this_node=True)
         context = RequestContext(services, peer, handler.api_key, handler.versions[1], 0, "broker")
         return await dispatch(handler, context, message)
 

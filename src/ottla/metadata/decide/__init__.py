@@ -1,5 +1,6 @@
 """Decisions: pure functions from an image and a request to records and a response."""
 
+from ottla.metadata.decide.acls import RemovedAcls, create_acls, delete_acls, found_acls
 from ottla.metadata.decide.alter_partition import alter_partition, check_broker_epoch
 from ottla.metadata.decide.bootstrap import bootstrap, bootstrap_records
 from ottla.metadata.decide.brokers import (
@@ -43,6 +44,7 @@ __all__ = [
     "HandOver",
     "ProducerIdBlock",
     "Registration",
+    "RemovedAcls",
     "TopicRef",
     "UpgradeType",
     "allocate_producer_ids",
@@ -55,12 +57,15 @@ __all__ = [
     "bootstrap",
     "bootstrap_records",
     "check_broker_epoch",
+    "create_acls",
     "create_partitions",
     "create_topics",
+    "delete_acls",
     "delete_topics",
     "elect_leaders",
     "elect_unclean_leaders",
     "fence_broker",
+    "found_acls",
     "hand_over",
     "heartbeat",
     "is_imbalanced",

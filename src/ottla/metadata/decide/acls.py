@@ -1,0 +1,100 @@
+"""Access control entries: which may be made, and which a filter removes (KIP-140, KIP-801)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.base import ErrorCode, KafkaError, Rng, Uuid, random_uuid
+from ottla.metadata.acls import Acl
+from ottla.metadata.decide.decision import Decision
+from ottla.metadata.image import Image
+from ottla.security import Acl as Entry
+from ottla.security import AclFilter, acl_of, check_acl, check_filter
+from ottla.wire.messages.access_control_entry_record import AccessControlEntryRecord
+from ottla.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+
+__all__ = ["RemovedAcls", "create_acls", "delete_acls", "found_acls"]
+
+CHANGES_MAX = 10_000
+"""Entries that one request may make or remove."""
+RemovedAcls = Sequence[Entry] | KafkaError
+"""What one filter removed, or why it could not be asked."""
+
+
+def create_acls(image: Image, acls: Sequence[Entry], *, rng: Rng) -> Decision[list[KafkaError | None]]:
+    """Choose the records that make these entries, each by itself; one that is there needs no record.
+
+    Raises POLICY_VIOLATION for too many at once.
+    """
+    records: dict[Acl, AccessControlEntryRecord] = {}
+    results: list[KafkaError | None] = []
+    for entry in acls:
+        try:
+            check_acl(entry)
+        except KafkaError as error:
+            results.append(error)
+            continue
+        results.append(None)
+        acl = _kept(entry)
+        if not image.acls.ids_of(acl) and acl not in records:
+            records[acl] = _record(image, acl, rng)
+            if len(records) > CHANGES_MAX:
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+    return Decision(tuple(records.values()), results)
+
+
+def _kept(entry: Entry) -> Acl:
+    """Return an entry as an image holds it."""
+    what = int(entry.resource_type), entry.resource_name, int(entry.pattern_type)
+    return Acl(*what, entry.principal, entry.host, int(entry.operation), int(entry.permission_type))
+
+
+def _record(image: Image, acl: Acl, rng: Rng) -> AccessControlEntryRecord:
+    acl_id = random_uuid(rng)
+    while acl_id in image.acls:
+        acl_id = random_uuid(rng)
+    return AccessControlEntryRecord(
+        id=acl_id,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission_type,
+    )
+
+
+def delete_acls(image: Image, filters: Sequence[AclFilter]) -> Decision[list[RemovedAcls]]:
+    """Choose the records that remove what these filters find; what several find is removed once and told of by each.
+
+    Raises POLICY_VIOLATION where they find too many.
+    """
+    removed: dict[Uuid, None] = {}
+    results: list[RemovedAcls] = []
+    for wanted in filters:
+        try:
+            check_filter(wanted)
+        except KafkaError as error:
+            results.append(error)
+            continue
+        found = found_acls(image, wanted)
+        removed.update((acl_id, None) for acl_id, _ in found)
+        results.append([entry for _, entry in found])
+        if len(removed) > CHANGES_MAX:
+            text = f"Cannot remove more than {CHANGES_MAX} acls in a single delete operation."
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
+    return Decision(tuple(RemoveAccessControlEntryRecord(id=each) for each in removed), results)
+
+
+def found_acls(image: Image, wanted: AclFilter) -> list[tuple[Uuid, Entry]]:
+    """Return ids and entries that a filter finds, in an order that is always the same."""
+    only = wanted.only
+    if only is not None:
+        return [(acl_id, only) for acl_id in image.acls.ids_of(_kept(only))]
+    return sorted(((acl_id, acl_of(acl)) for acl_id, acl in image.acls.items() if wanted.finds(acl)), key=_in_order)
+
+
+def _in_order(found: tuple[Uuid, Entry]) -> tuple[int, str, int, Uuid]:
+    acl_id, acl = found
+    return acl.resource_type, acl.resource_name, acl.pattern_type, acl_id

@@ -1,0 +1,112 @@
+"""Access control entries in the metadata: kept as a dictionary would keep them, made and removed as Kafka does it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.base import CorruptionError, ErrorCode, KafkaError, Uuid
+from ottla.metadata import EMPTY_IMAGE, NO_ACLS, Acl, apply, decide, delta_between, snapshot_records
+from ottla.metadata.decide.acls import CHANGES_MAX
+from ottla.security import Acl as Entry
+from ottla.security import AclFilter, Operation, PatternType, PermissionType, Resource
+from ottla.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+from tests.metadata.clusters import after, uuid
+
+READ_T = Entry(
+    *(Resource.TOPIC, "t", PatternType.LITERAL, "User:a", "*", Operation.READ, PermissionType.ALLOW),
+)
+
+
+def entry(name: str = "t", **fields: object) -> Entry:
+    from dataclasses import replace
+
+    return replace(READ_T, resource_name=name, **fields)  # type: ignore[arg-type]
+
+
+def kept(name: str) -> Acl:
+    return Acl(2, name, 3, "User:a", "*", 3, 3)
+
+
+ids = st.integers(0, 40).map(lambda each: uuid(each * (1 << 118)))
+
+
+@given(st.lists(st.tuples(ids, st.sampled_from(["a", "b", None])), max_size=60))
+def test_entries_are_kept_as_a_dictionary_keeps_them(changes: list[tuple[Uuid, str | None]]) -> None:
+    acls, model = NO_ACLS, dict[Uuid, Acl]()
+    steps = [(acls, dict(model))]
+    for acl_id, name in changes:
+        if name is not None:
+            acls, model[acl_id] = acls.with_acl(acl_id, kept(name)), kept(name)
+        elif acl_id in model:
+            acls = acls.without(acl_id)
+            del model[acl_id]
+        steps.append((acls, dict(model)))
+    assert dict(acls.items()) == model and len(acls) == len(model)
+    for name in ("a", "b"):
+        assert set(acls.ids_of(kept(name))) == {each for each, acl in model.items() if acl == kept(name)}
+    for old, was in steps:
+        change = acls.changes_since(old)
+        assert set(change.added) == {each for each in model if was.get(each) != model[each]}
+        assert set(change.removed) == {each for each in was if model.get(each) != was[each]}
+
+
+def test_an_entry_is_made_once_and_each_result_says_what_became_of_it() -> None:
+    asked = [entry(), entry(), entry(""), entry(principal="a"), entry("u")]
+    decision = decide.create_acls(EMPTY_IMAGE, asked, rng=Random(1))
+    assert [each.resource_name for each in decision.records] == ["t", "u"]
+    codes = [None if each is None else each.code for each in decision.response]
+    assert codes == [None, None, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, None]
+    image = after(EMPTY_IMAGE, decision)
+    assert len(image.acls) == 2
+    again = decide.create_acls(image, [entry()], rng=Random(2))
+    assert again.records == () and again.response == [None]
+
+
+def test_what_filters_find_is_removed_once_and_told_by_each() -> None:
+    image = after(EMPTY_IMAGE, decide.create_acls(EMPTY_IMAGE, [entry("t"), entry("u")], rng=Random(1)))
+    filters = [AclFilter(resource_name="t"), AclFilter(), AclFilter(operation=Operation.UNKNOWN)]
+    decision = decide.delete_acls(image, filters)
+    assert len(decision.records) == 2
+    first, everything, refused = decision.response
+    assert first == [entry("t")] and everything == [entry("t"), entry("u")]
+    assert isinstance(refused, KafkaError) and refused.code is ErrorCode.INVALID_REQUEST
+    assert len(after(image, decision).acls) == 0
+
+
+def test_a_filter_that_leaves_nothing_open_finds_what_a_walk_finds() -> None:
+    image = after(EMPTY_IMAGE, decide.create_acls(EMPTY_IMAGE, [entry("t"), entry("u")], rng=Random(1)))
+    exact = AclFilter(Resource.TOPIC, "t", PatternType.LITERAL, "User:a", "*", Operation.READ, PermissionType.ALLOW)
+    assert exact.only == entry("t")
+    assert [acl for _, acl in decide.found_acls(image, exact)] == [entry("t")]
+    assert [acl for _, acl in decide.found_acls(image, AclFilter(resource_name="t"))] == [entry("t")]
+
+
+def test_too_many_at_once_are_refused_as_a_whole() -> None:
+    asked = [entry(f"t{at}") for at in range(CHANGES_MAX + 1)]
+    with pytest.raises(KafkaError) as refused:
+        decide.create_acls(EMPTY_IMAGE, asked, rng=Random(1))
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    image = after(EMPTY_IMAGE, decide.create_acls(EMPTY_IMAGE, asked[:-1], rng=Random(1)))
+    image = after(image, decide.create_acls(image, asked[-1:], rng=Random(2)))
+    with pytest.raises(KafkaError) as refused:
+        decide.delete_acls(image, [AclFilter()])
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_a_snapshot_rebuilds_the_entries_and_a_delta_names_what_moved() -> None:
+    image = after(EMPTY_IMAGE, decide.create_acls(EMPTY_IMAGE, [entry("t"), entry("u")], rng=Random(1)))
+    rebuilt = EMPTY_IMAGE
+    for record in snapshot_records(image):
+        rebuilt = apply(rebuilt, record)
+    assert rebuilt.acls == image.acls
+    [acl_id] = [acl_id for acl_id, acl in image.acls.items() if acl.resource_name == "t"]
+    smaller = apply(image, RemoveAccessControlEntryRecord(id=acl_id))
+    changes = delta_between(image, smaller).acls
+    assert changes is not None and (changes.added, changes.removed) == ((), (acl_id,))
+    assert delta_between(image, image).acls is None
+    with pytest.raises(CorruptionError):
+        apply(smaller, RemoveAccessControlEntryRecord(id=acl_id))
