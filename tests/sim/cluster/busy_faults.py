@@ -67,7 +67,7 @@ class BusyFaults(Faults):
         self._forget_if_whole()
 
     def _forget_if_whole(self) -> None:
-        """As ever, but a host whose disk may still fail, or has just failed, may end at any moment, and then lack something."""
+        """As ever, but a host whose disk may still fail, or has just failed, may end at any moment and lack something."""
         fragile = self._fragile
         super()._forget_if_whole()
         for host in self._unsettled:
