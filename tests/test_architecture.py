@@ -52,7 +52,10 @@ WORLD = {"asyncio", "socket", "threading", "time", "random", "os", "subprocess",
 DOORS = {("log", "os_disk.py"), ("security", "key_file.py"), ("security", "key_reader.py")}
 """The files of a pure or a disk package that may touch the operating system: what they do has no other way."""
 
-INNER_PACKAGES = ("ottla.wire.messages", "ottla.client.arrow", "ottla.connect.tasks", "ottla.security.ephemeral")
+INNER_PACKAGES = (
+    *("ottla.wire.messages", "ottla.client.arrow", "ottla.connect.tasks"),
+    *("ottla.security.ephemeral", "ottla.security.sasl"),
+)
 """What is inside a package and others may import: it needs PyArrow, librdkafka or ssl, which the package alone does not."""
 
 PACKAGES = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())

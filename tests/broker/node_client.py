@@ -33,12 +33,12 @@ def run(test: Callable[[], Coroutine[Any, Any, None]], seconds: float = 100) -> 
     asyncio.run(asyncio.wait_for(test(), seconds))
 
 
-async def start_node(folder: Path, *settings: str, disk: Any = None) -> Node:
-    """Start a node with its data in `folder`, on a free port; on the machine's file systems unless a disk is given."""
+async def start_node(folder: Path, *settings: str, disk: Any = None, clock: Any = None) -> Node:
+    """Start a node with its data in `folder`, on a free port; `disk` and `clock` in place of the machine's."""
     config = BrokerConfig.load(
         overrides=["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={folder}", *settings], environment={}
     )
-    node = Node(config, disk or OsDisk(), TcpNetwork(), SystemClock(), SystemRandom(), ThreadsAndProcess())
+    node = Node(config, disk or OsDisk(), TcpNetwork(), clock or SystemClock(), SystemRandom(), ThreadsAndProcess())
     await node.start()
     return node
 
@@ -51,9 +51,9 @@ def parts(node: Node) -> Services:
 
 
 @asynccontextmanager
-async def running_node(folder: Path, *settings: str, disk: Any = None) -> AsyncIterator[NodeClient]:
+async def running_node(folder: Path, *settings: str, disk: Any = None, clock: Any = None) -> AsyncIterator[NodeClient]:
     """Start a node, connect to it, and stop it cleanly at the end."""
-    node = await start_node(folder, *settings, disk=disk)
+    node = await start_node(folder, *settings, disk=disk, clock=clock)
     try:
         client = await NodeClient.connect(node)
         yield client

@@ -18,7 +18,7 @@ BY_PART = {
     "share.coordinator.threads": "2",
     "group.streams.num.standby.replicas": "1",
     "remote.log.manager.thread.pool.size": "3",
-    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.kerberos.kinit.cmd": "/bin/kinit",
     "config.providers": "file",
     "metric.reporters": "com.example.Reporter",
     "num.io.threads": "9",

@@ -15,7 +15,7 @@ from ottla.security.jaas import (
     client_entry,
     entries_text,
     parse_entries,
-    parse_file,
+    parse_jaas_file,
     plain_users,
     server_entry,
 )
@@ -120,12 +120,12 @@ def test_a_files_sections_are_read_back(sections: dict[str, list[JaasEntry]]) ->
     text = "\n".join(f"{name} {{\n{entries_text(entries)}\n}};" for name, entries in sections.items())
     if "${" in str([each.options for entries in sections.values() for each in entries]):
         return
-    assert parse_file(text) == sections
+    assert parse_jaas_file(text) == sections
 
 
 @given(st.text(st.sampled_from("ab \n\"'\\/*;={}1$"), max_size=40))
 def test_hostile_texts_are_refused_and_never_crash(text: str) -> None:
-    for parse in (parse_entries, parse_file):
+    for parse in (parse_entries, parse_jaas_file):
         try:
             parse(text)
         except ConfigError:
@@ -161,7 +161,7 @@ KafkaClient {{ {SCRAM} required username="ann" password="x" tokenauth=true; }};
 
 
 def test_a_listener_takes_its_own_setting_then_its_section_then_everybodys() -> None:
-    file = parse_file(FILE)
+    file = parse_jaas_file(FILE)
     assert plain_users(server_entry(None, file, listener="OUTER", mechanism="PLAIN")) == {"broker": "b", "ann": "x, y"}
     assert plain_users(server_entry(None, file, listener="INNER", mechanism="PLAIN")) == {"only": "z"}
     inline = f"{PLAIN} required user_me=m;"
@@ -174,7 +174,7 @@ def test_a_listener_takes_its_own_setting_then_its_section_then_everybodys() -> 
 
 
 def test_a_client_takes_its_setting_then_its_section() -> None:
-    file = parse_file(FILE)
+    file = parse_jaas_file(FILE)
     assert client_entry(None, file, "SCRAM-SHA-256").options["tokenauth"] == "true"
     assert client_entry(f"{PLAIN} required a=b;", file, "PLAIN").options == {"a": "b"}
     with pytest.raises(ConfigError, match="contains 2 login modules, should be 1 module"):
@@ -216,4 +216,4 @@ def test_no_other_module_is_let_in_anywhere(module: str) -> None:
 )
 def test_a_file_that_java_would_not_read_so_is_refused(text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        parse_file(text)
+        parse_jaas_file(text)

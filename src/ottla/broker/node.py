@@ -52,6 +52,7 @@ from ottla.broker.requests.handlers import all_handlers
 from ottla.broker.requests.listeners import BoundListener, Listeners
 from ottla.broker.requests.local_requests import local_controller
 from ottla.broker.requests.router import Router
+from ottla.broker.sasl.logins import Logins
 from ottla.broker.services import Services
 from ottla.client import Address, parse_bootstrap
 from ottla.config import BrokerConfig, HttpListener, Listener
@@ -251,6 +252,15 @@ class Node:
             memory=self._answer_memory,
             authentications=self._limits.authentications,
         )
+        self._logins = Logins(
+            self.config,
+            image=lambda: self._quorum.image,
+            settings=lambda: configuration.broker.settings,
+            counts=self._limits.authentications,
+            clock=self._clock,
+            rng=self._rng,
+            loop=loop,
+        )
         self._incarnation_id = Uuid(self._rng.randbytes(16))
 
     # -- starting
@@ -440,7 +450,12 @@ class Node:
             router = Router(services, served, self._limits)
             if is_controller:
                 router.closed = self._controller_connection_closed
-            await self._listeners.open(listener, router, is_controller=is_controller, tls=self._encryption.of(listener))
+            await self._listeners.open(
+                listener,
+                self._logins.before(router, listener),
+                is_controller=is_controller,
+                tls=self._encryption.of(listener),
+            )
 
     def _controller_connection_closed(self, connection: Connection) -> None:
         self._limits.closed(connection)

@@ -17,7 +17,12 @@ from ottla.config.group_keys import GROUP_KEYS
 from ottla.config.ineffective import PROTECTIONS, refuse_protections
 from ottla.config.listeners import HttpListener, Listener, SecurityProtocol, Voter
 from ottla.config.producer_keys import PRODUCER_KEYS
-from ottla.config.properties import environment_properties, override_properties, parse_properties
+from ottla.config.properties import (
+    environment_properties,
+    override_properties,
+    parse_properties,
+    system_properties,
+)
 from ottla.config.streams_keys import STREAMS_KEYS
 from ottla.config.topic import TopicConfig, validate_topic_configs
 from ottla.config.topic_keys import TOPIC_KEYS
@@ -53,6 +58,7 @@ __all__ = [
     "parse_properties",
     "parse_value",
     "refuse_protections",
+    "system_properties",
     "validate_broker_configs",
     "validate_topic_configs",
     "value_text",

@@ -23,7 +23,12 @@ from ottla.config.listeners import (
     parse_protocol_map,
     parse_voters,
 )
-from ottla.config.properties import environment_properties, override_properties, parse_properties
+from ottla.config.properties import (
+    environment_properties,
+    override_properties,
+    parse_properties,
+    system_properties,
+)
 from ottla.config.synonyms import BROKER_SYNONYMS
 from ottla.config.types import ConfigKey, UpdateMode, Value, value_text
 
@@ -70,6 +75,8 @@ class BrokerConfig:
     dynamic_default: Mapping[str, str] = field(default_factory=dict)
     dynamic: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    system_properties: Mapping[str, str] = field(default_factory=dict)
+    """What Kafka takes from the process and from no configuration: the `-Dkey=value` of KAFKA_OPTS."""
 
     @classmethod
     def load(
@@ -88,7 +95,8 @@ class BrokerConfig:
         strange = [(name, name) for name in given if not _is_known(name) and not name.startswith(_PLUGIN_PREFIXES)]
         strange += [(name, _variable(name)) for name in variables if name not in known]
         warnings = gone_lines(strange) + [_unknown(*each) for each in strange if _is_told(*each)]
-        config = cls(static=static, warnings=tuple(warnings))
+        properties = system_properties(environment or {})
+        config = cls(static=static, warnings=tuple(warnings), system_properties=properties)
         config.validate()
         return replace(config, warnings=(*warnings, *ineffective(static)))
 

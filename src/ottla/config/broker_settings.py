@@ -215,6 +215,8 @@ class BrokerSettings:
     offsets_topic_segment_bytes: int
     ottla_answer_memory_bytes: int
     ottla_http_listeners: tuple[str, ...]
+    ottla_login_connections_max: int
+    ottla_login_timeout_ms: int
     ottla_metadata_reserve_bytes: int
     ottla_strict_reads: bool
     principal_builder_class: str

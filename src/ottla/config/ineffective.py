@@ -29,10 +29,9 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("share groups are not served", ("group.share.", "share.")),
     ("groups of the streams protocol are not served", ("group.streams.",)),
     ("nothing is tiered", ("remote.", "log.local.retention.", "follower.fetch.last.tiered.offset.enable")),
-    (
-        "nobody logs in",
-        ("sasl.", "principal.builder.class", "connections.max.reauth.ms", "delegation.token."),
-    ),
+    ("Kerberos (GSSAPI) is not built", ("sasl.kerberos.",)),
+    ("tokens of others are not taken for logins so far", ("sasl.oauthbearer.", "delegation.token.")),
+    ("no node of a cluster logs in to another so far", ("sasl.login.", "sasl.client.", "sasl.mechanism.")),
     (
         "it chooses among Java's own parts of TLS, and OpenSSL does it here",
         (

@@ -29,6 +29,11 @@ class SecurityProtocol(IntEnum):
     SASL_PLAINTEXT = 2
     SASL_SSL = 3
 
+    @property
+    def logs_in(self) -> bool:
+        """True where clients log in by SASL."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
 
 @dataclass(frozen=True, slots=True)
 class Listener:

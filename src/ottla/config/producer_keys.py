@@ -61,7 +61,7 @@ PRODUCER_KEYS: dict[str, ConfigKey] = {key.name: key for key in (
     ConfigKey("retry.backoff.max.ms", LONG, "1000", "[0,...]", "LOW", CLUSTER_WIDE, False, False, "Known to Kafka's producer configuration."),
     ConfigKey("retry.backoff.ms", LONG, "100", "[0,...]", "LOW", CLUSTER_WIDE, False, False, "Known to Kafka's producer configuration."),
     ConfigKey("sasl.client.callback.handler.class", CLASS, None, None, "MEDIUM", CLUSTER_WIDE, False, False, "Known to Kafka's producer configuration."),
-    ConfigKey("sasl.jaas.config", PASSWORD, None, None, "MEDIUM", CLUSTER_WIDE, False, False, "Known to Kafka's producer configuration."),
+    ConfigKey("sasl.jaas.config", PASSWORD, None, None, "MEDIUM", CLUSTER_WIDE, False, False, "A login module and its options; for a listener, as listener.name.NAME.MECHANISM.sasl.jaas.config."),
     ConfigKey("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None, "LOW", CLUSTER_WIDE, False, False, "Known to Kafka's producer configuration."),
     ConfigKey("sasl.kerberos.min.time.before.relogin", LONG, "60000", None, "LOW", CLUSTER_WIDE, False, False, "Known to Kafka's producer configuration."),
     ConfigKey("sasl.kerberos.service.name", STRING, None, None, "MEDIUM", CLUSTER_WIDE, False, False, "Known to Kafka's producer configuration."),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 
 from ottla.base import ConfigError
 
-__all__ = ["environment_properties", "override_properties", "parse_properties"]
+__all__ = ["environment_properties", "override_properties", "parse_properties", "system_properties"]
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -85,6 +86,19 @@ def environment_properties(environment: Mapping[str, str]) -> dict[str, str]:
             name = name.replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
             found[name] = environment[variable]
     return found
+
+
+def system_properties(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what KAFKA_OPTS gives to a Java process as `-Dkey=value`: what no configuration may say.
+
+    Raises ConfigError where its quotes do not end.
+    """
+    try:
+        words = shlex.split(environment.get("KAFKA_OPTS", ""))
+    except ValueError as error:
+        raise ConfigError("KAFKA_OPTS", "[hidden]", str(error)) from error
+    pairs = (word[2:].partition("=") for word in words if word.startswith("-D"))
+    return {key: value for key, _, value in pairs}
 
 
 def override_properties(pairs: Iterable[str]) -> dict[str, str]:

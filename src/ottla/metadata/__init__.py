@@ -33,7 +33,6 @@ from ottla.metadata.image import (
     Partition,
     QuotaEntity,
     ResourceType,
-    ScramCredential,
     Topic,
 )
 from ottla.metadata.snapshot import lowered, record_version, snapshot_records
@@ -65,7 +64,6 @@ __all__ = [
     "QuotaEntity",
     "Record",
     "ResourceType",
-    "ScramCredential",
     "Topic",
     "apply",
     "apply_all",

@@ -19,10 +19,10 @@ from ottla.metadata.image import (
     Image,
     QuotaEntity,
     ResourceType,
-    ScramCredential,
     Topic,
 )
 from ottla.metadata.partitions import PartitionRun, known_topic, uuids
+from ottla.security import ScramCredential
 from ottla.wire.messages.abort_transaction_record import AbortTransactionRecord
 from ottla.wire.messages.access_control_entry_record import AccessControlEntryRecord
 from ottla.wire.messages.begin_transaction_record import BeginTransactionRecord

@@ -14,6 +14,7 @@ from immutables import Map
 
 from ottla.base import ZERO_UUID, LeaderEpoch, NodeId, Offset, ProducerId, Uuid
 from ottla.metadata.acls import NO_ACLS, Acls
+from ottla.security import ScramCredential
 
 __all__ = [
     "DIRECTORY_LOST",
@@ -30,7 +31,6 @@ __all__ = [
     "Partition",
     "QuotaEntity",
     "ResourceType",
-    "ScramCredential",
     "Topic",
 ]
 
@@ -151,16 +151,6 @@ class Controller:
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Who a quota is for: sorted pairs of entity type and name, None for the type's default."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScramCredential:
-    """What is kept of a user's SCRAM password (RFC 5802); never the password."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,10 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._delivering = False
         self._closed = False
 
+    def limit(self, frame_bytes_max: int) -> None:
+        """Refuse larger frames from now on: who has not logged in may send small ones only."""
+        self._frame_bytes_max = frame_bytes_max
+
     # -- reading
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -220,7 +224,6 @@ class FrameProtocol(asyncio.BufferedProtocol):
         """Hand out whole frames until they end, the receiver pauses, or a frame is impossible; keep the rest."""
         receiver = self._receiver
         frame_received = receiver.frame_received
-        frame_bytes_max = self._frame_bytes_max
         end = len(received)
         position = 0
         self._delivering = True
@@ -231,7 +234,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
                     break
                 (size,) = read_size(received, position)
                 stop = start + size
-                if not 0 <= size <= frame_bytes_max:
+                if not 0 <= size <= self._frame_bytes_max:  # which a login changes
                     self._refuse(size)
                     break
                 if stop > end:

@@ -35,8 +35,11 @@ from ottla.security.quotas import (
     QuotaUse,
 )
 from ottla.security.rates import SampledRate, TokenBucket, Windows
+from ottla.security.scram_credentials import ScramCredential, ScramMechanism
 
 if TYPE_CHECKING:
+    from ottla.security.jaas import JaasEntry, parse_jaas_file, plain_users, server_entry
+    from ottla.security.key_file import read_file
     from ottla.security.principal_rules import NoRuleError, SslRules
     from ottla.security.tls import Tls, certificate_name
     from ottla.security.tls_settings import STORE_KEYS, TlsSettings
@@ -58,6 +61,7 @@ __all__ = [
     "ClientQuotas",
     "Decision",
     "Entity",
+    "JaasEntry",
     "MutationQuota",
     "Needs",
     "NoRuleError",
@@ -69,6 +73,8 @@ __all__ = [
     "QuotaUse",
     "Resource",
     "SampledRate",
+    "ScramCredential",
+    "ScramMechanism",
     "SslRules",
     "StandardAuthorizer",
     "Tls",
@@ -79,17 +85,26 @@ __all__ = [
     "certificate_name",
     "check_acl",
     "check_filter",
+    "parse_jaas_file",
+    "plain_users",
+    "read_file",
+    "server_entry",
     "super_users",
 ]
 
-_TLS = {
+_LATE = {
+    "JaasEntry": "ottla.security.jaas",
     "STORE_KEYS": "ottla.security.tls_settings",
     "NoRuleError": "ottla.security.principal_rules",
     "SslRules": "ottla.security.principal_rules",
     "Tls": "ottla.security.tls",
     "TlsSettings": "ottla.security.tls_settings",
     "certificate_name": "ottla.security.tls",
+    "parse_jaas_file": "ottla.security.jaas",
+    "plain_users": "ottla.security.jaas",
+    "read_file": "ottla.security.key_file",
+    "server_entry": "ottla.security.jaas",
 }
 
-__getattr__ = late_imports(__name__, _TLS)
-"""Imports what needs Python's `ssl` when it is first asked for: who uses no TLS waits for none."""
+__getattr__ = late_imports(__name__, _LATE)
+"""Imports what TLS and logins need when it is first asked for: who uses neither waits for none of it."""

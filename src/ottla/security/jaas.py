@@ -18,7 +18,7 @@ __all__ = [
     "client_entry",
     "entries_text",
     "parse_entries",
-    "parse_file",
+    "parse_jaas_file",
     "plain_users",
     "server_entry",
 ]
@@ -144,7 +144,7 @@ def parse_entries(text: str, key: str = KEY) -> list[JaasEntry]:
     return found
 
 
-def parse_file(text: str, key: str = FILE_KEY) -> dict[str, list[JaasEntry]]:
+def parse_jaas_file(text: str, key: str = FILE_KEY) -> dict[str, list[JaasEntry]]:
     """Return the sections of a file (`KafkaServer { … };`); raises ConfigError."""
     tokens = _Tokens(text, signs="=;{}", word=_FILE_WORD, key=key)
     sections: dict[str, list[JaasEntry]] = {}

@@ -13,7 +13,7 @@ from ottla.broker.parts import ServedParts
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import SUPPORTED_FEATURES
 from ottla.security import NEEDS_NOTHING
-from ottla.wire import APIS, ApiKey
+from ottla.wire import APIS, ApiKey, decode, read_request_header
 from ottla.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -22,7 +22,7 @@ from ottla.wire.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-__all__ = ["HANDLER"]
+__all__ = ["HANDLER", "is_answered"]
 
 
 def api_versions(context: RequestContext[ServedParts], request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -50,6 +50,16 @@ def api_versions(context: RequestContext[ServedParts], request: ApiVersionsReque
             if level > 0
         ],
     )
+
+
+def is_answered(frame: memoryview) -> bool:
+    """Return whether a request is answered without an error; raises WireError where it is none."""
+    lowest, highest = HANDLER.versions
+    if not lowest <= int.from_bytes(frame[2:4], "big", signed=True) <= highest:
+        return False
+    header, position = read_request_header(frame)
+    request, _ = decode(ApiVersionsRequest, frame, header.api_version, position)
+    return header.api_version < 3 or _is_named(request)
 
 
 def _is_named(request: ApiVersionsRequest) -> bool:

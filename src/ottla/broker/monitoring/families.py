@@ -127,10 +127,7 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
     sockets = f"{server}socket_server_metrics_"
     yield f"{sockets}connection_count", Family(GAUGE, "Open connections", ("listener",))
     yield f"{sockets}connection_creation_total", Family(COUNTER, "Connections ever served", ("listener",))
-    shown = "Times that somebody has shown who he is, by certificate or by login"
-    yield f"{sockets}successful_authentication_total", Family(COUNTER, shown, ("listener",))
-    refused = "TLS handshakes and logins that have failed"
-    yield f"{sockets}failed_authentication_total", Family(COUNTER, refused, ("listener",))
+    yield from _of_logins(sockets)
     yield f"{sockets}incoming_byte_total", Family(COUNTER, "Bytes of requests")
     yield f"{sockets}outgoing_byte_total", Family(COUNTER, "Bytes of answers")
     yield f"{log}logmanager_offlinelogdirectorycount", Family(GAUGE, "Log directories that have failed")
@@ -153,6 +150,27 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
         "damaged_partitions": "Its partitions with damaged or missing files",
     }.items():
         yield f"ottla_storage_{name}", Family(GAUGE, text, ("log_dir",))
+
+
+def _of_logins(sockets: str) -> Iterator[tuple[str, Family]]:
+    shown = "Times that somebody has shown who he is, by certificate or by login"
+    yield f"{sockets}successful_authentication_total", Family(COUNTER, shown, ("listener",))
+    refused = "TLS handshakes and logins that have failed"
+    yield f"{sockets}failed_authentication_total", Family(COUNTER, refused, ("listener",))
+    renewed = "Logins that were renewed on their open connection"
+    yield f"{sockets}successful_reauthentication_total", Family(COUNTER, renewed, ("listener",))
+    not_renewed = "Renewals of logins that have failed"
+    yield f"{sockets}failed_reauthentication_total", Family(COUNTER, not_renewed, ("listener",))
+    yield (
+        f"{sockets}reauthentication_latency_avg",
+        Family(GAUGE, "Milliseconds that renewing a login takes, on average"),
+    )
+    yield f"{sockets}reauthentication_latency_max", Family(GAUGE, "The longest of them since the start")
+    killed = "Connections closed because they went on after the end of their login"
+    yield "kafka_network_socketserver_expiredconnectionskilledcount", Family(COUNTER, killed)
+    yield "ottla_logins_pending_connections", Family(GAUGE, "Connections that have yet to log in")
+    pushed_out = "Connections closed before their login because there were too many such"
+    yield "ottla_logins_pushed_out_connections_total", Family(COUNTER, pushed_out)
 
 
 def _of_clients() -> Iterator[tuple[str, Family]]:

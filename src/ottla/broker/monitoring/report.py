@@ -179,12 +179,7 @@ class MetricsReport:
         for listener, count in open_now.items():
             page.add(f"{sockets}connection_count", count, tags(listener=listener))
             page.add(f"{sockets}connection_creation_total", limits.created[listener], tags(listener=listener))
-        for listener in limits.created:
-            for name, counts in (
-                ("successful", limits.authentications.succeeded),
-                ("failed", limits.authentications.failed),
-            ):
-                page.add(f"{sockets}{name}_authentication_total", counts[listener], tags(listener=listener))
+        self._write_logins(page, sockets)
         page.add(f"{sockets}incoming_byte_total", limits.received_bytes)
         page.add(f"{sockets}outgoing_byte_total", limits.sent_bytes)
         memory = self._services.answer_memory
@@ -194,6 +189,23 @@ class MetricsReport:
         page.add("kafka_network_socketserver_memorypoolused", self._request_memory.held)
         page.add("kafka_network_socketserver_memorypoolavailable", self._request_memory.free)
         page.add("ottla_requests_waiting_connections", self._request_memory.waiting)
+
+    def _write_logins(self, page: Page, sockets: str) -> None:
+        counts = self._limits.authentications
+        for name, counted in (
+            ("successful_authentication", counts.succeeded),
+            ("failed_authentication", counts.failed),
+            ("successful_reauthentication", counts.renewed),
+            ("failed_reauthentication", counts.not_renewed),
+        ):
+            for listener in self._limits.created:
+                page.add(f"{sockets}{name}_total", counted[listener], tags(listener=listener))
+        renewals = counts.renewal_ms
+        page.add(f"{sockets}reauthentication_latency_avg", renewals.total / renewals.count if renewals.count else 0)
+        page.add(f"{sockets}reauthentication_latency_max", renewals.largest)
+        page.add("kafka_network_socketserver_expiredconnectionskilledcount", counts.expired_killed)
+        page.add("ottla_logins_pending_connections", counts.pending)
+        page.add("ottla_logins_pushed_out_connections_total", counts.pushed_out)
 
     def _write_quotas(self, page: Page) -> None:
         for kind, count in self._quotas.throttled.items():

@@ -19,3 +19,5 @@ class Connected:
     """True on a controller listener."""
     is_this_node: bool = False
     """True for what this node asks of its own controller, inside the process: it may do everything."""
+    token_authenticated: bool = False
+    """True for who has logged in with a delegation token (KIP-48)."""

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ottla.base import Offload, WireError
@@ -54,7 +55,7 @@ class Pending:
 
 
 class RequestSink(Protocol):
-    """The router, as its connections see it."""
+    """The router, or who asks clients for their login before it, as connections see them."""
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Handle one request: call `answer`, `wait_for` or `close` on the connection."""
@@ -223,7 +224,15 @@ class Connection:
         self.outbound.drop()
         self._router.closed(self)
 
-    # -- for the router
+    # -- for whoever handles its requests
+
+    def hand_over(self, router: RequestSink) -> None:
+        """Have another handle the requests from now on, and hear that the connection is closed."""
+        self._router = router
+
+    def logged_in(self, principal: str, *, by_token: bool) -> None:
+        """Take in who it is."""
+        self.connected = replace(self.connected, principal=principal, token_authenticated=by_token)
 
     @property
     def is_busy(self) -> bool:

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from ottla.base import Offload
 from ottla.broker.requests.answer_memory import AnswerMemory
 from ottla.broker.requests.authentication_counts import AuthenticationCounts
-from ottla.broker.requests.connection import Connection
+from ottla.broker.requests.connection import Connection, RequestSink
 from ottla.broker.requests.encryption import ListenerTls
-from ottla.broker.requests.router import Router
-from ottla.config import BrokerConfig, Listener, SecurityProtocol
+from ottla.config import BrokerConfig, Listener
 from ottla.net import FrameProtocol, Network, ReceiveBuffer, RequestMemory, Server, TlsBuffer, TlsProtocol
 
 __all__ = ["BoundListener", "Listeners"]
@@ -64,7 +63,7 @@ class Listeners:
     async def open(
         self,
         listener: Listener,
-        router: Router,
+        router: RequestSink,
         *,
         is_controller: bool,
         tls: ListenerTls | None = None,
@@ -101,7 +100,7 @@ class Listeners:
     def _below(self, frames: FrameProtocol, connection: Connection, tls: ListenerTls) -> TlsProtocol:
         """Return the TLS below one connection's frames."""
         listener, counts = tls.listener, self._authentications
-        logs_in = listener.protocol is SecurityProtocol.SASL_SSL
+        logs_in = listener.protocol.logs_in
 
         def secured(session: ssl.SSLObject) -> None:
             if logs_in:

@@ -1,0 +1,97 @@
+"""The logins of a node: it makes the exchanges of each SASL listener, of what the configuration and the metadata hold."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ottla.base import Clock, Rng
+from ottla.broker.api.api_versions import is_answered
+from ottla.broker.requests.authentication_counts import AuthenticationCounts
+from ottla.broker.requests.connection import RequestSink
+from ottla.broker.sasl.client_login import LoginDoor
+from ottla.broker.sasl.mechanisms import ListenerMechanisms, mechanisms_of
+from ottla.broker.sasl.pending_logins import PendingLogins
+from ottla.config import BrokerConfig, BrokerSettings, Listener
+from ottla.metadata import Image
+from ottla.security import ScramMechanism
+from ottla.security.sasl import PlainServer, ScramLogin, ScramServer, ServerExchange
+
+__all__ = ["Logins"]
+
+NONCE_BYTES = 24
+DECOY_KEY_BYTES = 32
+
+
+class Logins:
+    """Who may log in, on every listener of a node where that is asked."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        image: Callable[[], Image],
+        settings: Callable[[], BrokerSettings],
+        counts: AuthenticationCounts,
+        clock: Clock,
+        rng: Rng,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """Raises ConfigError where a listener cannot be as it is configured."""
+        self._by_name = mechanisms_of(config)
+        self._image = image
+        self._settings = settings
+        self._counts = counts
+        self._clock = clock
+        self._rng = rng
+        self._loop = loop
+        self._decoy_key = rng.randbytes(DECOY_KEY_BYTES)
+        self._pending = PendingLogins(
+            loop,
+            counts,
+            timeout_s=config.settings.ottla_login_timeout_ms / 1000,
+            connections_max=config.settings.ottla_login_connections_max,
+        )
+
+    def before(self, router: RequestSink, listener: Listener) -> RequestSink:
+        """Return who takes in a listener's connections: the router itself where nobody logs in."""
+        mechanisms = self._by_name.get(listener.name)
+        if mechanisms is None:
+            return router
+        return LoginDoor(
+            router,
+            self._exchanges(mechanisms),
+            listener=listener.name,
+            max_reauth_ms=mechanisms.max_reauth_ms,
+            frame_bytes_max=mechanisms.frame_bytes_max,
+            settings=self._settings,
+            versions_answered=is_answered,
+            pending=self._pending,
+            counts=self._counts,
+            clock=self._clock,
+            loop=self._loop,
+        )
+
+    def _exchanges(self, mechanisms: ListenerMechanisms) -> Mapping[str, Callable[[], ServerExchange]]:
+        """Return what begins an exchange of each mechanism."""
+        found: dict[str, Callable[[], ServerExchange]] = {}
+        for name in mechanisms.names:
+            scram = ScramMechanism.of_name(name)
+            if scram is not None:
+                found[name] = partial(self._scram, scram)
+            elif mechanisms.plain is not None and name == "PLAIN":
+                found[name] = partial(PlainServer, mechanisms.plain.accepts)
+        return found
+
+    def _scram(self, mechanism: ScramMechanism) -> ServerExchange:
+        nonce = b64encode(self._rng.randbytes(NONCE_BYTES)).decode()
+        return ScramServer(mechanism, partial(self._credential, mechanism), nonce=nonce, decoy_key=self._decoy_key)
+
+    def _credential(self, mechanism: ScramMechanism, user: str, by_token: bool) -> ScramLogin | None:
+        """Return what is kept of a user's password in the committed metadata; None where there is no such user."""
+        if by_token:
+            return None
+        credential = self._image().scram_credentials.get((user, mechanism.code))
+        return None if credential is None else ScramLogin(credential, user)
