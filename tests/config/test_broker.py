@@ -197,7 +197,9 @@ def test_a_dynamic_change_is_held_against_the_keys_update_mode() -> None:
     with pytest.raises(ConfigError, match=r"Cannot update these configs dynamically: \[num.partitions\]"):
         validate_broker_configs({"num.partitions": "5"}, per_broker=True)
     with pytest.raises(ConfigError, match="broker id must be specified"):
-        validate_broker_configs({"ssl.keystore.location": "/x"}, per_broker=False)
+        validate_broker_configs({"listener.name.x.ssl.keystore.location": "/x"}, per_broker=False)
+    with pytest.raises(ConfigError, match="only per-listener using the listener prefix"):
+        validate_broker_configs({"ssl.keystore.location": "/x"}, per_broker=True)
     with pytest.raises(ConfigError, match="Not a number of type LONG"):
         validate_broker_configs({"log.retention.ms": "x"}, per_broker=False)
 

@@ -411,6 +411,7 @@ class Node:
             lease=self._lease,
             confirmation=Confirmation(lease=self._lease, sessions=sessions, purgatory=self._purgatory, loop=self._loop),
             answer_memory=self._answer_memory,
+            encryption=self._encryption,
             authorizer=self._authorizer,
             auto_creation=AutoCreation(self._configuration, self._controller),
             metrics=metrics,
@@ -434,6 +435,7 @@ class Node:
             broker_state=lambda: int(self.stage),
         )
         self._follow_quotas(services)
+        self._quorum.subscribe(self._encryption.image_changed)
         self._quorum.subscribe(ElectionCounts(metrics, is_controller=lambda: self._quorum.is_leader).image_changed)
 
     async def _listen(self, names: Iterable[str]) -> None:

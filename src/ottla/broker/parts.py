@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.storage import Storage
     from ottla.broker.replicas.throttles import ReplicationThrottles
     from ottla.broker.requests.answer_memory import AnswerMemory
+    from ottla.broker.requests.encryption import Encryption
     from ottla.broker.requests.handler import Handler
     from ottla.broker.services import Services
     from ottla.metadata import Image
@@ -154,6 +155,7 @@ class ControllerParts(ImageParts, QuorumParts, Protocol):
 
     node_id: NodeId
     controller: ControllerChannel
+    encryption: Encryption
     quotas: Quotas | None
     rng: Rng
 

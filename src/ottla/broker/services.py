@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.throttles import ReplicationThrottles
     from ottla.broker.requests.answer_memory import AnswerMemory
     from ottla.broker.requests.authorizer import Authorizer
+    from ottla.broker.requests.encryption import Encryption
     from ottla.broker.requests.handler import Handler
     from ottla.metadata import Image
     from ottla.replica import FetchSessionCache
@@ -58,6 +59,7 @@ class Services:
     answer_memory: AnswerMemory
     groups: GroupCoordinator
     transactions: TransactionCoordinator
+    encryption: Encryption
     authorizer: Authorizer
     auto_creation: AutoCreation
     metrics: Metrics

@@ -349,6 +349,10 @@ def validate_broker_configs(configs: Mapping[str, str], *, per_broker: bool) -> 
     fixed = [name for name, mode in modes.items() if mode is UpdateMode.READ_ONLY]
     if fixed:
         raise _refused(configs, fixed, "Cannot update these configs dynamically: ")
+    unbound = [name for name in modes if name.startswith("ssl.")]
+    if unbound:
+        text = "These security configs can be dynamically updated only per-listener using the listener prefix: "
+        raise _refused(configs, unbound, text)
     own = [name for name, mode in modes.items() if mode is UpdateMode.PER_BROKER and _key_of(name)]
     if own and not per_broker:
         raise _refused(

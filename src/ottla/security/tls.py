@@ -51,6 +51,10 @@ class Tls:
         """The leaf certificates that this side shows, in DER."""
         return tuple(each.chain[0] for each in self._stores.keys.keys)
 
+    def check(self, settings: TlsSettings, *, must_meet_itself: bool = False) -> None:
+        """Raise INVALID_REQUEST where `reload` would refuse these settings; changes nothing."""
+        self._renewed(settings, must_meet_itself=must_meet_itself)
+
     def reload(self, settings: TlsSettings | None = None, *, must_meet_itself: bool = False) -> bool:
         """Read the stores again, or those of new settings; returns whether anything has changed.
 
@@ -58,10 +62,18 @@ class Tls:
         INVALID_REQUEST, and leaves everything as it was, where the new stores are refused.
         """
         settings = settings or self._settings
+        renewed = self._renewed(settings, must_meet_itself=must_meet_itself)
+        if renewed is None:
+            return False
+        self._settings, (self._stores, self.context) = settings, renewed
+        return True
+
+    def _renewed(self, settings: TlsSettings, *, must_meet_itself: bool) -> tuple[_Stores, ssl.SSLContext] | None:
+        """Return what these settings lead to, None where that is what there is."""
         try:
             stores = _opened(settings, self._read)
             if (stores, settings) == (self._stores, self._settings):
-                return False
+                return None
             self._check_change(settings, stores)
             context = _context(settings, stores, server=self._server)
             if must_meet_itself:
@@ -70,8 +82,7 @@ class Tls:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Validation of dynamic config update of SSLFactory failed: {error}"
             ) from error
-        self._settings, self._stores, self.context = settings, stores, context
-        return True
+        return stores, context
 
     def _check_change(self, settings: TlsSettings, stores: _Stores) -> None:
         for what, before, now in (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.broker.api.incremental_alter_configs import may_alter, may_make_room, refusal
+from ottla.broker.api.incremental_alter_configs import may_alter, may_make_room, refusal, refused_stores
 from ottla.broker.parts import ControllerParts
+from ottla.broker.requests.forwarding import from_controller
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import Image, ResourceType, decide
 from ottla.security import Needs, Operation, Resource
@@ -19,7 +20,25 @@ __all__ = ["HANDLER"]
 
 
 async def alter_configs(context: RequestContext[ControllerParts], request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Replace each resource's values by itself, and answer once that is committed."""
+    """Replace each resource's values by itself, but for this broker's stores where it cannot use them."""
+    results: list[AlterConfigsResourceResponse] = []
+    stored: list[AlterConfigsResource] = []
+    for resource in request.resources:
+        own = {each.name: each.value for each in resource.configs if each.value is not None}
+        name = (resource.resource_type, resource.resource_name)
+        may = may_alter(context, *name)
+        error = refused_stores(context, name, own, names=own, applies=not request.validate_only) if may else None
+        if error is not None:
+            results.append(_result(resource, error))
+        else:
+            stored.append(resource)
+    if stored or not results:
+        results += (await from_controller(STORED, context, request.replace(resources=stored))).responses
+    return AlterConfigsResponse(responses=results)
+
+
+async def _alter_stored(context: RequestContext[ControllerParts], request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Change what the cluster's metadata holds, and answer once that is committed."""
     services = context.services
     results: list[AlterConfigsResourceResponse] = []
     stored: list[AlterConfigsResource] = []
@@ -64,6 +83,14 @@ def refuse(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsRespo
     return AlterConfigsResponse(responses=[_result(each, error) for each in request.resources])
 
 
+STORED = Handler(
+    AlterConfigsRequest,
+    versions=(0, 2),
+    needs=Needs(Operation.ALTER_CONFIGS, Resource.TOPIC),
+    handle=_alter_stored,
+    error_response=refuse,
+)
+"""The part that only the controller answers."""
 HANDLER = Handler(
     AlterConfigsRequest,
     versions=(0, 2),
@@ -71,4 +98,5 @@ HANDLER = Handler(
     handle=alter_configs,
     error_response=refuse,
     forwards=True,
+    splits=True,
 )

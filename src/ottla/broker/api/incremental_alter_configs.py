@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.loggers import change_levels
 from ottla.broker.parts import ControllerParts
@@ -47,6 +49,8 @@ async def incremental_alter_configs(
             results.append(_result(resource, refusal(resource.resource_type)))
         elif resource.resource_type == ResourceType.BROKER_LOGGER:
             results.append(_result(resource, _change_loggers(context, request, resource)))
+        elif error := _refused_stores(context, request, resource):
+            results.append(_result(resource, error))
         else:
             stored.append(resource)
     if stored or not results:
@@ -103,6 +107,42 @@ def _change_loggers(
     operations = [(each.name, each.config_operation, each.value) for each in resource.configs]
     try:
         change_levels(operations, validate_only=request.validate_only)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _refused_stores(
+    context: RequestContext[ControllerParts], request: IncrementalAlterConfigsRequest, resource: AlterConfigsResource
+) -> KafkaError | None:
+    own = dict(context.services.image.broker_config(context.services.node_id))
+    for each in resource.configs:
+        if each.config_operation == decide.ConfigOperation.SET and each.value is not None:
+            own[each.name] = each.value
+        elif each.config_operation == decide.ConfigOperation.DELETE:
+            own.pop(each.name, None)
+    names = [each.name for each in resource.configs]
+    name = (resource.resource_type, resource.resource_name)
+    return refused_stores(context, name, own, names=names, applies=not request.validate_only)
+
+
+def refused_stores(
+    context: RequestContext[ControllerParts],
+    resource: tuple[int, str],
+    own: Mapping[str, str],
+    *,
+    names: Iterable[str],
+    applies: bool,
+) -> KafkaError | None:
+    """Return why this broker's listeners cannot use the stores that are wanted: only this broker can open them.
+
+    `own` is all that would be configured for this broker, `names` what the client names of it.
+    """
+    services = context.services
+    if resource != (ResourceType.BROKER, str(services.node_id)) or context.connected.is_controller:
+        return None
+    try:
+        services.encryption.check(services.image, own, names=frozenset(names), applies=applies)
     except KafkaError as error:
         return error
     return None

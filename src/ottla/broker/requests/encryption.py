@@ -7,14 +7,18 @@ one in place, and open connections keep what they began with.
 
 from __future__ import annotations
 
+import logging
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from ottla.base import ConfigError, WireError
+from ottla.base import ConfigError, ErrorCode, KafkaError, WireError
 from ottla.config import BrokerConfig, Listener, SecurityProtocol
-from ottla.security import NoRuleError, SslRules, Tls, TlsSettings, certificate_name
+from ottla.metadata import Delta, Image, ResourceType
+from ottla.security import STORE_KEYS, NoRuleError, SslRules, Tls, TlsSettings, certificate_name
 
 __all__ = ["Encryption", "ListenerTls"]
+
+log = logging.getLogger(__name__)
 
 PREFIX = "ssl."
 CLIENT_AUTH = "ssl.client.auth"
@@ -27,7 +31,9 @@ class ListenerTls:
     def __init__(self, listener: Listener, config: BrokerConfig) -> None:
         """Raises ConfigError where something cannot be honoured."""
         self.listener = listener
-        values = _values(listener, config)
+        self._must_meet_itself = listener.name == config.inter_broker_listener_name
+        """True where brokers connect: those with the old stores and those with new ones must understand each other."""
+        self._values = values = _values(listener, config)
         self._rules = SslRules(values.get(RULES) or "DEFAULT")
         self._tls = Tls(TlsSettings.of(values), server=True)
 
@@ -51,12 +57,41 @@ class ListenerTls:
         except (NoRuleError, ConfigError) as error:
             raise WireError(f"the client's certificate stands for nobody: {error}") from error
 
+    def check(self, config: BrokerConfig) -> None:
+        """Raise INVALID_REQUEST where the listener could not become what this configuration says; changes nothing."""
+        self._tls.check(self._changed(config), must_meet_itself=self._must_meet_itself)
+
+    def reload(self, config: BrokerConfig) -> bool:
+        """Take new stores, and those whose files have changed; returns whether anything has. Raises INVALID_REQUEST."""
+        has_changed = self._tls.reload(self._changed(config), must_meet_itself=self._must_meet_itself)
+        self._values = _values(self.listener, config)
+        if has_changed:
+            log.info("Listener %s uses new stores from the next connection on", self.listener.name)
+        return has_changed
+
+    def is_configured_alike(self, config: BrokerConfig) -> bool:
+        """Return whether a configuration says the same of the listener's TLS as the one that it uses."""
+        return _values(self.listener, config) == self._values
+
+    def _changed(self, config: BrokerConfig) -> TlsSettings:
+        values = _values(self.listener, config)
+        names = self._values.keys() | values.keys()
+        fixed = sorted(each for each in names - STORE_KEYS if self._values.get(each) != values.get(each))
+        if fixed:
+            text = f"{', '.join(fixed)} of listener {self.listener.name} cannot be updated while it is open: "
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{text}restart the broker with it in its properties")
+        try:
+            return TlsSettings.of(values)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
 
 class Encryption:
     """The TLS of all listeners of a node that have it."""
 
     def __init__(self, config: BrokerConfig) -> None:
         """Raises ConfigError, which names the listener, where one cannot be as it is configured."""
+        self._config = config
         self._by_name: dict[str, ListenerTls] = {}
         for listener in config.listeners:
             if listener.protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL):
@@ -72,6 +107,35 @@ class Encryption:
     def of(self, listener: Listener) -> ListenerTls | None:
         """Return what protects a listener; None where nothing does."""
         return self._by_name.get(listener.name)
+
+    def check(self, image: Image, own: Mapping[str, str], *, names: frozenset[str], applies: bool) -> None:
+        """Look at a wanted dynamic configuration of this broker, which differs in `names` or asks for them again.
+
+        With `applies` what is configured alike is read again, for its files may have changed: no record of the metadata
+        will say so. Raises INVALID_REQUEST where a listener could not become what it says.
+        """
+        wanted = self._config.with_dynamic(default=image.default_broker_config(), own=own)
+        for each in self._by_name.values():
+            if any(name.startswith(each.listener.own_prefix + PREFIX) for name in names):
+                each.check(wanted)
+                if applies and each.is_configured_alike(wanted):
+                    each.reload(wanted)
+
+    def image_changed(self, old: Image, image: Image, delta: Delta) -> None:
+        """Take in what the cluster's metadata says of this broker's stores; what is refused is said, and leaves the old."""
+        own = str(self._config.node_id)
+        if not any(each.type == ResourceType.BROKER and each.name == own for each in delta.configs_changed):
+            return
+        config = self._config.with_dynamic(
+            default=image.default_broker_config(), own=image.broker_config(self._config.node_id)
+        )
+        for each in self._by_name.values():
+            if each.is_configured_alike(config):
+                continue
+            try:
+                each.reload(config)
+            except KafkaError as error:
+                log.error("Listener %s keeps the stores that it has: %s", each.listener.name, error.message)
 
 
 def _values(listener: Listener, config: BrokerConfig) -> dict[str, str | None]:

@@ -1,0 +1,168 @@
+"""Stores that change while their listener is open: by a dynamic configuration, and because their file was replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker import Node
+from ottla.wire.messages import alter_configs as legacy
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ottla.wire.messages.metadata import MetadataRequest
+from tests.broker.node_client import NodeClient, run, start_node
+from tests.net.certificates import client_context
+from tests.security.authority import Identity, authority, signed
+from tests.security.tls_files import key_properties, listener_overrides
+
+CA = authority()
+BROKER, RENEWED, OTHER = signed(CA, "broker"), signed(CA, "broker"), signed(CA, "other")
+UNKNOWN = signed(authority("Other Authority"), "broker")
+LOCATION = "listener.name.ssl.ssl.keystore.location"
+BROKER_RESOURCE, SET, DELETE = 4, 0, 1
+INVALID_REQUEST = 42
+
+
+async def connected(node: Node) -> NodeClient:
+    context = client_context(CA)
+    return NodeClient(node, *await asyncio.open_connection("127.0.0.1", node.listeners[0].port, ssl=context))
+
+
+def shown(client: NodeClient) -> bytes:
+    session: ssl.SSLObject = client.writer.get_extra_info("ssl_object")
+    found = session.getpeercert(binary_form=True)
+    assert found is not None
+    return found
+
+
+async def altered(
+    client: NodeClient, changes: dict[str, str | None], *, validate_only: bool = False
+) -> tuple[int, str]:
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=BROKER_RESOURCE,
+                resource_name="1",
+                configs=[
+                    AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
+                    for name, value in changes.items()
+                ],
+            )
+        ],
+        validate_only=validate_only,
+    )
+    (result,) = (await client.ask(request)).responses
+    return result.error_code, result.error_message or ""
+
+
+def stored(folder: Path, identity: Identity, name: str) -> str:
+    return key_properties(folder, identity, name)["ssl.keystore.location"]
+
+
+def run_node(folder: Path, test: Callable[[Node], Coroutine[Any, Any, None]]) -> None:
+    async def whole() -> None:
+        node = await start_node(folder / "data", *listener_overrides(folder, BROKER, CA, "node.id=1"))
+        try:
+            await test(node)
+        finally:
+            await node.stop()
+
+    run(whole)
+
+
+def test_the_next_connection_sees_new_keys_and_open_ones_keep_theirs(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        first = await connected(node)
+        assert await altered(first, {LOCATION: stored(tmp_path, RENEWED, "new")}) == (0, "")
+        second = await connected(node)
+        assert (shown(first), shown(second)) == (BROKER.leaf, RENEWED.leaf)
+        await first.ask(MetadataRequest(topics=[]))
+        assert await altered(first, {LOCATION: None}) == (0, "")
+        assert shown(await connected(node)) == BROKER.leaf
+
+    run_node(tmp_path, test)
+
+
+def test_new_keys_outlive_a_restart(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        await altered(await connected(node), {LOCATION: stored(tmp_path, RENEWED, "new")})
+
+    async def again(node: Node) -> None:
+        assert shown(await connected(node)) == RENEWED.leaf
+
+    run_node(tmp_path, test)
+    run_node(tmp_path, again)
+
+
+@pytest.mark.parametrize(
+    ("identity", "words"),
+    [
+        (OTHER, "Keystore DistinguishedName does not match"),
+        (signed(CA, "broker", hosts=("localhost",)), "Keystore SubjectAltNames do not match"),
+        (UNKNOWN, "can't connect to a server SSLEngine"),
+    ],
+)
+def test_refused_keys_leave_the_old_ones_in_place(tmp_path: Path, identity: Identity, words: str) -> None:
+    async def test(node: Node) -> None:
+        client = await connected(node)
+        code, message = await altered(client, {LOCATION: stored(tmp_path, identity, "new")})
+        assert code == INVALID_REQUEST and words in message
+        assert shown(await connected(node)) == BROKER.leaf
+
+    run_node(tmp_path, test)
+
+
+def test_a_replaced_file_counts_when_its_name_is_set_again(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        client = await connected(node)
+        same = stored(tmp_path, RENEWED, "listener")
+        assert shown(await connected(node)) == BROKER.leaf, "nobody has asked for it"
+        assert await altered(client, {LOCATION: same}, validate_only=True) == (0, "")
+        assert shown(await connected(node)) == BROKER.leaf, "it was only a question"
+        assert await altered(client, {LOCATION: same}) == (0, "")
+        assert shown(await connected(node)) == RENEWED.leaf
+        stored(tmp_path, OTHER, "listener")
+        assert (await altered(client, {LOCATION: same}))[0] == INVALID_REQUEST
+        assert shown(await connected(node)) == RENEWED.leaf
+
+    run_node(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("ssl.keystore.location", "/x", "only per-listener using the listener prefix: [ssl.keystore.location]"),
+        ("listener.name.ssl.ssl.client.auth", "required", "cannot be updated while it is open"),
+        ("listener.name.ssl.ssl.principal.mapping.rules", "DEFAULT", "Cannot update these configs dynamically"),
+    ],
+)
+def test_what_needs_a_restart_is_refused(tmp_path: Path, name: str, value: str, words: str) -> None:
+    async def test(node: Node) -> None:
+        code, message = await altered(await connected(node), {name: value})
+        assert code == INVALID_REQUEST and words in message
+
+    run_node(tmp_path, test)
+
+
+def test_old_clients_change_keys_by_replacing_the_whole_configuration(tmp_path: Path) -> None:
+    async def change(client: NodeClient, identity: Identity, name: str) -> int:
+        config = legacy.AlterableConfig(name=LOCATION, value=stored(tmp_path, identity, name))
+        resource = legacy.AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name="1", configs=[config])
+        (result,) = (await client.ask(legacy.AlterConfigsRequest(resources=[resource], validate_only=False))).responses
+        return int(result.error_code)
+
+    async def test(node: Node) -> None:
+        client = await connected(node)
+        assert await change(client, OTHER, "other") == INVALID_REQUEST
+        assert await change(client, RENEWED, "new") == 0
+        assert shown(await connected(node)) == RENEWED.leaf
+
+    run_node(tmp_path, test)
