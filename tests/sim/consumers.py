@@ -37,6 +37,8 @@ SETTINGS = (
     "group.consumer.heartbeat.interval.ms=200",
 )
 """Sessions that end within the life of a world."""
+REBALANCE_S = 5.0
+"""How long a member may keep what it is to give back; longer than a session."""
 FENCED = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
 COMMIT_CODES = {ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_TOPIC_ID, *FENCED}
 BY_ID = 10
@@ -93,12 +95,16 @@ class _Member:
     owned: dict[bytes, frozenset[int]] = field(default_factory=dict)
     is_sure: bool = False
     """False where the last answer may have been lost: then the member says all that it knows."""
+    unanswered_s: float = 0.0
+    """When the first heartbeat was sent since the last that was answered."""
 
     async def beat(self, connection: Connection) -> None:
         """Send a heartbeat and do as it is told."""
         loop = asyncio.get_running_loop()
         losses = self.clients.ledger.partitions[TOPIC, 0].power_losses
         sent_s, was_sure = loop.time(), self.is_sure
+        if was_sure or self.epoch == 0:
+            self.unanswered_s = sent_s
         self.is_sure = False
         answer = await connection.ask(self._request(full=not was_sure), ConsumerGroupHeartbeatResponse, 1)
         code = ErrorCode(answer.error_code)
@@ -115,6 +121,9 @@ class _Member:
         self.holdings.renew(self.name, until_s)
         if answer.assignment is not None:
             told = {bytes(each.topic_id): frozenset(each.partitions) for each in answer.assignment.topic_partitions}
+            if any(indexes - told.get(topic_id, frozenset()) for topic_id, indexes in self.owned.items()):
+                # It was to give this back when it was decided, which an answer that got lost may have been about.
+                until_s = min(until_s, self.unanswered_s + REBALANCE_S)
             self.owned = told
             self.holdings.took(self.name, told, losses=losses, now_s=loop.time(), until_s=until_s)
             self.clients.trace.note(f"{self.name} epoch {self.epoch} holds {sum(map(len, told.values()))}")
@@ -126,7 +135,7 @@ class _Member:
             group_id=self.holdings.group_id,
             member_id=self.name,
             member_epoch=self.epoch,
-            rebalance_timeout_ms=5000 if says else -1,
+            rebalance_timeout_ms=int(REBALANCE_S * 1000) if says else -1,
             subscribed_topic_names=names if says else None,
             subscribed_topic_regex=self.regex if says else None,
             topic_partitions=[
