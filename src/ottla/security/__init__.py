@@ -38,11 +38,11 @@ from ottla.security.rates import SampledRate, TokenBucket, Windows
 from ottla.security.scram_credentials import ScramCredential, ScramMechanism
 
 if TYPE_CHECKING:
-    from ottla.security.jaas import JaasEntry, parse_jaas_file, plain_users, server_entry
+    from ottla.security.jaas import JaasEntry, client_entry, parse_jaas_file, plain_users, server_entry
     from ottla.security.key_file import read_file
     from ottla.security.principal_rules import NoRuleError, SslRules
-    from ottla.security.tls import Tls, certificate_name
-    from ottla.security.tls_settings import STORE_KEYS, TlsSettings
+    from ottla.security.tls import Tls, certificate_name, pem_stores
+    from ottla.security.tls_settings import STORE_KEYS, TlsSettings, openssl_cipher
 
 __all__ = [
     "ANYTHING",
@@ -85,7 +85,10 @@ __all__ = [
     "certificate_name",
     "check_acl",
     "check_filter",
+    "client_entry",
+    "openssl_cipher",
     "parse_jaas_file",
+    "pem_stores",
     "plain_users",
     "read_file",
     "server_entry",
@@ -100,7 +103,10 @@ _LATE = {
     "Tls": "ottla.security.tls",
     "TlsSettings": "ottla.security.tls_settings",
     "certificate_name": "ottla.security.tls",
+    "client_entry": "ottla.security.jaas",
+    "openssl_cipher": "ottla.security.tls_settings",
     "parse_jaas_file": "ottla.security.jaas",
+    "pem_stores": "ottla.security.tls",
     "plain_users": "ottla.security.jaas",
     "read_file": "ottla.security.key_file",
     "server_entry": "ottla.security.jaas",
