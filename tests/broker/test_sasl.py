@@ -34,7 +34,7 @@ class SetClock:
     """A clock that tests move."""
 
     def __init__(self) -> None:
-        self.ms = SystemClock().now_ms()
+        self.ms = int(SystemClock().now_ms())
 
     def now_ms(self) -> Millis:
         return Millis(self.ms)

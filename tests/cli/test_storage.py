@@ -178,3 +178,43 @@ def test_no_id_begins_with_a_dash_or_means_something_of_its_own() -> None:
 
     assert random_uuid(Scripted()) == bytes(14) + b"\x01\x00"
     assert not any(uuid_text(random_uuid(Random(seed))).startswith("-") for seed in range(500))
+
+
+NOT_SCRAM = {
+    "x": "Failed to find equals sign in SCRAM argument",
+    "SCRAM-SHA-1=[name=al,password=x]": "The add-scram mechanism SCRAM-SHA-1 is not supported.",
+    "SCRAM-SHA-256=name=al": "Expected configuration string to start with [",
+    "SCRAM-SHA-256=[name=al": "Expected configuration string to end with ]",
+    "SCRAM-SHA-256=[password=x]": "You must supply 'name' to add-scram",
+    "SCRAM-SHA-256=[name=,password=x]": "You must supply 'name' to add-scram",
+    "SCRAM-SHA-256=[name=al]": "You must supply one of 'password' or 'saltedpassword' to add-scram",
+    "SCRAM-SHA-256=[name=al,password=]": "You must supply one of 'password' or 'saltedpassword' to add-scram",
+    "SCRAM-SHA-256=[name=al,saltedpassword=eA==]": "You must supply 'salt' with 'saltedpassword' to add-scram",
+    "SCRAM-SHA-256=[name=al,password=x,saltedpassword=eA==]": "You must supply only one of",
+    "SCRAM-SHA-256=[name=al,password=x,iterations=1]": "must be >= 4096 for add-scram using SCRAM_SHA_256",
+    "SCRAM-SHA-512=[name=al,password=x,iterations=100000]": "must be <= 16384 for add-scram using SCRAM_SHA_512",
+    "SCRAM-SHA-256=[name=al,password=x,iterations=z]": "Failed to parse iterations count: z",
+    "SCRAM-SHA-256=[name=al,password=x,foo=1]": "Unknown SCRAM configurations: foo",
+    "SCRAM-SHA-256=[name=al,password=x,salt=!!]": "Failed to decode given salt",
+    "SCRAM-SHA-256=[name=al,s3cret]": "No equals sign found in a SCRAM component",
+}
+
+
+@pytest.mark.parametrize("credential", NOT_SCRAM)
+def test_a_first_user_that_cannot_be_is_refused_in_kafkas_words(run: Run, tmp_path: Path, credential: str) -> None:
+    found = run(f"storage format -t {CLUSTER_ID} -c {settings(tmp_path)} --add-scram {credential}")
+    assert found.code == 1 and NOT_SCRAM[credential] in found.err
+    assert "s3cret" not in found.err and not (tmp_path / "a").exists()
+
+
+def test_first_users_stand_in_the_metadata_and_nothing_of_their_passwords_is_shown(run: Run, tmp_path: Path) -> None:
+    path = settings(tmp_path)
+    users = "--add-scram SCRAM-SHA-256=[name=al,password=s3cret] --add-scram SCRAM-SHA-512=[name=al,password=s3cret]"
+    found = run(f"storage format -t {CLUSTER_ID} -c {path} {users}")
+    assert found.code == 0, found.err
+    assert "UserScramCredentialRecord(name='al', mechanism=1, salt=[hidden], storedKey=[hidden]" in found.out
+    assert "s3cret" not in found.out
+    dumped = run(f"dump-log --cluster-metadata-decoder --files {tmp_path / 'a' / 'bootstrap.checkpoint'}")
+    assert '"name":"al","mechanism":2,"salt":"[hidden]","storedKey":"[hidden]","serverKey":"[hidden]"' in dumped.out
+    old = run(f"storage format -t {CLUSTER_ID} -c {path} -g -r 3.4 {users}")
+    assert "SCRAM is only supported in metadata.version 3.5-IV2 or later." in old.err

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ottla.base import Millis, Rng, Uuid, random_uuid
 from ottla.broker.quorum.formatting import format_quorum
 from ottla.config import BrokerConfig
 from ottla.log import LogDir, MetaProperties
-from ottla.metadata import DEFAULT_LEVELS
+from ottla.metadata import DEFAULT_LEVELS, Record
 from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterSet
 
 __all__ = ["format_directory", "is_standalone", "standalone"]
@@ -26,8 +26,11 @@ def format_directory(
     now_ms: Millis,
     levels: Mapping[str, int] = DEFAULT_LEVELS,
     voters: VoterSet | None = None,
+    users: Iterable[Record] = (),
 ) -> None:
-    """Format one directory that is locked and new; durable on return. `levels` are the new cluster's features.
+    """Format one directory that is locked and new; durable on return.
+
+    `levels` are the new cluster's features, `users` the records of its first users (`--add-scram`).
 
     Where it has the metadata log, what says who votes is written before the identity, without which nothing of it is
     read: the `voters` (`--initial-controllers`; an empty set for `--no-initial-controllers`), or without them this node
@@ -40,7 +43,7 @@ def format_directory(
             directory_id = own.key.directory_id
         if voters is None and is_standalone(config):
             voters = standalone(config, directory_id)
-        format_quorum(log_dir.disk, log_dir.path, voters=voters, levels=levels, now_ms=now_ms)
+        format_quorum(log_dir.disk, log_dir.path, voters=voters, levels=levels, users=users, now_ms=now_ms)
     log_dir.format(MetaProperties(cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id))
 
 

@@ -232,9 +232,12 @@ def open_client(
 
     Raises ConfigError for what it does not do: a connection that must be protected is never opened in the clear.
     """
-    from ottla.client import BlockingClient, Limits, client_network
+    from ottla.client import BlockingClient, Limits
 
     properties = properties or {}
+    protocol = properties.get("security.protocol", "PLAINTEXT")
+    if protocol != "PLAINTEXT":
+        raise ConfigError("security.protocol", protocol, "only PLAINTEXT is supported so far")
     seconds = {}
     for key, field in _CLIENT_SECONDS.items():
         if key in properties:
@@ -248,7 +251,6 @@ def open_client(
         bootstrap,
         client_id=properties.get("client.id", client_id),
         limits=Limits(**seconds),
-        network=client_network(properties),
         of_controllers=of_controllers,
     )
 

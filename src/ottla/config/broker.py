@@ -32,7 +32,7 @@ from ottla.config.properties import (
 from ottla.config.synonyms import BROKER_SYNONYMS
 from ottla.config.types import ConfigKey, UpdateMode, Value, value_text
 
-__all__ = ["BrokerConfig", "validate_broker_configs"]
+__all__ = ["BrokerConfig", "is_sensitive", "validate_broker_configs"]
 
 _ALONE = (
     "offsets.topic.replication.factor",
@@ -407,6 +407,12 @@ def _key_of(name: str) -> ConfigKey | None:
 def _is_known(name: str) -> bool:
     """Return whether a key is Kafka's, or its authorizer's own."""
     return _key_of(name) is not None or name in AUTHORIZER_KEYS
+
+
+def is_sensitive(name: str) -> bool:
+    """Return whether a broker's value may be a secret: of a password's key, or of one that is not known."""
+    key = _key_of(name)
+    return key is None or key.sensitive
 
 
 def _closest(name: str, cutoff: float) -> str | None:

@@ -15,7 +15,9 @@ from ottla.metadata.features import (
     GROUP_VERSION,
     METADATA_VERSION_LATEST,
     METADATA_VERSION_OLDEST,
+    SCRAM_SINCE,
     SUPPORTED_FEATURES,
+    TOKENS_SINCE,
     UNSERVED_FEATURES,
 )
 from ottla.metadata.image import (
@@ -48,7 +50,9 @@ __all__ = [
     "METADATA_VERSION_OLDEST",
     "NO_ACLS",
     "NO_LEADER",
+    "SCRAM_SINCE",
     "SUPPORTED_FEATURES",
+    "TOKENS_SINCE",
     "UNSERVED_FEATURES",
     "Acl",
     "AclChanges",

@@ -16,7 +16,9 @@ __all__ = [
     "METADATA_VERSIONS",
     "METADATA_VERSION_LATEST",
     "METADATA_VERSION_OLDEST",
+    "SCRAM_SINCE",
     "SUPPORTED_FEATURES",
+    "TOKENS_SINCE",
     "UNSERVED_FEATURES",
 ]
 
@@ -28,6 +30,11 @@ METADATA_VERSION_OLDEST: Final = 7
 """3.3-IV3, the first that can run without ZooKeeper."""
 METADATA_VERSION_LATEST: Final = 30
 """4.3-IV0."""
+
+SCRAM_SINCE: Final = 11
+"""3.5-IV2, from which users of SCRAM are kept in the metadata (KIP-900)."""
+TOKENS_SINCE: Final = 14
+"""3.6-IV2, from which delegation tokens are."""
 
 METADATA_VERSIONS: Mapping[int, str] = {
     7: "3.3-IV3",

@@ -35,14 +35,22 @@ from ottla.security.quotas import (
     QuotaUse,
 )
 from ottla.security.rates import SampledRate, TokenBucket, Windows
-from ottla.security.scram_credentials import ScramCredential, ScramMechanism
+from ottla.security.scram_credentials import (
+    SCRAM_ITERATIONS_MAX,
+    SCRAM_ITERATIONS_MIN,
+    ScramCredential,
+    ScramMechanism,
+    check_new_credential,
+    credential_of,
+    credential_of_salted,
+)
 
 if TYPE_CHECKING:
-    from ottla.security.jaas import JaasEntry, client_entry, parse_jaas_file, plain_users, server_entry
+    from ottla.security.jaas import JaasEntry, parse_jaas_file, plain_users, server_entry
     from ottla.security.key_file import read_file
     from ottla.security.principal_rules import NoRuleError, SslRules
-    from ottla.security.tls import Tls, certificate_name, pem_stores
-    from ottla.security.tls_settings import STORE_KEYS, TlsSettings, openssl_cipher
+    from ottla.security.tls import Tls, certificate_name
+    from ottla.security.tls_settings import STORE_KEYS, TlsSettings
 
 __all__ = [
     "ANYTHING",
@@ -51,6 +59,8 @@ __all__ = [
     "IP_QUOTAS",
     "NEEDS_NOTHING",
     "QUOTA_KINDS",
+    "SCRAM_ITERATIONS_MAX",
+    "SCRAM_ITERATIONS_MIN",
     "STORE_KEYS",
     "Acl",
     "AclFields",
@@ -85,10 +95,10 @@ __all__ = [
     "certificate_name",
     "check_acl",
     "check_filter",
-    "client_entry",
-    "openssl_cipher",
+    "check_new_credential",
+    "credential_of",
+    "credential_of_salted",
     "parse_jaas_file",
-    "pem_stores",
     "plain_users",
     "read_file",
     "server_entry",
@@ -103,10 +113,7 @@ _LATE = {
     "Tls": "ottla.security.tls",
     "TlsSettings": "ottla.security.tls_settings",
     "certificate_name": "ottla.security.tls",
-    "client_entry": "ottla.security.jaas",
-    "openssl_cipher": "ottla.security.tls_settings",
     "parse_jaas_file": "ottla.security.jaas",
-    "pem_stores": "ottla.security.tls",
     "plain_users": "ottla.security.jaas",
     "read_file": "ottla.security.key_file",
     "server_entry": "ottla.security.jaas",

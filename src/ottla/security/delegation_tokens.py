@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.security.sasl.scram import ScramLogin
-from ottla.security.scram_credentials import ITERATIONS_MIN, ScramCredential, ScramMechanism, credential_of
+from ottla.security.scram_credentials import SCRAM_ITERATIONS_MIN, ScramCredential, ScramMechanism, credential_of
 
 __all__ = [
     "DelegationTokens",
@@ -220,6 +220,6 @@ class DelegationTokens:
             label = f"{mechanism.mechanism_name}\0{token_id}\0salt".encode()
             salt = hmac.digest(self._secret, label, ALGORITHM)[:_SALT_BYTES]
             password = b64encode(self.hmac_of(token_id)).decode()
-            found = credential_of(mechanism, password, salt=salt, iterations=ITERATIONS_MIN)
+            found = credential_of(mechanism, password, salt=salt, iterations=SCRAM_ITERATIONS_MIN)
             self._credentials[(token_id, mechanism)] = found
         return found

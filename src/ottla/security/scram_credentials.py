@@ -15,8 +15,8 @@ from enum import Enum
 from ottla.base import ErrorCode, KafkaError
 
 __all__ = [
-    "ITERATIONS_MAX",
-    "ITERATIONS_MIN",
+    "SCRAM_ITERATIONS_MAX",
+    "SCRAM_ITERATIONS_MIN",
     "ScramCredential",
     "ScramMechanism",
     "check_new_credential",
@@ -29,8 +29,8 @@ __all__ = [
     "server_signature",
 ]
 
-ITERATIONS_MIN = 4096
-ITERATIONS_MAX = 16384
+SCRAM_ITERATIONS_MIN = 4096
+SCRAM_ITERATIONS_MAX = 16384
 """Kafka's bounds of what AlterUserScramCredentials sets (KIP-554)."""
 DECOY_SALT_BYTES = 32
 """As long as the salts that `ottla configs` makes."""
@@ -107,9 +107,9 @@ def check_new_credential(name: str, mechanism_code: int, iterations: int) -> Scr
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if mechanism is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-    if iterations < ITERATIONS_MIN:
+    if iterations < SCRAM_ITERATIONS_MIN:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    if iterations > ITERATIONS_MAX:
+    if iterations > SCRAM_ITERATIONS_MAX:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     return mechanism
 
@@ -122,7 +122,7 @@ def decoy(mechanism: ScramMechanism, user: str, key: bytes) -> ScramCredential:
     label = f"{mechanism.mechanism_name}\0{user}\0".encode(errors="surrogatepass")
     made = [hmac.digest(key, label + part, "sha512") for part in (b"salt", b"stored", b"server")]
     size = hashlib.new(mechanism.algorithm).digest_size
-    return ScramCredential(made[0][:DECOY_SALT_BYTES], made[1][:size], made[2][:size], ITERATIONS_MIN)
+    return ScramCredential(made[0][:DECOY_SALT_BYTES], made[1][:size], made[2][:size], SCRAM_ITERATIONS_MIN)
 
 
 def proof_of(mechanism: ScramMechanism, salted: bytes, auth_message: bytes) -> bytes:

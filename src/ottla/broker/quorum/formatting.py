@@ -9,7 +9,7 @@ from ottla.base import ConfigError, Millis, NodeId, parse_uuid
 from ottla.broker.quorum.log import METADATA_PARTITION
 from ottla.broker.quorum.snapshot import BOOTSTRAP_FILE, FORMAT_SNAPSHOT, snapshot_chunks, snapshot_name
 from ottla.log import Disk, join, replace_file
-from ottla.metadata import DEFAULT_LEVELS, decide
+from ottla.metadata import DEFAULT_LEVELS, Record, decide
 from ottla.raft import ReplicaKey, Voter, VoterEndpoint, VoterHistory, VoterSet
 
 __all__ = ["format_quorum", "parse_initial_controllers"]
@@ -26,9 +26,10 @@ def format_quorum(
     endpoints: Iterable[VoterEndpoint] = (),
     voters: VoterSet | None = None,
     levels: Mapping[str, int] = DEFAULT_LEVELS,
+    users: Iterable[Record] = (),
     now_ms: Millis,
 ) -> None:
-    """Write what a new cluster's first start needs, with these feature levels.
+    """Write what a new cluster's first start needs, with these feature levels, and the records of its first users.
 
     The caller writes `meta.properties` after it, which says "formatted".
     With `voter`, that replica alone is the quorum, as `--standalone` makes it (KIP-853), and with `voters` all of them, as
@@ -38,7 +39,7 @@ def format_quorum(
     folder = join(metadata_log_dir, str(METADATA_PARTITION))
     disk.mkdir(folder)
     metadata_version = levels[METADATA_VERSION]
-    records = decide.bootstrap_records(levels)
+    records = (*decide.bootstrap_records(levels), *users)
     bootstrap = snapshot_chunks(records, metadata_version=metadata_version, voters=None, timestamp=0, written_at=now_ms)
     replace_file(disk, join(metadata_log_dir, BOOTSTRAP_FILE), b"".join(bootstrap), durable=False)
     if voter is not None:

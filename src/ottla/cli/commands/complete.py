@@ -129,22 +129,17 @@ def _contexts() -> list[str]:
 def _asked(words: list[str], ask: Callable[[BlockingClient], Iterable[str]]) -> list[str]:
     """Ask the cluster, with little patience: a person waits behind the Tab."""
     from ottla.cli.contexts import target
-    from ottla.cli.options import properties_file
-    from ottla.client import BlockingClient, Limits, client_network
+    from ottla.client import BlockingClient, Limits
 
     named = dict(pairwise(words))
-    servers, config = named.get("--bootstrap-server"), named.get("--command-config")
-    if servers is None:
-        found = target(named.get("--context"))
-        servers, config = found.bootstrap_servers, config or found.command_config
+    servers = named.get("--bootstrap-server") or target(named.get("--context")).bootstrap_servers
     limits = Limits(
         connect_s=CONNECT_SECONDS,
         request_s=ANSWER_SECONDS,
         call_s=ANSWER_SECONDS,
         unreachable_s=CONNECT_SECONDS,
     )
-    network = client_network(properties_file(config))
-    with BlockingClient(servers, client_id="ottla-complete", limits=limits, network=network) as client:
+    with BlockingClient(servers, client_id="ottla-complete", limits=limits) as client:
         return sorted(ask(client))
 
 

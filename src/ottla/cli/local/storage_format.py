@@ -12,11 +12,12 @@ from ottla.cli.options import Options, UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ottla.config import BrokerConfig
     from ottla.log import MetaProperties
     from ottla.raft import VoterSet
+    from ottla.wire.messages.user_scram_credential_record import UserScramCredentialRecord
 
 __all__ = ["format_options", "format_parsed", "format_storage", "new_id"]
 
@@ -35,7 +36,12 @@ def format_options(program: str) -> Options:
         "-s", "--standalone", action="store_true", help="this node alone is the quorum, by its own record"
     )
     parser.add_argument(
-        "-S", "--add-scram", action="append", default=[], metavar="CREDENTIAL", help="refused: not there yet"
+        "-S",
+        "--add-scram",
+        action="append",
+        default=[],
+        metavar="CREDENTIAL",
+        help="a first user, as SCRAM-SHA-256=[name=al,password=x]; repeatable",
     )
     parser.add_argument(
         "-N", "--no-initial-controllers", action="store_true", help="this node joins a quorum that is there already"
@@ -63,8 +69,6 @@ def format_parsed(args: Namespace) -> int:
     """Format the folders of a configuration; 1 where one already is, unless that is to be ignored."""
     if args.config is None or args.cluster_id is None:
         raise UsageError(f"argument {'-c/--config' if args.config is None else '-t/--cluster-id'} is required")
-    if args.add_scram:
-        raise UsageError("--add-scram needs authentication, which Ottla does not have yet")
     check_cluster_id(args.cluster_id)
     asked = parse_features(args.feature)
     if args.release_version is not None and METADATA_VERSION in asked:
@@ -73,7 +77,22 @@ def format_parsed(args: Namespace) -> int:
     config = load_config(args.config, args.override)
     check_quorum(args, config)
     levels.pop("kraft.version", None)  # it follows from who votes
-    return run(args, config, levels)
+    return run(args, config, levels, users_of(args, levels))
+
+
+def users_of(args: Namespace, levels: Mapping[str, int]) -> list[UserScramCredentialRecord]:
+    """Return the records of the first users; raises UsageError."""
+    if not args.add_scram:
+        return []
+    from random import SystemRandom
+
+    from ottla.cli.local.scram_arguments import scram_records
+    from ottla.metadata import SCRAM_SINCE
+
+    users = scram_records(args.add_scram, SystemRandom().randbytes)
+    if levels[METADATA_VERSION] < SCRAM_SINCE:
+        raise UsageError(f"SCRAM is only supported in metadata.version {metadata_version_name(SCRAM_SINCE)} or later.")
+    return users
 
 
 def check_cluster_id(text: str) -> None:
@@ -120,7 +139,9 @@ def check_quorum(args: Namespace, config: BrokerConfig) -> None:
         )
 
 
-def run(args: Namespace, config: BrokerConfig, levels: Mapping[str, int]) -> int:
+def run(
+    args: Namespace, config: BrokerConfig, levels: Mapping[str, int], users: Sequence[UserScramCredentialRecord]
+) -> int:
     """Format what is not formatted yet; every folder must be of this cluster and node."""
     import random
 
@@ -142,7 +163,7 @@ def run(args: Namespace, config: BrokerConfig, levels: Mapping[str, int]) -> int
     if len(found) == len(paths):
         print("All of the log directories are already formatted.")
         return 0
-    print(f"Bootstrap metadata: {bootstrap_text(levels)}")
+    print(f"Bootstrap metadata: {bootstrap_text(levels, users)}")
     for path in paths:
         if path in found:
             continue
@@ -158,6 +179,7 @@ def run(args: Namespace, config: BrokerConfig, levels: Mapping[str, int]) -> int
                 now_ms=SystemClock().now_ms(),
                 levels=levels,
                 voters=voters,
+                users=users,
             )
         finally:
             log_dir.release()
@@ -184,12 +206,15 @@ def check_identity(path: str, meta: MetaProperties, cluster_id: str, node_id: No
             raise StorageError(f"Invalid {name} in: {path}/meta.properties. Expected {expected}, but read {read}")
 
 
-def bootstrap_text(levels: Mapping[str, int]) -> str:
-    """Return the first records as Kafka's tool writes them."""
-    records = ", ".join(
-        f"ApiMessageAndVersion(FeatureLevelRecord(name='{name}', featureLevel={level}) at version 0)"
-        for name, level in levels.items()
-    )
+def bootstrap_text(levels: Mapping[str, int], users: Sequence[UserScramCredentialRecord] = ()) -> str:
+    """Return the first records as Kafka's tool writes them, without what is kept of passwords."""
+    features = [f"FeatureLevelRecord(name='{name}', featureLevel={level})" for name, level in levels.items()]
+    named = [
+        f"UserScramCredentialRecord(name='{each.name}', mechanism={each.mechanism}, salt=[hidden], storedKey=[hidden], "
+        f"serverKey=[hidden], iterations={each.iterations})"
+        for each in users
+    ]
+    records = ", ".join(f"ApiMessageAndVersion({each} at version 0)" for each in (*features, *named))
     level = levels["metadata.version"]
     return f"BootstrapMetadata(records=[{records}], metadataVersionLevel={level}, source=format command)"
 

@@ -28,6 +28,7 @@ CONTROL_RECORDS = {
     6: ("KRaftVoters ", "voters_record", "VotersRecord"),
 }
 """Control record types of the metadata log: what Kafka prints before their JSON, module and class."""
+HIDDEN = "[hidden]"
 DELETED = "<DELETE>"
 """What is printed for a tombstone of an internal topic."""
 Plain = Callable[[bytes | None], str | None]
@@ -103,7 +104,21 @@ def _metadata(value: bytes | None) -> Any:
         return None
     record, version = decode_metadata_record(value)
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(record).__name__).upper()
-    return {"type": name, "version": version, "data": json_form(record, version)}
+    return {"type": name, "version": version, "data": json_form(record, version) | _hidden(record)}
+
+
+def _hidden(record: Message) -> dict[str, str]:
+    """Return what is shown in place of a record's secrets; Kafka's tool shows them."""
+    from ottla.config import is_sensitive
+    from ottla.metadata import ResourceType
+    from ottla.wire.messages.config_record import ConfigRecord
+    from ottla.wire.messages.user_scram_credential_record import UserScramCredentialRecord
+
+    if isinstance(record, UserScramCredentialRecord):
+        return dict.fromkeys(("salt", "storedKey", "serverKey"), HIDDEN)
+    if isinstance(record, ConfigRecord) and record.resource_type == ResourceType.BROKER and record.value is not None:
+        return {"value": HIDDEN} if is_sensitive(record.name) else {}
+    return {}
 
 
 def _coordinator(topic: str, record: Record) -> tuple[Any, Any]:

@@ -29,6 +29,12 @@ from ottla.metadata.decide.reassignments import (
 )
 from ottla.metadata.decide.replica_directories import assign_replicas_to_dirs
 from ottla.metadata.decide.resources import CLIENT_METRICS_KEYS
+from ottla.metadata.decide.scram_credentials import (
+    FoundCredentials,
+    alter_scram_credentials,
+    found_scram_credentials,
+    scram_record,
+)
 from ottla.metadata.decide.topics import TopicRef, create_partitions, create_topics, delete_topics
 
 __all__ = [
@@ -41,6 +47,7 @@ __all__ = [
     "Decision",
     "Departure",
     "FeatureUpdate",
+    "FoundCredentials",
     "HandOver",
     "ProducerIdBlock",
     "Registration",
@@ -52,6 +59,7 @@ __all__ = [
     "alter_configs",
     "alter_partition",
     "alter_partition_reassignments",
+    "alter_scram_credentials",
     "assign_replicas_to_dirs",
     "balance_leaders",
     "bootstrap",
@@ -66,6 +74,7 @@ __all__ = [
     "elect_unclean_leaders",
     "fence_broker",
     "found_acls",
+    "found_scram_credentials",
     "hand_over",
     "heartbeat",
     "is_imbalanced",
@@ -77,6 +86,7 @@ __all__ = [
     "register_broker",
     "register_controller",
     "replace_configs",
+    "scram_record",
     "unregister_broker",
     "update_features",
     "validate_topic_name",

@@ -15,7 +15,7 @@ from re import ASCII, compile
 
 from ottla.security.sasl.exchange import AuthenticationError, LoggedIn
 from ottla.security.scram_credentials import (
-    ITERATIONS_MIN,
+    SCRAM_ITERATIONS_MIN,
     ScramCredential,
     ScramMechanism,
     decoy,
@@ -95,9 +95,10 @@ class ScramServer:
         self._login = self._lookup(name, self._by_token)
         made_up = decoy(self._mechanism, name, self._decoy_key)
         self._credential = made_up if self._login is None else self._login.credential
-        if self._credential.iterations < ITERATIONS_MIN:
+        iterations = self._credential.iterations
+        if iterations < SCRAM_ITERATIONS_MIN:
             raise self._refused(
-                f"Iterations {self._credential.iterations} is less than the minimum {ITERATIONS_MIN} for {self.mechanism}"
+                f"Iterations {iterations} is less than the minimum {SCRAM_ITERATIONS_MIN} for {self.mechanism}"
             )
         self._nonce = nonce + self._nonce
         salt = b64encode(self._credential.salt).decode()
@@ -169,9 +170,9 @@ class ScramClient:
         nonce, salt, iterations = fields[0][1], _bytes(self.mechanism, fields[1][1]), int(fields[2][1])
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise AuthenticationError("Invalid server nonce: does not start with client nonce")
-        if iterations < ITERATIONS_MIN:
+        if iterations < SCRAM_ITERATIONS_MIN:
             raise AuthenticationError(
-                f"Requested iterations {iterations} is less than the minimum {ITERATIONS_MIN} for {self.mechanism}"
+                f"Requested iterations {iterations} is less than the minimum {SCRAM_ITERATIONS_MIN} for {self.mechanism}"
             )
         if iterations > CLIENT_ITERATIONS_MAX:
             raise AuthenticationError(
