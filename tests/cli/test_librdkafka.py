@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ottla.base import ConfigError
 from ottla.cli.records.librdkafka import consumer_settings, producer_settings
 from tests.cli.conftest import Run
+from tests.security.authority import PASSWORD, authority, signed
+from tests.security.tls_files import trust_properties
 from tests.server import running_server
+
+LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p;q";'
 
 
 @pytest.fixture(scope="module")
@@ -52,26 +58,56 @@ def test_a_consumers_settings_mean_what_they_mean_in_java() -> None:
     }
 
 
-def test_protection_is_translated_and_never_dropped() -> None:
-    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p;q";'
+def test_protection_is_translated_and_never_dropped(tmp_path: Path) -> None:
+    trusted, own = authority(), signed(authority(), "client")
+    (tmp_path / "client.p12").write_bytes(own.p12())
     found = consumer_settings(
         {
             "security.protocol": "SASL_SSL",
-            "sasl.jaas.config": line,
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": "/ca.pem",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": LOGIN,
+            **trust_properties(tmp_path, trusted),
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(tmp_path / "client.p12"),
+            "ssl.keystore.password": PASSWORD,
+            "ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
             "ssl.endpoint.identification.algorithm": "",
         }
     )
+    assert found.pop("ssl.key.pem").startswith("-----BEGIN PRIVATE KEY-----")
+    assert found.pop("ssl.certificate.pem").count("BEGIN CERTIFICATE") == len(own.chain)
+    assert found.pop("ssl.ca.pem").count("BEGIN CERTIFICATE") == 1
     assert found | {"isolation.level": "", "log_level": 0} == {
         "isolation.level": "",
         "log_level": 0,
         "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
         "sasl.username": "u",
         "sasl.password": "p;q",
-        "ssl.ca.location": "/ca.pem",
+        "ssl.cipher.suites": "ECDHE-ECDSA-AES256-GCM-SHA384",
         "ssl.endpoint.identification.algorithm": "none",
     }
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"ssl.enabled.protocols": "TLSv1.3"}, "one version of TLS"),
+        ({"ssl.truststore.location": "/store.jks"}, "No such file"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "'KafkaClient'"),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-256",
+                "sasl.jaas.config": LOGIN.replace("plain.Plain", "scram.Scram").replace(";", ' tokenauth="true";', 2),
+            },
+            "sasl.jaas.config",
+        ),
+    ],
+)
+def test_protection_that_the_library_cannot_give_is_refused(properties: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        consumer_settings({"security.protocol": "SSL"} | properties)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +115,6 @@ def test_protection_is_translated_and_never_dropped() -> None:
     [
         ("auto.offset.reset", "first"),
         ("partition.assignment.strategy", "com.example.Own"),
-        ("ssl.truststore.location", "/store.jks"),
         ("request.timeout.ms", "soon"),
     ],
 )
@@ -90,10 +125,12 @@ def test_a_value_that_has_no_meaning_here_is_refused(key: str, value: str) -> No
 
 @pytest.mark.parametrize(("protocol", "said"), [("SSL", "SSL handshake failed"), ("SASL_PLAINTEXT", "SASL")])
 @pytest.mark.parametrize("noun", ["console-producer", "console-consumer --group g"])
-def test_the_wrong_listener_is_named_at_once(run: Run, at: str, protocol: str, said: str, noun: str) -> None:
-    properties = {"security.protocol": protocol, "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
-    pairs = " ".join(f"--command-property {key}={value}" for key, value in properties.items())
-    found = run(f"{noun} --bootstrap-server {at} --topic t {pairs}")
+def test_the_wrong_listener_is_named_at_once(
+    run: Run, at: str, protocol: str, said: str, noun: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text(f"security.protocol={protocol}\nsasl.mechanism=PLAIN\nsasl.jaas.config={LOGIN}\n")
+    found = run(f"{noun} --bootstrap-server {at} --topic t --command-config {config}")
     assert (found.code, found.out) == (1, "")
     assert said in found.err and "Traceback" not in found.err and found.err.count("\n") == 1
 

@@ -232,12 +232,9 @@ def open_client(
 
     Raises ConfigError for what it does not do: a connection that must be protected is never opened in the clear.
     """
-    from ottla.client import BlockingClient, Limits
+    from ottla.client import BlockingClient, Limits, client_network
 
     properties = properties or {}
-    protocol = properties.get("security.protocol", "PLAINTEXT")
-    if protocol != "PLAINTEXT":
-        raise ConfigError("security.protocol", protocol, "only PLAINTEXT is supported so far")
     seconds = {}
     for key, field in _CLIENT_SECONDS.items():
         if key in properties:
@@ -251,6 +248,7 @@ def open_client(
         bootstrap,
         client_id=properties.get("client.id", client_id),
         limits=Limits(**seconds),
+        network=client_network(properties),
         of_controllers=of_controllers,
     )
 

@@ -25,9 +25,11 @@ from ottla.client.group_offsets import (
     delete_group,
     delete_offsets,
 )
+from ottla.client.librdkafka import librdkafka_security
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from ottla.client.partition_counts import PartitionCounts
 from ottla.client.record_size import SizeLimit, larger_than_client_sends, larger_than_topic_takes, size_limit
+from ottla.client.security import ClientSecurity, SecuredNetwork, client_network
 from ottla.client.topics import DeletedRecords, NewTopic, create_topics, delete_records
 from ottla.client.transactions import TransactionalProducer, init_producer_id
 
@@ -54,6 +56,7 @@ __all__ = [
     "Assign",
     "BlockingClient",
     "Client",
+    "ClientSecurity",
     "Cluster",
     "CommittedOffset",
     "Connection",
@@ -80,10 +83,12 @@ __all__ = [
     "Producer",
     "ProducerOptions",
     "RecordTooLargeError",
+    "SecuredNetwork",
     "SettledBatch",
     "SizeLimit",
     "Topic",
     "TransactionalProducer",
+    "client_network",
     "commit_offsets",
     "committed_offsets",
     "create_topics",
@@ -94,6 +99,7 @@ __all__ = [
     "init_producer_id",
     "larger_than_client_sends",
     "larger_than_topic_takes",
+    "librdkafka_security",
     "parse_bootstrap",
     "size_limit",
 ]

@@ -86,7 +86,8 @@ class Client:
         """The newest view of the cluster; empty until something was asked."""
         self.of_controllers = of_controllers
         """True where the addresses are controllers' (KIP-919): requests then go to the active one."""
-        self._network: Network = network if network is not None else TcpNetwork()
+        self.network: Network = network if network is not None else TcpNetwork()
+        """How brokers are reached."""
         self._coordinators: dict[Coordinated, NodeId] = {}
         self._connections: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Task[Connection]] = {}
@@ -486,7 +487,7 @@ class Client:
 
     async def _open(self, address: Address) -> Connection:
         connection = await Connection.open(
-            self._network,
+            self.network,
             address,
             client_id=self.client_id,
             software_version=__version__,

@@ -1,21 +1,28 @@
 """One connection to one broker: versions agreed on, requests pipelined, answers matched in order.
 
-A connection is opened by `Connection.open`: connect, then ApiVersions (KIP-35, KIP-511). Authentication will stand between
-those two steps and the first request.
+A connection is opened by `Connection.open`: connect, with TLS where the network has it, then ApiVersions (KIP-35, KIP-511),
+then the login where there is one (KIP-43, KIP-152). A login that ends is renewed on the open connection, before it does;
+requests wait meanwhile (KIP-368).
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
+import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.base import ErrorCode, KafkaError, WireError
 from ottla.client.addresses import Address
+from ottla.client.security import SecuredNetwork
 from ottla.net import FrameProtocol, Network, ReceiveBuffer
+from ottla.security.sasl import AuthenticationError, ClientExchange
 from ottla.wire import APIS, ApiKey, ApiSpec, Buffer, encode_request, read_response
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 __all__ = ["IN_FLIGHT_MAX", "Answering", "Connection", "network_error"]
 
@@ -24,10 +31,17 @@ IN_FLIGHT_MAX = 64
 FRAME_BYTES_MAX = 1 << 30
 """The largest answer that is accepted: Fetch answers exceed their limits by at most one batch."""
 SOFTWARE_NAME = "ottla"
+RENEWED_FROM, RENEWED_UNTIL = 0.85, 0.95
+"""The part of its lifetime after which a login is renewed; somewhere between, so that not all clients come at once."""
+TOKENS_MAX = 10
+"""Tokens of one login; SCRAM has two."""
 
 
 def network_error(address: Address, reason: object) -> KafkaError:
-    """Return the retriable error that names the broker which could not be reached or went away."""
+    """Return the error that names the broker which could not be reached or went away; retriable, unless TLS has failed."""
+    if isinstance(reason, ssl.SSLError):  # trying again would end alike
+        text = f"{address}: SSL handshake failed: {reason.args[-1] if reason.args else reason}"
+        return KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, text)
     if isinstance(reason, ConnectionRefusedError):
         reason = "refused the connection"
     elif isinstance(reason, TimeoutError):
@@ -68,6 +82,14 @@ class Connection:
         self._writable = asyncio.Event()
         self._writable.set()
         self._correlation_id = 0
+        self._is_secured = False
+        self._begin_login: Callable[[], ClientExchange] | None = None
+        self._login_timeout_s = 0.0
+        self._renewal: asyncio.Task[None] | None = None
+        """The renewal of the login under way: all else waits for it."""
+        self._renewal_timer: asyncio.TimerHandle | None = None
+        self._posted: list[tuple[Callable[[int], Buffer], Answering]] = []
+        """What was posted meanwhile."""
         self._error: KafkaError | None = None
 
     @classmethod
@@ -81,8 +103,14 @@ class Connection:
         timeout_s: float,
         buffer: ReceiveBuffer | None = None,
     ) -> Connection:
-        """Connect and agree on versions; raises KafkaError (NETWORK_EXCEPTION) naming the address that failed."""
+        """Connect, agree on versions, and log in where the network's clients do.
+
+        Raises KafkaError naming the address that failed: NETWORK_EXCEPTION, or SASL_AUTHENTICATION_FAILED and
+        UNSUPPORTED_SASL_MECHANISM where trying again would end alike.
+        """
         connection = cls(address, client_id, software_version)
+        security = network.security if isinstance(network, SecuredNetwork) else None
+        connection._is_secured = security is not None and security.tls is not None
         try:
             async with asyncio.timeout(timeout_s):
                 await network.connect(
@@ -91,6 +119,8 @@ class Connection:
                     lambda: FrameProtocol(connection, buffer=buffer, frame_bytes_max=FRAME_BYTES_MAX),
                 )
                 await connection._negotiate(timeout_s)
+                if security is not None and security.begin is not None:
+                    await connection._log_in(security.begin, timeout_s)
         except (OSError, WireError) as error:  # TimeoutError is an OSError
             connection.close()
             raise network_error(address, error) from error
@@ -160,6 +190,9 @@ class Connection:
         """
         if self._error is not None:
             raise self._error_now()
+        if self._renewal is not None:
+            self._posted.append((encode, answer))
+            return
         assert self._frames is not None
         correlation_id = self._next_correlation_id()
         data = encode(correlation_id)
@@ -186,8 +219,13 @@ class Connection:
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self.address} {text}") from None
 
     async def _write(self, data: bytes, waiting: tuple[int, Answering] | None = None) -> None:
-        while not self._writable.is_set() and self._error is None:
-            await self._writable.wait()
+        while self._error is None:
+            if self._renewal is not None and self._renewal is not asyncio.current_task():
+                await asyncio.wait((self._renewal,))
+            elif not self._writable.is_set():
+                await self._writable.wait()
+            else:
+                break
         if self._error is not None:
             raise self._error_now()
         assert self._frames is not None
@@ -214,6 +252,71 @@ class Connection:
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         self._features = {each.name: each.max_version_level for each in response.finalized_features}
 
+    # -- logging in
+
+    async def _log_in(self, begin: Callable[[], ClientExchange], timeout_s: float) -> None:
+        """Log in, or renew the login; raises KafkaError where the broker refuses, or does not prove who it is."""
+        exchange = begin()
+        version = self.version_for(ApiKey.SASL_HANDSHAKE, lowest=1)
+        hello = await self._asked(SaslHandshakeRequest(mechanism=exchange.mechanism), version, timeout_s)
+        if hello.error_code:
+            enabled = f"enabled mechanisms are [{', '.join(hello.mechanisms)}]"
+            text = f"Client SASL mechanism '{exchange.mechanism}' not enabled in the server, {enabled}"
+            raise KafkaError(ErrorCode(hello.error_code), f"{self.address}: {text}")
+        version = self.version_for(ApiKey.SASL_AUTHENTICATE)
+        token: bytes | None = exchange.start()
+        lifetime_ms = 0
+        for _ in range(TOKENS_MAX):
+            if token is None:
+                break
+            answer = await self._asked(SaslAuthenticateRequest(auth_bytes=token), version, timeout_s)
+            if answer.error_code:
+                text = answer.error_message or f"the login by {exchange.mechanism} is refused"
+                raise KafkaError(ErrorCode(answer.error_code), f"{self.address}: {text}")
+            try:
+                token = exchange.respond(bytes(answer.auth_bytes))
+            except AuthenticationError as error:
+                raise KafkaError(error.code, f"{self.address}: {error.message}") from error
+            lifetime_ms = answer.session_lifetime_ms
+        if not exchange.complete:
+            text = f"{self.address}: the login by {exchange.mechanism} does not end"
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, text)
+        self._begin_login, self._login_timeout_s = begin, timeout_s
+        if lifetime_ms > 0 and self._error is None:
+            after_s = lifetime_ms / 1000 * random.uniform(RENEWED_FROM, RENEWED_UNTIL)
+            self._renewal_timer = asyncio.get_running_loop().call_later(after_s, self._begin_renewal)
+
+    async def _asked(self, message: Any, version: int, timeout_s: float) -> Any:
+        """Ask for a step of the login, past what waits for it."""
+        spec: ApiSpec = APIS[message.API_KEY]
+        correlation_id = self._next_correlation_id()
+        answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        data = encode_request(message, version, correlation_id, self._client_id)
+        await self._write(data, (correlation_id, answer))
+        async with asyncio.timeout(timeout_s):
+            frame = await answer
+        return read_response(spec.response, frame, spec.key, version)[1]
+
+    def _begin_renewal(self) -> None:
+        self._renewal_timer = None
+        if self._error is None:
+            self._renewal = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        """Renew the login; where that fails the connection ends, and the next one says why."""
+        assert self._begin_login is not None
+        try:
+            await self._log_in(self._begin_login, self._login_timeout_s)
+        except (OSError, WireError, KafkaError) as error:
+            self._fail(error if isinstance(error, KafkaError) else network_error(self.address, error))
+        self._renewal = None
+        posted, self._posted = self._posted, []
+        for encode, answer in posted:
+            if self._error is None:
+                self.post(encode, answer)
+            elif not answer.done():
+                answer.set_exception(self._error_now())
+
     def close(self) -> None:
         """Close at once; what waits for an answer fails."""
         self._fail(network_error(self.address, "was left: the connection is closed"))
@@ -223,6 +326,8 @@ class Connection:
             return
         self._error = error
         self._writable.set()
+        if self._renewal_timer is not None:
+            self._renewal_timer.cancel()
         if self._frames is not None:
             self._frames.transport.abort()
         for _, answer in self._waiting:
@@ -272,4 +377,9 @@ class Connection:
 
     def connection_closed(self, error: Exception | None) -> None:
         """Fail what waits."""
-        self._fail(network_error(self.address, error if isinstance(error, OSError) else "closed the connection"))
+        self._fail(network_error(self.address, error if isinstance(error, OSError) else self._closed_why()))
+
+    def _closed_why(self) -> str:
+        if self._versions or self._is_secured:
+            return "closed the connection"
+        return "closed the connection at the first request: does it speak TLS (security.protocol)?"

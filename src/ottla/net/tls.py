@@ -105,6 +105,9 @@ class TlsProtocol(asyncio.BufferedProtocol):
     as WireError ends the connection, as a failed handshake does. `failed` hears of either, in words for a log.
     """
 
+    transport: TlsTransport
+    """What the inner protocol writes to, once there is a connection."""
+
     def __init__(
         self,
         inner: FrameProtocol,
@@ -138,6 +141,8 @@ class TlsProtocol(asyncio.BufferedProtocol):
         """Nothing is read or decrypted any more."""
         self.is_reading = True
         self._handshake_bytes = 0
+        self._reason: str | None = None
+        """Why TLS has failed."""
         self._deadline: asyncio.TimerHandle | None = None
         self._turn: asyncio.Handle | None = None
         self._unsent: list[bytes] = []
@@ -149,7 +154,8 @@ class TlsProtocol(asyncio.BufferedProtocol):
         """Connect the inner protocol, then begin the handshake."""
         self._raw = cast(asyncio.Transport, transport)
         self._deadline = self._loop.call_later(self._timeout_s, self._timed_out)
-        self.inner.connection_made(TlsTransport(self, self._raw))
+        self.transport = TlsTransport(self, self._raw)
+        self.inner.connection_made(self.transport)
         if not self._is_server and not self._raw.is_closing():
             self._shake_hands()
 
@@ -176,14 +182,17 @@ class TlsProtocol(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """The peer is gone, whether it said so or not: a frame's length shows what is missing."""
-        if not self._is_open and not self._has_ended:
+        if not self._is_open and not self._has_ended and (self._handshake_bytes or not self._is_server):
             self._fail("the peer closed the connection in the middle of the TLS handshake")
         return self.inner.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the inner protocol."""
+        """Tell the inner protocol, with the reason where it was TLS's."""
+        is_expected = self._is_server and not self._handshake_bytes  # somebody has looked whether the port is open
+        if not self._is_open and not self._has_ended and self._failed is not None and not is_expected:
+            self._failed("the connection was lost in the middle of the TLS handshake")
         self._end()
-        self.inner.connection_lost(exc)
+        self.inner.connection_lost(exc if self._reason is None else ssl.SSLError(self._reason))
 
     def pause_writing(self) -> None:
         """Called when the peer reads too slowly."""
@@ -228,6 +237,7 @@ class TlsProtocol(asyncio.BufferedProtocol):
     def _fail(self, reason: str) -> None:
         """Send the alert that OpenSSL has written, and close; a little later where that slows a guesser down."""
         self._end()
+        self._reason = reason
         if self._failed is not None:
             self._failed(reason)
         self._send()

@@ -46,11 +46,11 @@ from ottla.security.scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from ottla.security.jaas import JaasEntry, parse_jaas_file, plain_users, server_entry
+    from ottla.security.jaas import JaasEntry, client_entry, parse_jaas_file, plain_users, server_entry
     from ottla.security.key_file import read_file
     from ottla.security.principal_rules import NoRuleError, SslRules
-    from ottla.security.tls import Tls, certificate_name
-    from ottla.security.tls_settings import STORE_KEYS, TlsSettings
+    from ottla.security.tls import Tls, certificate_name, pem_stores
+    from ottla.security.tls_settings import STORE_KEYS, TlsSettings, openssl_cipher
 
 __all__ = [
     "ANYTHING",
@@ -96,9 +96,12 @@ __all__ = [
     "check_acl",
     "check_filter",
     "check_new_credential",
+    "client_entry",
     "credential_of",
     "credential_of_salted",
+    "openssl_cipher",
     "parse_jaas_file",
+    "pem_stores",
     "plain_users",
     "read_file",
     "server_entry",
@@ -113,7 +116,10 @@ _LATE = {
     "Tls": "ottla.security.tls",
     "TlsSettings": "ottla.security.tls_settings",
     "certificate_name": "ottla.security.tls",
+    "client_entry": "ottla.security.jaas",
+    "openssl_cipher": "ottla.security.tls_settings",
     "parse_jaas_file": "ottla.security.jaas",
+    "pem_stores": "ottla.security.tls",
     "plain_users": "ottla.security.jaas",
     "read_file": "ottla.security.key_file",
     "server_entry": "ottla.security.jaas",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ssl
 from base64 import encodebytes
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.security.distinguished_names import name_text
@@ -16,7 +16,7 @@ from ottla.security.key_file import file_of, read_file
 from ottla.security.keystores import KeyEntry, Store, StoreError, need_cryptography, open_pem, open_store
 from ottla.security.tls_settings import TLS_13_CIPHERS, StoreSettings, TlsSettings, openssl_cipher
 
-__all__ = ["Tls", "certificate_name", "handshake"]
+__all__ = ["PemStores", "Tls", "certificate_name", "handshake", "pem_stores"]
 
 HANDSHAKE_STEPS_MAX = 20
 
@@ -29,6 +29,30 @@ class _Stores:
     trust_data: bytes | None
     keys: Store
     trusted: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PemStores:
+    """What a client's stores hold, as PEM; empty where there is none."""
+
+    key: str = field(repr=False)
+    chain: str
+    trusted: str
+
+
+def pem_stores(settings: TlsSettings, read: Callable[[str], bytes] = read_file) -> PemStores:
+    """Open the stores of a client whose library reads nothing but PEM; raises ConfigError."""
+    need_cryptography()
+    stores = _opened(settings, read)
+    key, chain = "", ""
+    if stores.keys.keys:
+        first = stores.keys.keys[0]
+        key, chain = _pem("PRIVATE KEY", first.key).decode(), _certificates(first.chain)
+    return PemStores(key, chain, _certificates(stores.trusted))
+
+
+def _certificates(each_der: tuple[bytes, ...]) -> str:
+    return b"".join(_pem("CERTIFICATE", each) for each in each_der).decode()
 
 
 class Tls:

@@ -129,17 +129,22 @@ def _contexts() -> list[str]:
 def _asked(words: list[str], ask: Callable[[BlockingClient], Iterable[str]]) -> list[str]:
     """Ask the cluster, with little patience: a person waits behind the Tab."""
     from ottla.cli.contexts import target
-    from ottla.client import BlockingClient, Limits
+    from ottla.cli.options import properties_file
+    from ottla.client import BlockingClient, Limits, client_network
 
     named = dict(pairwise(words))
-    servers = named.get("--bootstrap-server") or target(named.get("--context")).bootstrap_servers
+    servers, config = named.get("--bootstrap-server"), named.get("--command-config")
+    if servers is None:
+        found = target(named.get("--context"))
+        servers, config = found.bootstrap_servers, config or found.command_config
     limits = Limits(
         connect_s=CONNECT_SECONDS,
         request_s=ANSWER_SECONDS,
         call_s=ANSWER_SECONDS,
         unreachable_s=CONNECT_SECONDS,
     )
-    with BlockingClient(servers, client_id="ottla-complete", limits=limits) as client:
+    network = client_network(properties_file(config))
+    with BlockingClient(servers, client_id="ottla-complete", limits=limits, network=network) as client:
         return sorted(ask(client))
 
 

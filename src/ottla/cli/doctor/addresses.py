@@ -106,7 +106,7 @@ def advertised_addresses(client: BlockingClient, cluster: Cluster) -> list[Findi
         findings.append(
             _judged(f"broker {node.node_id} advertises {reached}", node.address, reached.problem, remote=remote)
         )
-        if reached.problem is None and (other := _other_cluster(node.address, cluster.cluster_id)):
+        if reached.problem is None and (other := _other_cluster(client, node.address, cluster.cluster_id)):
             remedy = f"two clusters meet under one address: {ADVERTISE}"
             findings.append(fail("advertised", f"broker {node.node_id} advertises {node.address}, {other}", remedy))
     if not cluster.nodes:
@@ -133,13 +133,14 @@ def _judged(said: str, address: Address, problem: Problem | None, *, remote: boo
     return ok("advertised", said)
 
 
-def _other_cluster(address: Address, cluster_id: str | None) -> str | None:
+def _other_cluster(asking: BlockingClient, address: Address, cluster_id: str | None) -> str | None:
     """Return what is wrong with what answers at an address, or None where it is the same cluster."""
     from ottla.client import BlockingClient, Limits
 
     limits = Limits(connect_s=CONNECT_SECONDS_MAX, call_s=CONNECT_SECONDS_MAX, unreachable_s=CONNECT_SECONDS_MAX)
     try:
-        with BlockingClient(str(address), client_id="ottla-doctor", limits=limits) as client:
+        network = asking.client.network
+        with BlockingClient(str(address), client_id="ottla-doctor", limits=limits, network=network) as client:
             found = client.metadata(()).cluster_id
     except OttlaError as error:
         return f"which does not speak Kafka's protocol: {error}"

@@ -5,7 +5,6 @@ The commands take Kafka's properties files as they are; what only Java's clients
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +23,7 @@ __all__ = [
     "consumer_settings",
     "make_consumer",
     "make_producer",
+    "patient",
     "producer_settings",
     "taken",
     "whole_setting",
@@ -63,7 +63,8 @@ RESETS = {"earliest": "earliest", "latest": "latest", "none": "error"}
 REFUSALS = ("_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED")
 TOLD = ("_TRANSPORT", "_RESOLVE")
 """Errors that are told; each is one address that does not answer."""
-CONNECTION_PREFIXES = ("bootstrap.", "client.", "security.", "ssl.", "sasl.", "socket.", "log_level")
+PROTECTION = ("security.", "ssl.", "sasl.")
+"""How the keys begin that say how a connection is protected."""
 NOT_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 REFUSED_TOPICS = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "Invalid topics: [{}]",
@@ -72,11 +73,9 @@ REFUSED_TOPICS = {
 """Java's words for a topic that cannot be written to."""
 TOPIC_RETRY_SECONDS = 0.1
 TOLD_AFTER_SECONDS = 1.0
-PROBE_SECONDS = 0.5
 REQUEST_BYTES_MAX = 1 << 20
 """`max.request.size` of Java's producer; the C library alone would refuse what is just below it."""
 Client = TypeVar("Client")
-JAAS_FIELD = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 SILENT = 0
 """The library's `log_level`: what goes wrong comes as errors, which the commands tell in their own words."""
 
@@ -122,7 +121,7 @@ def consumer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _translate(key: str, value: str, found: dict[str, Any]) -> None:
-    if key in OWN_BUSINESS or key.startswith(("ssl.truststore.", "ssl.keystore.")) or key == "sasl.jaas.config":
+    if key in OWN_BUSINESS or key.startswith(PROTECTION):
         return
     if key.endswith(".buffer.bytes"):
         found[NAMES[key]] = max(0, _number(key, value))  # -1 is Java's word for what the system chooses
@@ -150,25 +149,10 @@ def _assignor(name: str) -> str:
 
 
 def _protect(properties: Mapping[str, str], found: dict[str, Any]) -> None:
-    """Translate what protects a connection: JAAS lines, and stores in PEM, the one form that both libraries read."""
-    found |= {f"sasl.{name}": value for name, value in JAAS_FIELD.findall(properties.get("sasl.jaas.config", ""))}
-    if properties.get("ssl.endpoint.identification.algorithm") == "":
-        found["ssl.endpoint.identification.algorithm"] = "none"
-    stores = {"truststore": ("ssl.ca.location",), "keystore": ("ssl.certificate.location", "ssl.key.location")}
-    for store, names in stores.items():
-        place = properties.get(f"ssl.{store}.location")
-        kind = properties.get(f"ssl.{store}.type", "JKS").upper()
-        if place is not None and kind != "PEM":
-            raise ConfigError(f"ssl.{store}.type", kind, "PEM is the one form that is read here: convert the store")
-        if place is not None:
-            found |= dict.fromkeys(names, place)
-    for ours, theirs in (
-        ("ssl.truststore.certificates", "ssl.ca.pem"),
-        ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
-        ("ssl.keystore.key", "ssl.key.pem"),
-    ):
-        if ours in properties:
-            found[theirs] = properties[ours]
+    """Translate what protects a connection."""
+    from ottla.client import librdkafka_security
+
+    found |= librdkafka_security(properties)
 
 
 def make_producer(settings: dict[str, Any], noun: str) -> Producer:
@@ -247,12 +231,9 @@ def check_reachable(properties: Mapping[str, str], *, timeout_ms: str, topics: l
     The C library would wait silently, for as long as a record may live, for brokers that are not there. Raises OttlaError
     with what is wrong.
     """
-    if properties.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
-        _check_protected(properties, int(timeout_ms) / 1000)
-        return
     from ottla.cli.options import open_client
 
-    with open_client(properties["bootstrap.servers"], {"default.api.timeout.ms": timeout_ms}) as client:
+    with open_client(properties["bootstrap.servers"], patient(properties, timeout_ms)) as client:
         client.metadata(topics, allow_auto_topic_creation=True)
 
 
@@ -261,14 +242,11 @@ def await_topic(properties: Mapping[str, str], topic: str, *, timeout_ms: str, n
 
     Raises KafkaError, in Java's words, where it does not within the time, or says that it never will.
     """
-    if properties.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
-        _check_protected(properties, int(timeout_ms) / 1000)
-        return
     from ottla.cli.options import open_client
 
     deadline_s = time.monotonic() + int(timeout_ms) / 1000
     told = False
-    with open_client(properties["bootstrap.servers"], {"default.api.timeout.ms": timeout_ms}) as client:
+    with open_client(properties["bootstrap.servers"], patient(properties, timeout_ms)) as client:
         while True:
             found = client.metadata([topic], allow_auto_topic_creation=True).topics.get(topic)
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error
@@ -284,27 +262,7 @@ def await_topic(properties: Mapping[str, str], topic: str, *, timeout_ms: str, n
         raise KafkaError(error, REFUSED_TOPICS.get(error, "{}: " + error.name).format(topic))
 
 
-def _check_protected(properties: Mapping[str, str], seconds: float) -> None:
-    """The same through the library's own connection, whose errors come as events beside its calls."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    said: list[str] = []
-
-    def tell(error: Any) -> None:
-        said.append(error.str())
-        _raise_if_hopeless(error)
-
-    settings = consumer_settings(properties)
-    needed = {name: value for name, value in settings.items() if name.startswith(CONNECTION_PREFIXES)}
-    client = _made(AdminClient, needed | {"error_cb": tell}, "client")
-    deadline_s = time.monotonic() + seconds
-    while True:
-        try:
-            client.list_topics(timeout=PROBE_SECONDS)
-            return
-        except KafkaException as error:
-            client.poll(0)
-            if time.monotonic() >= deadline_s:
-                why = said[0] if said else error.args[0].str()
-                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers: {why}") from None
+def patient(properties: Mapping[str, str], timeout_ms: str) -> dict[str, str]:
+    """Return what a client of our own is told: how it is protected, and how long it may try."""
+    protected = {key: value for key, value in properties.items() if key.startswith(PROTECTION)}
+    return protected | {"default.api.timeout.ms": timeout_ms}

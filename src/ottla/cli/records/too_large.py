@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base import Millis
 from ottla.cli.options import open_client
-from ottla.cli.records.librdkafka import REQUEST_BYTES_MAX, whole_setting
+from ottla.cli.records.librdkafka import REQUEST_BYTES_MAX, patient, whole_setting
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -60,11 +60,9 @@ def not_taken(properties: Mapping[str, str], message: Message) -> str:
 
 
 def _limit(properties: Mapping[str, str], topic: str) -> SizeLimit | None:
-    if properties.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
-        return None
     from ottla.client import size_limit
 
-    with open_client(properties["bootstrap.servers"], {"default.api.timeout.ms": PATIENCE_MS}) as client:
+    with open_client(properties["bootstrap.servers"], patient(properties, PATIENCE_MS)) as client:
         return client.run(size_limit(client.client, topic))
 
 

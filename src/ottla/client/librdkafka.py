@@ -1,0 +1,56 @@
+"""What protects a client's connections, in the words of librdkafka, the C library under `confluent_kafka`.
+
+It reads PEM alone, so stores are opened here, and it knows nothing of JAAS. What it cannot do is a ConfigError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.base import ConfigError
+from ottla.client.security import JAAS, MECHANISM, ClientSecurity
+from ottla.security import TlsSettings, client_entry, openssl_cipher, pem_stores
+
+__all__ = ["librdkafka_security"]
+
+PREFIXES = ("security.", "ssl.", "sasl.")
+
+
+def librdkafka_security(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings for these properties of Kafka's; raises ConfigError for what cannot be honoured.
+
+    What begins with none of `security.`, `ssl.` and `sasl.` is left to the caller.
+    """
+    given = {key: str(value) for key, value in properties.items() if value is not None and key.startswith(PREFIXES)}
+    protocol = ClientSecurity.of(given).protocol  # what is wrong with the properties is said in our words
+    found = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
+    if protocol.endswith("SSL"):
+        found |= _tls(given)
+    if protocol.startswith("SASL"):
+        found |= _login(given)
+    return found
+
+
+def _tls(given: Mapping[str, str]) -> dict[str, str]:
+    settings = TlsSettings.of(dict(given))
+    if settings.versions != TlsSettings.of({}).versions:
+        versions = given.get("ssl.enabled.protocols") or given.get("ssl.protocol")
+        raise ConfigError("ssl.enabled.protocols", versions, "librdkafka cannot be held to one version of TLS")
+    stores = pem_stores(settings)
+    found = {
+        "ssl.ca.pem": stores.trusted,
+        "ssl.key.pem": stores.key,
+        "ssl.certificate.pem": stores.chain,
+        "ssl.endpoint.identification.algorithm": "https" if settings.checks_host else "none",
+        "ssl.cipher.suites": ":".join(map(openssl_cipher, settings.ciphers)),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _login(given: Mapping[str, str]) -> dict[str, str]:
+    mechanism = given[MECHANISM]
+    options = client_entry(given.get(JAAS), None, mechanism).options
+    if options.get("tokenauth", "").lower() == "true":
+        raise ConfigError(JAAS, "[hidden]", "", f"{JAAS}: librdkafka cannot log in with a delegation token")
+    return {"sasl.mechanism": mechanism, "sasl.username": options["username"], "sasl.password": options["password"]}

@@ -1,0 +1,140 @@
+"""What protects a client's connections: one value made of Kafka's properties, for everybody here who connects to brokers.
+
+The command line, Spark's sources and sinks, Connect's and Streams' clients and the brokers' own links all come here with
+`security.protocol`, `ssl.*` and `sasl.*`. What cannot be honoured is a ConfigError: nothing is opened with less protection
+than was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from ottla.base import ConfigError
+from ottla.net import FrameProtocol, Network, ProtocolFactory, Server, TcpNetwork, TlsBuffer, TlsProtocol
+from ottla.security import ScramMechanism, Tls, TlsSettings, client_entry
+from ottla.security.sasl import AuthenticationError, ClientExchange, PlainClient, ScramClient, check_mechanisms
+
+__all__ = ["ClientSecurity", "SecuredNetwork", "client_network"]
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+PROTOCOL, MECHANISM, JAAS = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+KAFKAS_MECHANISM = "GSSAPI"
+"""What Kafka takes where no mechanism is named."""
+NONCE_BYTES = 18
+JAVA_CLASSES = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class")
+
+
+class ClientSecurity:
+    """How a client's connections are encrypted, and as whom it logs in."""
+
+    def __init__(
+        self, protocol: str, *, tls: Tls | None = None, begin: Callable[[], ClientExchange] | None = None
+    ) -> None:
+        self.protocol = protocol
+        self.tls = tls
+        self.begin = begin
+        """Begins a login; None where nobody logs in."""
+
+    @classmethod
+    def of(cls, properties: Mapping[str, Any]) -> ClientSecurity:
+        """Read the properties; raises ConfigError, which holds no secret."""
+        given = {key: str(value) for key, value in properties.items() if value is not None}
+        protocol = (given.get(PROTOCOL) or "PLAINTEXT").strip().upper()
+        if protocol not in PROTOCOLS:
+            raise ConfigError(PROTOCOL, protocol, f"must be one of {', '.join(PROTOCOLS)}")
+        tls = Tls(TlsSettings.of(given), server=False) if protocol.endswith("SSL") else None
+        return cls(protocol, tls=tls, begin=_login(given) if protocol.startswith("SASL") else None)
+
+
+def _login(given: Mapping[str, str]) -> Callable[[], ClientExchange]:
+    """Return what begins a login; what is wrong with it is said now, and not at the first connection."""
+    mechanism = given.get(MECHANISM) or KAFKAS_MECHANISM
+    check_mechanisms(MECHANISM, [mechanism])
+    for key in JAVA_CLASSES:
+        if given.get(key):
+            raise ConfigError(key, given[key], "Java's classes cannot be used here; leave it unset")
+    if mechanism == "OAUTHBEARER":
+        raise ConfigError(MECHANISM, mechanism, "clients of Ottla do not ask for access tokens so far")
+    options = client_entry(given.get(JAAS), None, mechanism).options
+    user, password = options.get("username", ""), options.get("password", "")
+    by_token = options.get("tokenauth", "").lower() == "true"
+    scram = ScramMechanism.of_name(mechanism)
+
+    def begin() -> ClientExchange:
+        if scram is None:
+            return PlainClient(user, password)
+        nonce = secrets.token_urlsafe(NONCE_BYTES)
+        return ScramClient(scram, user=user, password=password, nonce=nonce, by_token=by_token)
+
+    try:
+        begin()
+    except AuthenticationError as error:
+        raise ConfigError(JAAS, "[hidden]", error.message, f"{JAAS}: {error.message}") from error
+    return begin
+
+
+class SecuredNetwork:
+    """A network whose connections are encrypted, and log in, as a client's properties say; it listens as the one below."""
+
+    def __init__(self, security: ClientSecurity, network: Network | None = None) -> None:
+        self.security = security
+        self._network: Network = network if network is not None else TcpNetwork()
+        self._buffer: TlsBuffer | None = None
+
+    async def listen(self, host: str, port: int, protocol_factory: ProtocolFactory, **options: Any) -> Server:
+        """Accept connections, in clear: what protects a listener is the listener's matter."""
+        return await self._network.listen(host, port, protocol_factory, **options)
+
+    async def connect(self, host: str, port: int, protocol_factory: Callable[[], P]) -> tuple[asyncio.Transport, P]:
+        """Open a connection, and shake hands; raises OSError where nobody answers, ssl.SSLError where that fails."""
+        tls = self.security.tls
+        if tls is None:
+            return await self._network.connect(host, port, protocol_factory)
+        loop = asyncio.get_running_loop()
+        secured: asyncio.Future[None] = loop.create_future()
+        if self._buffer is None:
+            self._buffer = TlsBuffer()
+        buffer = self._buffer
+
+        def complete(session: ssl.SSLObject) -> None:
+            if not secured.done():
+                secured.set_result(None)
+
+        def failed(reason: str) -> None:
+            if not secured.done():
+                secured.set_exception(ssl.SSLError(reason))
+
+        def below() -> TlsProtocol:
+            frames = protocol_factory()
+            assert isinstance(frames, FrameProtocol)
+            return TlsProtocol(
+                frames,
+                tls.context,
+                loop=loop,
+                buffer=buffer,
+                is_server=False,
+                server_hostname=host,
+                secured=complete,
+                failed=failed,
+            )
+
+        raw, protocol = await self._network.connect(host, port, below)
+        try:
+            await secured
+        except BaseException:
+            raw.abort()
+            raise
+        return protocol.transport, cast(P, protocol.inner)
+
+
+def client_network(properties: Mapping[str, Any], network: Network | None = None) -> Network:
+    """Return the network on which a client with these properties connects; raises ConfigError."""
+    security = ClientSecurity.of(properties)
+    below: Network = network if network is not None else TcpNetwork()
+    return below if security.protocol == "PLAINTEXT" else SecuredNetwork(security, below)
