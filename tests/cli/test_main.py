@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ from ottla.spark import requirements
 from ottla.wire import build_mode
 from tests.cli.conftest import Run
 
+TLS_HANDSHAKE = b"\x16"
+"""The first byte of a TLS client (RFC 8446, 5.1)."""
 HEAVY = {"asyncio", "typing_extensions", "ssl", "confluent_kafka", "numpy", "pyspark", "rich", "argparse", "ottla.wire"}
 
 
@@ -106,11 +110,22 @@ def test_an_unreachable_broker_is_named_in_one_line(run: Run, tmp_path: Path, ar
 
 
 def test_a_protected_connection_is_never_opened_in_the_clear(run: Run, tmp_path: Path) -> None:
-    protected = tmp_path / "client.properties"
-    protected.write_text("security.protocol=SSL\n")
-    found = run(f"topics --bootstrap-server 127.0.0.1:1 --list --command-config {protected}")
-    assert found.code == 1
-    assert "security.protocol" in found.out + found.err
+    protected, seen = tmp_path / "client.properties", []
+    protected.write_text("security.protocol=SSL\ndefault.api.timeout.ms=20000\n")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hear() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                seen.append(connection.recv(1))
+
+        hearing = threading.Thread(target=hear, daemon=True)
+        hearing.start()
+        port = listening.getsockname()[1]
+        found = run(f"topics --bootstrap-server 127.0.0.1:{port} --list --command-config {protected}")
+        hearing.join(20)
+    assert found.code == 1 and "Traceback" not in found.err
+    assert seen == [TLS_HANDSHAKE]
 
 
 def test_a_missing_file_is_named(run: Run) -> None:

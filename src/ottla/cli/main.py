@@ -35,6 +35,7 @@ NOUNS = {
     "metadata-quorum": "describe the quorum that keeps the cluster's metadata",
     "features": "describe and change which features are on",
     "storage": "format log directories, and print their identities",
+    "security": "make an authority and certificates, to try security with",
     "context": "keep clusters under names, and choose the current one",
     "doctor": "examine a cluster from here, and say what to do",
     "completion": "print what teaches bash, zsh or fish to complete commands",
@@ -58,7 +59,7 @@ NOUNS = {
 """Every noun, with what it does; its module is of the same name."""
 
 SECTIONS = {
-    "To begin with": ("server", "topics", "produce", "consume", "doctor", "context", "completion", "demo"),
+    "To begin with": ("server", "topics", "produce", "consume", "doctor", "security", "context", "completion", "demo"),
     "Administration, as Kafka's tools do it": (),
     "Files, measurements and scripts": (
         *("dump-log", "producer-perf-test", "consumer-perf-test", "e2e-latency"),

@@ -46,6 +46,7 @@ from ottla.security.scram_credentials import (
 )
 
 if TYPE_CHECKING:
+    from ottla.security.authority import Authority, Issued
     from ottla.security.jaas import JaasEntry, client_entry, parse_jaas_file, plain_users, server_entry
     from ottla.security.key_file import read_file
     from ottla.security.principal_rules import NoRuleError, SslRules
@@ -67,10 +68,12 @@ __all__ = [
     "AclFilter",
     "AuditLog",
     "AuditedRequest",
+    "Authority",
     "AuthorizerNotReadyError",
     "ClientQuotas",
     "Decision",
     "Entity",
+    "Issued",
     "JaasEntry",
     "MutationQuota",
     "Needs",
@@ -109,6 +112,7 @@ __all__ = [
 ]
 
 _LATE = {
+    **dict.fromkeys(("Authority", "Issued"), "ottla.security.authority"),
     "JaasEntry": "ottla.security.jaas",
     "STORE_KEYS": "ottla.security.tls_settings",
     "NoRuleError": "ottla.security.principal_rules",
