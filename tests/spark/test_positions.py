@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base import Offset, TopicPartition
-from ottla.spark.source.positions import Multiples, OffsetRange, limited, offsets_of_json, offsets_to_json, split_ranges
+from ottla.spark.source.positions import Multiples, Stretch, limited, offsets_of_json, offsets_to_json, split_ranges
 
 ends = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1)
 
@@ -28,7 +28,7 @@ def test_a_limited_batch_moves_everyone_and_passes_nobodys_end(waiting: dict[int
 
 @given(sizes=st.lists(st.integers(0, 100), min_size=1, max_size=6), wanted=st.integers(1, 20))
 def test_split_ranges_cover_everything_once(sizes: list[int], wanted: int) -> None:
-    ranges = [OffsetRange(TopicPartition("t", n), Offset(10), Offset(10 + size)) for n, size in enumerate(sizes)]
+    ranges = [Stretch(TopicPartition("t", n), Offset(10), Offset(10 + size)) for n, size in enumerate(sizes)]
     split = split_ranges(ranges, wanted)
     covered = [(each.partition, offset) for each in split for offset in range(each.start, each.end)]
     assert covered == [(each.partition, offset) for each in ranges for offset in range(each.start, each.end)]

@@ -8,14 +8,15 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from ottla.base import Offset, OffsetRange, TopicPartition
+from ottla.base import Offset, TopicPartition
+from ottla.spark.source.positions import Stretch
 from ottla.spark.streams.lowering.partial import MERGED_ROWS, bucket_ms, counted, merged
 from ottla.spark.streams.lowering.pushed import TASK_ROWS_MIN, shared_out
 from ottla.streams import TimeWindows
 
 
-def stretches(*sizes: int) -> list[OffsetRange]:
-    return [OffsetRange(TopicPartition("t", at), Offset(7), Offset(7 + size)) for at, size in enumerate(sizes)]
+def stretches(*sizes: int) -> list[Stretch]:
+    return [Stretch(TopicPartition("t", at), Offset(7), Offset(7 + size)) for at, size in enumerate(sizes)]
 
 
 def test_a_small_batch_is_one_task_whatever_its_partitions() -> None:

@@ -287,6 +287,7 @@ class Connection(ModelClient):
         [position] = positions
         step = f"fetch {self._role(position.partition.topic)}"
         fault = self._asked(step)
+        self.cluster = self._broker.view()  # as a client has it that was told of an unknown topic id
         found = self._broker.fetch(position, isolation)
         self._done(fault, step)
         return [found]

@@ -12,6 +12,7 @@ from ottla.base import ErrorCode
 from ottla.client import producer
 from ottla.connect.testing import Fault, Injected, world
 from ottla.spark.source import reader as source
+from ottla.spark.source.positions import offsets_to_json
 from ottla.spark.streams import delivery, launch, preparation
 from ottla.spark.streams.lowering import topics as lower_topics
 from ottla.spark.streams.planned import Reading
@@ -68,6 +69,14 @@ def _forgetting(owner: Any, name: str, found: Any) -> Callable[[], list[Put]]:
 
 def _unfenced(before: Any) -> Any:
     return lambda link, given, options, record: before(link, replace(given, member=None), options, record)
+
+
+def _without_ids(reader: Any, offsets: Any, ids: Any, begun: Any = None) -> dict[str, Any]:
+    return dict(offsets_to_json(offsets))
+
+
+def _doing_without(before: Any) -> Any:
+    return lambda launcher, stage: replace(before(launcher, stage), gone=None)
 
 
 MUTATIONS = (
@@ -128,7 +137,59 @@ MUTATIONS = (
     ),
     Mutation(
         "a topic that was made again is waited for up to where a batch was planned",
-        lambda: [(source, "_has_shrunk", lambda *given: False), (world, "STEPS_MAX", 600)],
+        lambda: [
+            (source.OttlaStreamReader, "_told", _without_ids),  # as in a checkpoint of before they were noted
+            (source, "_has_shrunk", lambda *given: False),
+            (world, "STEPS_MAX", 600),
+        ],
         _case(Kind.DIRECT, "fetch input", 1, Fault.KILL_BEFORE, topics=Topics.AGAIN),
+    ),
+    Mutation(
+        "what was delivered of a topic counts for the one that was made again under its name",
+        lambda: [(source.OttlaStreamReader, "_told", _without_ids)],
+        _case(Kind.FRAME, "Spark's own commit", 1, Fault.KILL_BEFORE, topics=Topics.REFILLED, first=True),
+    ),
+    Mutation(
+        "a topic that was made again with as many records is read from where the old one was left",
+        lambda: [(source.OttlaStreamReader, "_told", _without_ids)],
+        _case(Kind.DIRECT, "commit offsets", 1, Fault.KILL_BEFORE, topics=Topics.REFILLED),
+    ),
+    Mutation(
+        "a batch reads another topic than it was planned of",
+        lambda: [(source, "_has_another_id", lambda *given: False)],
+        Case(Kind.DIRECT, True, first=True, meanwhile=("fetch input", 1)),
+    ),
+    Mutation(
+        "a batch that is begun again in the same process reads another topic than it was planned of",
+        lambda: [(source, "_has_another_id", lambda *given: False)],
+        _case(Kind.FORKED, "compute", 2, Fault.RETRIABLE, first=True, meanwhile=("compute", 2)),
+    ),
+    Mutation(
+        "of branches over a topic that was made again some send what the others have not",
+        lambda: [(source.OttlaStreamReader, "_told", _without_ids)],
+        _case(Kind.FORKED, "commit a transaction", 3, Fault.KILL_BEFORE, topics=Topics.REFILLED),
+    ),
+    Mutation(
+        "state lacks what was delivered of a topic that is gone",
+        lambda: [
+            (preparation, "_without_gone_records", lambda *given: {}),
+            (launch.SparkLauncher, "topics", _doing_without(launch.SparkLauncher.topics)),
+        ],
+        _case(Kind.STATE, "Spark's own commit", 1, Fault.KILL_BEFORE, topics=Topics.REFILLED),
+    ),
+    Mutation(
+        "state lacks what was delivered of records that retention has deleted",
+        _forgetting(preparation, "_without_head", []),
+        _case(Kind.STATE, "Spark's own commit", 1, Fault.KILL_BEFORE, topics=Topics.CUT),
+    ),
+    Mutation(
+        "a batch with state is begun again without a topic of which it had delivered",
+        lambda: [(launch.SparkLauncher, "topics", _doing_without(launch.SparkLauncher.topics))],
+        _case(Kind.STATE, "Spark's own commit", 1, Fault.RETRIABLE, meanwhile=("Spark's own commit", 1)),
+    ),
+    Mutation(
+        "a native aggregate goes on without what it had delivered of a topic that is gone",
+        _forgetting(preparation, "has_delivered", False),
+        _case(Kind.BOTH, "Spark's own commit", 1, Fault.KILL_BEFORE, topics=Topics.AGAIN),
     ),
 )

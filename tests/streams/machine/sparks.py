@@ -26,7 +26,7 @@ from ottla.connect.testing.cluster import TIME
 from ottla.spark.private_api.batches import QUERY_ID_PROPERTY, RUN_ID_PROPERTY
 from ottla.spark.source.columns import SCHEMA
 from ottla.spark.source.options import read_options
-from ottla.spark.source.positions import OffsetRange, offsets_of_json
+from ottla.spark.source.positions import Stretch, offsets_of_json
 from ottla.spark.source.reader import OttlaStreamReader, records
 from ottla.spark.streams import delivery as deliveries
 from ottla.spark.streams.commits import commits_topic
@@ -34,7 +34,7 @@ from ottla.spark.streams.launch import SparkLauncher
 from ottla.spark.streams.lowering import direct as directs
 from ottla.spark.streams.lowering.pushed import shared_out
 from ottla.spark.streams.lowering.python import ENTRY_SCHEMA, OUT_SCHEMA
-from ottla.spark.streams.lowering.topics import ClusterTopics, TopicRead
+from ottla.spark.streams.lowering.topics import TopicRead
 from ottla.spark.streams.planned import readings
 from ottla.spark.streams.preparation import topics_of
 from ottla.spark.streams.progress import BatchProgress
@@ -110,7 +110,7 @@ class _Query:
         if not identity.exists():
             identity.write_text(json.dumps({"id": str(uuid.uuid4())}))
         self._id = json.loads(identity.read_text())["id"]
-        topics = ClusterTopics(settings, prepared.counts, prepared.starting.get(stage.name))
+        topics = launcher.topics(stage)
         wanted = TopicRead("source", tuple(topics_of(stage, settings, prepared.counts)))
         self._options = read_options(topics.options(wanted), streaming=True)
         self._initial: dict[int, dict[str, bytes]] = {}
@@ -146,8 +146,8 @@ class _Query:
     def _numbers(self, kind: str) -> list[int]:
         return sorted(int(each.name) for each in (self._folder / kind).iterdir())
 
-    def _offsets(self, batch: int) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = json.loads((self._folder / "offsets" / str(batch)).read_text())
+    def _offsets(self, batch: int) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self._folder / "offsets" / str(batch)).read_text().splitlines()[-1])
         return found
 
     def _trigger(self) -> BatchProgress | None:
@@ -160,9 +160,9 @@ class _Query:
                 end = self._offsets(batch)
             else:
                 end = reader.latestOffset(start, reader.getDefaultReadLimit())
-                if offsets_of_json(end) == offsets_of_json(start):
+                if end == start:
                     return None
-                self._write("plan", "offsets", batch, json.dumps(end).encode())
+                self._write("plan", "offsets", batch, f"v1\n{{}}\n{json.dumps(end)}".encode())
             stretches = [each.offsets for each in reader.partitions(start, end) if each.offsets is not None]
             self._deliver(batch, stretches)
         finally:
@@ -174,7 +174,7 @@ class _Query:
     def _write(self, name: str, kind: str, batch: int, data: bytes) -> None:
         step(self._life, name, lambda: (self._folder / kind / str(batch)).write_bytes(data), DISK_FAULTS)
 
-    def _deliver(self, batch: int, stretches: list[OffsetRange]) -> None:
+    def _deliver(self, batch: int, stretches: list[Stretch]) -> None:
         properties = {QUERY_ID_PROPERTY: self._id, RUN_ID_PROPERTY: self._run}
         off = SimpleNamespace(get=lambda *_: "false")
         context = SimpleNamespace(getConf=lambda: off, getLocalProperty=properties.get)
@@ -263,7 +263,7 @@ class _Query:
         restore = _restorer(cloudpickle.dumps(plan), topics)  # type: ignore[no-untyped-call]
         wanted = read_options({**options, "subscribe": ",".join(topics.values())}, streaming=False)
         for place in places:
-            stretch = OffsetRange(place, Offset(0), Offset(broker.logs[place].end))
+            stretch = Stretch(place, Offset(0), Offset(broker.logs[place].end))
             if stretch.end == 0:
                 continue
             rows = [batch.rename_columns([*_NAMES]) for batch in records([stretch], wanted)]
@@ -275,7 +275,7 @@ class _Query:
             )
         return found, known
 
-    def entries(self, stretches: list[OffsetRange], tasks: int) -> dict[int, list[bytes]]:
+    def entries(self, stretches: list[Stretch], tasks: int) -> dict[int, list[bytes]]:
         """Return the chunks of each task: the map side, and the shuffle."""
         found: dict[int, list[bytes]] = {task: [] for task in range(tasks)}
         for batch in records(stretches, self._options):
@@ -320,7 +320,7 @@ _NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "headers"
 class _Direct:
     """Tasks that fetch, work and produce."""
 
-    def __init__(self, query: _Query, stretches: list[OffsetRange]) -> None:
+    def __init__(self, query: _Query, stretches: list[Stretch]) -> None:
         self._query, self._shared = query, shared_out(stretches)
 
     def count(self) -> int:
@@ -340,7 +340,7 @@ class _Direct:
 class _Frame:
     """Tasks of a DataFrame without state: one for each stretch, and each branch of the plan."""
 
-    def __init__(self, query: _Query, stretches: list[OffsetRange], branches: Sequence[str]) -> None:
+    def __init__(self, query: _Query, stretches: list[Stretch], branches: Sequence[str]) -> None:
         self._query = query
         self._tasks = [(branch, each) for branch in branches for each in stretches]
 
@@ -366,7 +366,7 @@ class _Frame:
 class _Stateful:
     """Tasks with state: one for each of the stage's."""
 
-    def __init__(self, query: _Query, batch: int, stretches: list[OffsetRange]) -> None:
+    def __init__(self, query: _Query, batch: int, stretches: list[Stretch]) -> None:
         self._query, self._batch = query, batch
         self._stretches, self._count = stretches, query._plan.tasks
 
@@ -386,8 +386,7 @@ class _Stateful:
         query, task = self._query, attempt.task
         blobs = query.state(task, self._batch - 1)
         if not chunks:
-            if self._batch == 0 and blobs:  # Spark takes initial state in for every group, whether rows came or not
-                query.keep(task, self._batch, blobs)
+            query.keep(task, self._batch, blobs)  # each batch has its state, whatever an attempt at it has left
             deliveries.write_task([], work, attempt)
             return
         query._processor._state = _Map(blobs)
@@ -404,7 +403,7 @@ class _Stateful:
 class _Native:
     """Tasks of Spark's own aggregate, which counts records by key."""
 
-    def __init__(self, query: _Query, batch: int, stretches: list[OffsetRange]) -> None:
+    def __init__(self, query: _Query, batch: int, stretches: list[Stretch]) -> None:
         self._query, self._batch, self._stretches = query, batch, stretches
 
     def count(self) -> int:

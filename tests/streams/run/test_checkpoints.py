@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, Offset, TopicPartition
 from ottla.spark import Checkpoint
+from ottla.spark.checkpoint_files import LocalFiles
+from ottla.spark.source.positions import Planned
+from ottla.spark.streams.preparation import Removals
 from ottla.streams import StreamsSettings
 
 
@@ -49,3 +54,73 @@ def test_one_in_another_file_system_is_left_to_its_tools(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="tools of that file system"):
         found.remove()
     assert checkpoint(f"file://{tmp_path}").is_local
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+class Mortal(LocalFiles):
+    """Files of a process that is killed behind so many changes; folders are removed file by file."""
+
+    def __init__(self, changes: int, *, backwards: bool) -> None:
+        self.left, self.backwards = changes, backwards
+
+    def change(self) -> None:
+        if not self.left:
+            raise Killed
+        self.left -= 1
+
+    def write(self, path: str, text: str) -> None:
+        self.change()
+        super().write(path, text)
+
+    def remove(self, path: str) -> bool:
+        there = sorted(Path(path).rglob("*"), key=lambda each: (-len(each.parts), str(each)))
+        for each in reversed(there) if self.backwards else there:
+            if each.is_file():
+                self.change()
+                each.unlink()
+        self.change()
+        return super().remove(path)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_removal_that_was_cut_short_anywhere_is_finished_by_the_next_start(tmp_path: Path, backwards: bool) -> None:
+    goes_on = Planned({TopicPartition("in", 0): Offset(7)}, {"in": "a1"})
+    outcomes = set()
+    for changes in range(10):
+        whole = checkpoint(tmp_path / str(changes))
+        stage = Path(whole.of_stage("stage"))
+        for name in ("metadata", "offsets/0", "offsets/1", "commits/0"):
+            (stage / name).parent.mkdir(parents=True, exist_ok=True)
+            (stage / name).write_text(json.dumps({"id": "query"}))
+        whole.note({"plan": 1})
+        mortal = Checkpoint(whole.root, Mortal(changes, backwards=backwards))
+        with suppress(Killed):
+            Removals.of(mortal, whole.plan() or {}).remove("stage", goes_on)
+        next_start = Removals.of(whole, whole.plan() or {})
+        next_start.finish()
+        assert next_start.before("stage", {"in": "b2"}) == {}  # made again since
+        if next_start.noted:
+            assert not stage.exists() and next_start.before("stage", {"in": "a1"}) == goes_on.offsets
+        else:
+            assert len([each for each in stage.rglob("*") if each.is_file()]) == 4
+        outcomes.add(bool(next_start.noted))
+    assert outcomes == {False, True}
+
+
+def test_a_checkpoint_that_followed_one_that_was_removed_stays(tmp_path: Path) -> None:
+    found = checkpoint(tmp_path)
+    stage = Path(found.of_stage("stage"))
+    (stage / "offsets").mkdir(parents=True)
+    (stage / "metadata").write_text(json.dumps({"id": "old"}))
+    removals = Removals.of(found, {})
+    removals.remove("stage", Planned({}))
+    assert removals.left()["removals"].keys() == {"stage"}
+    (stage / "offsets").mkdir(parents=True)
+    (stage / "metadata").write_text(json.dumps({"id": "new"}))
+    removals.finish()
+    assert (stage / "metadata").exists() and removals.left()["removals"].keys() == {"stage"}
+    (stage / "offsets" / "0").touch()
+    assert removals.left() == {"removals": {}}

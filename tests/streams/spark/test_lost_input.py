@@ -83,6 +83,27 @@ def test_a_topic_that_was_made_again_is_read_from_where_the_reset_policy_says(wo
     assert values(world) == [b"A", b"B", b"C", b"D", b"E"]
 
 
+def test_a_topic_that_was_made_again_loses_none_where_it_has_as_many_records_as_were_read(world: World) -> None:
+    world.feed("a", "b", "c")
+    with application(world) as first:
+        until_read(world, first, 3)
+    make_again(world.client, world.name, 2)
+    world.feed("d", "e", "f", "g")
+    with application(world) as second:
+        until_read(world, second, 7)
+    assert values(world) == [b"A", b"B", b"C", b"D", b"E", b"F", b"G"]
+
+
+def test_a_topic_that_is_made_again_under_a_running_application_is_read_from_its_start(world: World) -> None:
+    world.feed("a", "b", "c")
+    with application(world) as running:
+        until_read(world, running, 3)
+        make_again(world.client, world.name, 2)
+        world.feed("d", "e", "f", "g")
+        until_read(world, running, 7)
+    assert values(world) == [b"A", b"B", b"C", b"D", b"E", b"F", b"G"]
+
+
 def test_partitions_that_come_between_planning_and_the_first_batch_are_read(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

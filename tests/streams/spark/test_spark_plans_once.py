@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base import KafkaError, TopicPartition
 from ottla.client import BlockingClient
-from ottla.spark.source.positions import OffsetRange
+from ottla.spark.source.positions import Stretch
 from ottla.spark.streams.commits import commits_topic, last_committed
 from ottla.spark.streams.planned import readings
 from ottla.spark.streams.state.positions import position_records, read_furthest
@@ -94,7 +94,7 @@ def test_branches_that_came_unequally_far_are_refused_without_their_checkpoint(c
 
 
 def test_a_partition_that_several_tasks_read_has_as_many_branches() -> None:
-    one, other = (OffsetRange(TopicPartition("t", number), 0, 5) for number in (0, 1))  # type: ignore[arg-type]
+    one, other = (Stretch(TopicPartition("t", number), 0, 5) for number in (0, 1))  # type: ignore[arg-type]
     assert [(each.branch, each.branches) for each in readings([[one], [other]])] == [(0, 1), (0, 1)]
     found = readings([[one], [other], [one], [other]])
     assert [(each.branch, each.branches) for each in found] == [(0, 2), (0, 2), (1, 2), (1, 2)]

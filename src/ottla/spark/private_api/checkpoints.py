@@ -32,11 +32,19 @@ class QueryCheckpoint:
 
     def has_committed(self) -> bool:
         """Whether a batch was finished."""
-        return self._holds_batches("commits")
+        return self.last_committed() is not None
 
     def has_begun(self) -> bool:
         """Whether a batch was planned, finished or not."""
-        return self._holds_batches("offsets")
+        return self.last_planned() is not None
+
+    def last_committed(self) -> int | None:
+        """Return the last batch that was finished; None where none was."""
+        return self._last("commits")
+
+    def last_planned(self) -> int | None:
+        """Return the last batch that was planned, finished or not; None where none was."""
+        return self._last("offsets")
 
     def query_id(self) -> str | None:
         """Return the id of the query, the same in all its starts; None where there is no checkpoint."""
@@ -53,5 +61,14 @@ class QueryCheckpoint:
             raise FileNotFoundError(f"{self.location} has no batch {batch}")
         return text.splitlines()[-1]
 
-    def _holds_batches(self, kind: str) -> bool:
-        return any(each.isdecimal() for each in self.files.names(f"{self.location}/{kind}"))
+    def offsets_of_sources(self, batch: int) -> list[str]:
+        """Return where a planned batch ends in each source that has something to say; nothing where no such batch is known.
+
+        The file has a line for its form, one for the batch itself, and one for each source, `-` where it has no offset.
+        """
+        text = self.files.read(f"{self.location}/offsets/{batch}")
+        return [] if text is None else [each for each in text.splitlines()[2:] if each.startswith("{")]
+
+    def _last(self, kind: str) -> int | None:
+        names = self.files.names(f"{self.location}/{kind}")
+        return max((int(each) for each in names if each.isdecimal()), default=None)

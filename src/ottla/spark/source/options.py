@@ -33,6 +33,8 @@ READ_KEYS = {
     *("offsetmultiple", "offsetmultipledelayms"),
     "ottla.steps",  # our own: what a plan does where it fetches (`pushed`)
     "ottla.reset",  # our own: `auto.offset.reset`, where an offset is not in the log any more
+    "ottla.ids",  # our own: ids of the topics that the starting offsets are of, by name
+    "ottla.gone",  # our own: ids of topics that are gone with what was planned of them; of others it is an error
     "ottla.invalidtimestamp",  # our own: what becomes of records with a negative time
 }
 WRITE_KEYS = {
@@ -101,6 +103,10 @@ class ReadOptions:
     """What becomes of records with a negative time: `fail`, `skip`, `tell` or empty to take them as they are."""
     reset: str = ""
     """Where reading goes on when an offset is not in the log: earliest, latest, none, by_duration:…; empty: it fails."""
+    starting_ids: Mapping[str, str] = field(default_factory=dict)
+    """Ids of the topics that starting offsets are of, by name; empty where nobody says."""
+    gone: frozenset[str] | None = None
+    """Ids of topics whose records may be gone when they are read; None: all may, which only is said."""
     steps: str = field(default="", repr=False)
     """What is done with the records where they are fetched (`pushed`); the schema is that of the results."""
 
@@ -144,6 +150,8 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         _positive(given, "offsetMultipleDelayMs"),
         given.get("ottla.invalidtimestamp", ""),
         given.get("ottla.reset", ""),
+        json.loads(given.get("ottla.ids", "{}")),
+        frozenset(given["ottla.gone"].split(",")) if "ottla.gone" in given else None,
         given.get("ottla.steps", "") if streaming else "",
     )
 

@@ -6,18 +6,25 @@ import logging
 import re
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any, NamedTuple
 
-from ottla.base import ConfigError, ErrorCode, KafkaError, Millis, Offset, OffsetRange, TopicPartition
-from ottla.client import EARLIEST, LATEST, BlockingClient, Isolation, Limits
+from ottla.base import ZERO_UUID, ConfigError, ErrorCode, KafkaError, Millis, Offset, TopicPartition
+from ottla.client import EARLIEST, LATEST, BlockingClient, Cluster, Isolation, Limits
 from ottla.spark.source.options import Connecting, OffsetChoice, ReadOptions, Subscription
 
 __all__ = [
     "Multiples",
+    "Planned",
+    "Stretch",
     "connect",
     "duration_ms",
     "ending_offsets",
     "find_partitions",
+    "find_partitions_and_ids",
+    "has_been_made_again",
+    "ids_of",
     "limited",
     "offsets_of_json",
     "offsets_to_json",
@@ -28,6 +35,51 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 Offsets = dict[TopicPartition, Offset]
+IDS, BEGUN = "@ids", "@begun"
+"""Beside the topics in a query's offsets; no topic has such a name."""
+SETTLED_SECONDS = 5.0
+"""How long a topic has to have another id until it counts as made again: a broker may hear of a new topic late."""
+LOOK_SECONDS = 0.2
+
+
+class Stretch(NamedTuple):
+    """Records of one partition that are to be read, by offset; `end` is not included."""
+
+    partition: TopicPartition
+    start: Offset
+    end: Offset
+    topic_id: str = ""
+    """Which topic is meant, of those that have had the name: its id in hexadecimal; empty for the one that has it."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """How far a micro-batch goes, and in which topics: a topic that is made again begins at offset 0 under the same name."""
+
+    offsets: Mapping[TopicPartition, Offset]
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """Topics' ids, by name, in hexadecimal; topics without one are those that have the name now."""
+    begun: Mapping[TopicPartition, Offset] = field(default_factory=dict)
+    """Where the batch begins in partitions that came, or whose topic was made again, since the batch before it."""
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> Planned:
+        """Read what `to_json`, or `offsets_to_json`, wrote."""
+        return cls(offsets_of_json(found), found.get(IDS, {}), offsets_of_json(found.get(BEGUN, {})))
+
+    def is_at(self, other: Planned) -> bool:
+        """Whether another goes as far in the same topics."""
+        return (self.offsets, self.ids) == (other.offsets, other.ids)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a checkpoint has it: offsets as of Spark's Kafka connector, and the rest beside them."""
+        made: dict[str, Any] = dict(offsets_to_json(self.offsets))
+        ids = {name: self.ids[name] for name in sorted(made) if name in self.ids}
+        if ids:
+            made[IDS] = ids
+        if self.begun:
+            made[BEGUN] = offsets_to_json(self.begun)
+        return made
 
 
 def connect(connecting: Connecting) -> BlockingClient:
@@ -38,6 +90,13 @@ def connect(connecting: Connecting) -> BlockingClient:
 
 def find_partitions(client: BlockingClient, subscription: Subscription) -> list[TopicPartition]:
     """Return the partitions to read now, in order; raises KafkaError for a topic that does not exist."""
+    return find_partitions_and_ids(client, subscription)[0]
+
+
+def find_partitions_and_ids(
+    client: BlockingClient, subscription: Subscription
+) -> tuple[list[TopicPartition], dict[str, str]]:
+    """Return the partitions to read now, in order, and their topics' ids; raises KafkaError for an unknown topic."""
     if subscription.pattern:
         cluster = client.metadata()
         pattern = re.compile(subscription.pattern)
@@ -53,24 +112,41 @@ def find_partitions(client: BlockingClient, subscription: Subscription) -> list[
             if code:
                 raise KafkaError(code, f"topic {name}: {code.name}")
     existing = [partition for name in names for partition in cluster.partitions_of(name)]
+    ids = ids_of(cluster)
     if not subscription.assigned:
-        return existing
+        return existing, ids
     absent = [str(partition) for partition in subscription.assigned if partition not in existing]
     if absent:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"assign: {', '.join(absent)} does not exist")
-    return sorted(subscription.assigned)
+    return sorted(subscription.assigned), ids
+
+
+def ids_of(cluster: Cluster) -> dict[str, str]:
+    """Return the ids of the topics that are there, by name, in hexadecimal."""
+    topics = (each for each in cluster.topics.values() if not each.error and each.topic_id != ZERO_UUID)
+    return {each.name: each.topic_id.hex() for each in topics}
+
+
+def has_been_made_again(client: BlockingClient, topic: str, identity: str) -> bool:
+    """Whether another topic than that with the id has its name by now, and has had it for a while."""
+    until = time.monotonic() + SETTLED_SECONDS
+    while (found := ids_of(client.metadata([topic])).get(topic)) != identity:
+        if time.monotonic() >= until:
+            return found is not None
+        time.sleep(LOOK_SECONDS)
+    return False
 
 
 def starting_offsets(client: BlockingClient, partitions: list[TopicPartition], options: ReadOptions) -> Offsets:
     """Return where each partition's reading begins.
 
-    With `reset`, partitions that came since the offsets were chosen begin at their beginning, as those that come later do.
+    With `reset`, partitions that came since the offsets were chosen begin at their beginning, as those that come later do,
+    and those that are gone keep theirs.
     """
     given = options.starting.by_partition
-    known = [each for each in partitions if each in given]
-    if not options.reset or options.starting.kind != "offsets" or not known or known == partitions:
+    if not options.reset or options.starting.kind != "offsets" or not given or set(given) == set(partitions):
         return _resolve(client, partitions, options.starting, options.isolation)
-    found = _resolve(client, known, options.starting, options.isolation)
+    found = _resolve(client, sorted(given), options.starting, options.isolation)
     new = [each for each in partitions if each not in given]
     return {**found, **_list(client, dict.fromkeys(new, EARLIEST), options.isolation)}
 
@@ -209,18 +285,18 @@ class Multiples:
         return start
 
 
-def split_ranges(ranges: Iterable[OffsetRange], partitions_min: int | None) -> list[OffsetRange]:
+def split_ranges(ranges: Iterable[Stretch], partitions_min: int | None) -> list[Stretch]:
     """Return at least `partitions_min` ranges where there are that many offsets, larger ones split into more pieces."""
     whole = [each for each in ranges if each.end > each.start]
     if partitions_min is None or len(whole) >= partitions_min:
         return whole
     total = sum(each.end - each.start for each in whole)
-    split: list[OffsetRange] = []
+    split: list[Stretch] = []
     for each in whole:
         size = each.end - each.start
         pieces = min(size, max(1, -(-size * partitions_min // total)))
         bounds = [Offset(each.start + size * index // pieces) for index in range(pieces + 1)]
-        split += [OffsetRange(each.partition, *pair) for pair in pairwise(bounds)]
+        split += [Stretch(each.partition, *pair, each.topic_id) for pair in pairwise(bounds)]
     return split
 
 
@@ -232,10 +308,11 @@ def offsets_to_json(offsets: Mapping[TopicPartition, Offset]) -> dict[str, dict[
     return found
 
 
-def offsets_of_json(found: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """Read what `offsets_to_json` wrote."""
+def offsets_of_json(found: Mapping[str, Any]) -> Offsets:
+    """Read what `offsets_to_json` wrote, or the offsets of what `Planned` wrote."""
     return {
         TopicPartition(topic, int(partition)): Offset(offset)
         for topic, partitions in found.items()
+        if topic not in (IDS, BEGUN)
         for partition, offset in partitions.items()
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +12,21 @@ import numpy as np
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from ottla.base import ErrorCode, KafkaError, Millis, Offset, OffsetRange, TopicPartition
+from ottla.base import ZERO_UUID, ConfigError, ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, Fetched, FetchPosition
 from ottla.spark.source.client_pool import pooled_client
 from ottla.spark.source.columns import SCHEMA, ColumnBuilder
 from ottla.spark.source.options import ReadOptions
 from ottla.spark.source.positions import (
     Multiples,
+    Planned,
+    Stretch,
     connect,
     ending_offsets,
     find_partitions,
+    find_partitions_and_ids,
+    has_been_made_again,
     limited,
-    offsets_of_json,
     offsets_to_json,
     reset_position,
     split_ranges,
@@ -56,7 +59,7 @@ STALL_SECONDS_MAX = 120.0
 class RangePartition(InputPartition):
     """One task's work: a stretch of a topic partition; None where there is nothing to read."""
 
-    def __init__(self, offsets: OffsetRange | None, more: Sequence[OffsetRange] = ()) -> None:
+    def __init__(self, offsets: Stretch | None, more: Sequence[Stretch] = ()) -> None:
         super().__init__(offsets)
         self.offsets = offsets
         self.more = tuple(more)
@@ -76,9 +79,7 @@ class OttlaReader(DataSourceReader):
             found = find_partitions(client, self._options.subscription)
             start = starting_offsets(client, found, self._options)
             end = ending_offsets(client, found, self._options)
-        ranges = split_ranges(
-            (OffsetRange(each, start[each], end[each]) for each in found), self._options.partitions_min
-        )
+        ranges = split_ranges((Stretch(each, start[each], end[each]) for each in found), self._options.partitions_min)
         return [RangePartition(each) for each in ranges] or [RangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -94,16 +95,17 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._client: BlockingClient | None = None
         self._waits = Multiples(options.multiple, options.multiple_delay_ms)
-        self._target: dict[TopicPartition, Offset] | None = None
+        self._target: Planned | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave connections behind when a task's copy is made."""
         return {**self.__dict__, "_client": None}
 
-    def initialOffset(self) -> dict[str, dict[str, int]]:
+    def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
-        partitions = find_partitions(self._connected(), self._options.subscription)
-        return offsets_to_json(starting_offsets(self._connected(), partitions, self._options))
+        partitions, ids = find_partitions_and_ids(self._connected(), self._options.subscription)
+        offsets = starting_offsets(self._connected(), partitions, self._options)
+        return self._told(offsets, {**ids, **self._options.starting_ids})
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return `maxOffsetsPerTrigger` as Spark's limit."""
@@ -114,35 +116,50 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Fix the end of an `availableNow` query: what is there now."""
         self._target = self._latest()
 
-    def latestOffset(self, start: dict[str, dict[str, int]], limit: ReadLimit) -> dict[str, dict[str, int]]:
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return how far the next micro-batch goes; new partitions join at their beginning."""
-        begin = offsets_of_json(start)
-        latest = dict(self._target if self._target is not None else self._latest())
+        before, end = Planned.of_json(start), self._target if self._target is not None else self._latest()
+        latest = dict(end.offsets)
+        anew = self._made_again(before, end)
+        begin = {**before.offsets, **anew}
         self._report_lost(begin, latest)
         new = [each for each in latest if each not in begin]
         if new:
             found = self._connected().list_offsets(dict.fromkeys(new, EARLIEST))
-            begin.update({each: found[each].offset for each in new})
+            anew.update({each: found[each].offset for each in new})
+            begin.update(anew)
         begin = {each: self._within(each, offset, latest[each]) for each, offset in begin.items() if each in latest}
         if self._options.multiple is not None and self._target is None:
             rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-            return offsets_to_json(self._waits.ends(begin, latest, rows_max, time.monotonic()))
-        if isinstance(limit, ReadMaxRows):
-            return offsets_to_json(limited(begin, latest, limit.max_rows))
-        return offsets_to_json({each: Offset(max(latest[each], begin[each])) for each in latest})
+            ends = self._waits.ends(begin, latest, rows_max, time.monotonic())
+        elif isinstance(limit, ReadMaxRows):
+            ends = limited(begin, latest, limit.max_rows)
+        else:
+            ends = {each: Offset(max(latest[each], begin[each])) for each in latest}
+        told = self._told(ends, end.ids, anew)
+        return start if before.is_at(Planned.of_json(told)) else told
 
-    def reportLatestOffset(self) -> dict[str, dict[str, int]]:
+    def reportLatestOffset(self) -> dict[str, Any]:
         """Return the ends of all partitions, for the query's progress."""
-        return offsets_to_json(self._latest())
+        return offsets_to_json(self._latest().offsets)
 
-    def partitions(self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]) -> Sequence[InputPartition]:
-        """Return one task for each stretch of a micro-batch."""
-        begin, stop = offsets_of_json(start), offsets_of_json(end)
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return one task for each stretch of a micro-batch; of a topic that was made again since it was planned, too.
+
+        Its tasks are the same whenever it is done. They read nothing of such a topic.
+        """
+        planned = Planned.of_json(end)
+        begin, stop = dict(Planned.of_json(start).offsets), planned.offsets
+        if start != end:  # else it was the batch before that began there
+            begin.update(planned.begun)
         new = [each for each in stop if each not in begin]
         if new:
             found = self._connected().list_offsets(dict.fromkeys(new, EARLIEST))
             begin.update({each: found[each].offset for each in new})
-        ranges = (OffsetRange(each, self._within(each, begin[each], stop[each]), stop[each]) for each in sorted(stop))
+        ranges = (
+            Stretch(each, self._within(each, begin[each], stop[each]), stop[each], planned.ids.get(each.topic, ""))
+            for each in sorted(stop)
+        )
         if self._options.steps:
             return [RangePartition(first, more) for first, *more in shared_out(split_ranges(ranges, None))]
         return [RangePartition(each) for each in split_ranges(ranges, self._options.partitions_min)]
@@ -169,11 +186,30 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._client = connect(self._options.connecting)
         return self._client
 
-    def _latest(self) -> dict[TopicPartition, Offset]:
+    def _latest(self) -> Planned:
+        """Return the ends of all partitions; ids first, so that offsets of a newer topic never pass for its."""
         client = self._connected()
-        partitions = find_partitions(client, self._options.subscription)
+        partitions, ids = find_partitions_and_ids(client, self._options.subscription)
         found = client.list_offsets(dict.fromkeys(partitions, LATEST), isolation=self._options.isolation)
-        return {each: found[each].offset for each in partitions}
+        return Planned({each: found[each].offset for each in partitions}, ids)
+
+    def _told(
+        self, offsets: Mapping[TopicPartition, Offset], ids: Mapping[str, str], begun: Any = None
+    ) -> dict[str, Any]:
+        """Return offsets as Spark keeps them: with topics' ids where a reset policy says what follows a topic's end."""
+        return Planned(offsets, ids, begun or {}).to_json() if self._options.reset else offsets_to_json(offsets)
+
+    def _made_again(self, before: Planned, now: Planned) -> dict[TopicPartition, Offset]:
+        """Return where reading begins in topics that were made again since the batch before: where the reset policy says."""
+        found = {}
+        for topic in sorted(name for name, known in before.ids.items() if now.ids.get(name, known) != known):
+            if not has_been_made_again(self._connected(), topic, before.ids[topic]):
+                why = f"brokers do not agree whether {topic} was made again"
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, why)
+            for each in (each for each in now.offsets if each.topic == topic):
+                why, end = f"{topic} was made again", now.offsets[each]
+                found[each] = reset_position(self._connected(), each, self._options.reset, end, why)
+        return found
 
     def _report_lost(self, begin: dict[TopicPartition, Offset], latest: dict[TopicPartition, Offset]) -> None:
         gone = [str(each) for each in begin if each not in latest]
@@ -209,7 +245,7 @@ def _read(partition: InputPartition, schema: StructType, options: ReadOptions) -
 
 
 def read_range(
-    wanted: OffsetRange, schema: StructType, options: ReadOptions, skipped: Callable[[int], None] = lambda count: None
+    wanted: Stretch, schema: StructType, options: ReadOptions, skipped: Callable[[int], None] = lambda count: None
 ) -> Iterator[pa.RecordBatch]:
     """Yield Arrow batches of a stretch's records; the next Fetch is under way while one answer is decoded.
 
@@ -226,7 +262,7 @@ def read_range(
 
 
 def records(
-    stretches: Iterable[OffsetRange], options: ReadOptions, skipped: Callable[[int], None] = lambda count: None
+    stretches: Iterable[Stretch], options: ReadOptions, skipped: Callable[[int], None] = lambda count: None
 ) -> Iterator[pa.RecordBatch]:
     """Yield stretches' records as steps take them; `skipped` hears how many are left out for their time."""
     import numpy
@@ -280,7 +316,7 @@ def _valid_times(
             yield columns.rows(before + 1, behind)
 
 
-def _answers(client: BlockingClient, wanted: OffsetRange, options: ReadOptions) -> Iterator[Fetched]:
+def _answers(client: BlockingClient, wanted: Stretch, options: ReadOptions) -> Iterator[Fetched]:
     """Yield Fetch answers with records until the stretch is covered."""
 
     def ask(offset: Offset) -> Any:
@@ -293,9 +329,16 @@ def _answers(client: BlockingClient, wanted: OffsetRange, options: ReadOptions) 
 
     density = 0.0  # bytes per offset, once it is known: the last Fetch need not bring what is not wanted
     position, moved = wanted.start, time.monotonic()
+    if _is_gone(client, wanted, options):
+        return
     pending = ask(position)
     while position < wanted.end:
         [fetched] = pending.result()
+        if _has_another_id(client, wanted):  # it is the answer of that topic
+            if _is_gone(client, wanted, options):
+                return
+            pending = ask(position)
+            continue
         if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             position = _beyond_loss(client, wanted, position, options)
             if position < wanted.end:
@@ -320,12 +363,36 @@ def _answers(client: BlockingClient, wanted: OffsetRange, options: ReadOptions) 
         yield fetched
 
 
-def _has_shrunk(fetched: Fetched, wanted: OffsetRange, options: ReadOptions, idle_s: float) -> bool:
+def _has_another_id(client: BlockingClient, wanted: Stretch) -> bool:
+    """Whether the client takes another topic than the planned one for what has its name: Fetch asks by the topic's id."""
+    known = client.client.cluster.topic_id(wanted.partition.topic)
+    return bool(wanted.topic_id) and known != ZERO_UUID and known.hex() != wanted.topic_id
+
+
+def _is_gone(client: BlockingClient, wanted: Stretch, options: ReadOptions) -> bool:
+    """Whether a stretch is of a topic that is gone, and another has its name; says so.
+
+    Raises ConfigError where the query cannot do without.
+    """
+    topic = wanted.partition.topic
+    if wanted.topic_id and client.client.cluster.topic_id(topic) == ZERO_UUID:
+        client.metadata([topic])
+    if not _has_another_id(client, wanted) or not has_been_made_again(client, topic, wanted.topic_id):
+        return False
+    what = f"{topic} was made again while a batch of it was under way"
+    if options.gone is not None and wanted.topic_id not in options.gone:
+        words = f"{what}: what of the batch is in the state cannot be told here; start the application again"
+        raise ConfigError("processing.guarantee", "exactly_once_v2", words)
+    log.warning("%s: offsets %d to %d of %s are gone", what, wanted.start, wanted.end, wanted.partition)
+    return True
+
+
+def _has_shrunk(fetched: Fetched, wanted: Stretch, options: ReadOptions, idle_s: float) -> bool:
     """Whether a partition ends before what was planned of it, and a reset policy decides what follows."""
     return bool(options.reset) and fetched.high_watermark < wanted.end and idle_s >= SHRUNK_SECONDS
 
 
-def _beyond_loss(client: BlockingClient, wanted: OffsetRange, position: Offset, options: ReadOptions) -> Offset:
+def _beyond_loss(client: BlockingClient, wanted: Stretch, position: Offset, options: ReadOptions) -> Offset:
     """Return the first offset behind lost records, or fail over them as the options say."""
     at: dict[TopicPartition, Millis] = {wanted.partition: EARLIEST}
     earliest = client.list_offsets(at)[wanted.partition].offset

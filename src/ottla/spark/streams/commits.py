@@ -28,6 +28,7 @@ __all__ = [
     "deliverer",
     "ensure_commits_topic",
     "fence_tasks",
+    "has_delivered",
     "last_committed",
     "read_commits",
     "transactional_id",
@@ -106,6 +107,19 @@ def deliverer(client: BlockingClient, application: str, query: str) -> Commit | 
         return None
     found = read_commits(client, place)[0].get(TASKS_KEY)
     return None if found is None else found.commit
+
+
+def has_delivered(client: BlockingClient, application: str, query: str, query_id: str, batch: int) -> bool:
+    """Whether some task of a query has delivered a batch of the checkpoint with that id."""
+    place = commits_topic(application, query)
+    known = client.metadata([place.topic]).topics.get(place.topic)
+    if known is None or known.error:
+        return False
+    found, _ = read_commits(client, place)
+    return any(
+        key != TASKS_KEY and (each.commit.query_id, each.commit.batch) == (query_id, batch)
+        for key, each in found.items()
+    )
 
 
 def read_commits(

@@ -24,7 +24,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from ottla.base import ConfigError, KafkaError, Offset
+from ottla.base import ConfigError, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient, ConsumerGroupMetadata, TransactionalProducer
 from ottla.spark.failpoints import failpoint
 from ottla.spark.private_api.arrow_types import arrow_schema
@@ -32,6 +32,7 @@ from ottla.spark.private_api.batches import ARROW_OVERFLOWS, arrow_rdd, query_id
 from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.source.client_pool import PooledClient, pooled_client
 from ottla.spark.source.options import WriteOptions, write_options
+from ottla.spark.source.positions import ids_of
 from ottla.spark.source.sender import Sender
 from ottla.spark.source.writer import check_schema
 from ottla.spark.streams.batch_errors import BatchErrors
@@ -476,7 +477,9 @@ def _write_once(
             own = work.delivery.own_topics if reading.branches == 1 else ()
             read = {each: offset for each, offset in reading.ends.items() if each.topic in own}
             others = {each: offset for each, offset in reading.ends.items() if each not in read}
-            notes = position_records(reading.branch, others, work.delivery.topic_ids, branches=reading.branches)
+            ids = {**work.delivery.topic_ids, **reading.topic_ids}
+            notes = position_records(reading.branch, others, ids, branches=reading.branches)
+            read = read if work.is_new else _still_there(pooled.client, read, reading.topic_ids)
             sender.send_records(topic, [commit.record(task, time.time_ns() // 1_000_000), *notes])
             sender.finish()
             if (member := work.delivery.member) is not None:  # the last before the end: it fails where another drives
@@ -490,6 +493,18 @@ def _write_once(
         _abort(pooled.client, producer)
         raise
     return count
+
+
+def _still_there(
+    client: BlockingClient, read: Mapping[TopicPartition, Offset], ids: Mapping[str, str]
+) -> dict[TopicPartition, Offset]:
+    """Return the offsets in topics that were not made again since the batch was planned: the group knows topics by name."""
+    now = ids_of(client.metadata({each.topic for each in read})) if read else {}
+    return {
+        each: offset
+        for each, offset in read.items()
+        if each.topic not in ids or now.get(each.topic, ids[each.topic]) == ids[each.topic]
+    }
 
 
 def _look_up(pooled: PooledClient, delivery: Delivery, commit: Commit, task: int) -> tuple[bool, Offset]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ottla.spark.streams.batch_errors import BatchErrors
     from ottla.spark.streams.delivery import Delivery
     from ottla.spark.streams.lowering.direct import BatchCounts
+    from ottla.spark.streams.lowering.topics import ClusterTopics
     from ottla.spark.streams.state.rebuild import Initial
 
 __all__ = ["SparkLauncher", "SparkQuery", "application_session"]
@@ -103,10 +104,10 @@ class SparkLauncher:
         from ottla.spark.streams.commits import commits_topic
         from ottla.spark.streams.delivery import delivery_writer
         from ottla.spark.streams.lowering.direct import BatchCounts, direct_writer
-        from ottla.spark.streams.lowering.stages import ClusterTopics, plan_query
+        from ottla.spark.streams.lowering.stages import plan_query
 
         settings, prepared = self._settings, self._prepared
-        topics = ClusterTopics(settings, prepared.counts, prepared.starting.get(stage.name), prepared.topic_ids)
+        topics = self.topics(stage)
         noted = commits_topic(settings.application_id, stage.name).topic if settings.exactly_once else ""
         query = plan_query(
             stage,
@@ -133,6 +134,18 @@ class SparkLauncher:
         )
         starting = (prepared.starting.get(stage.name) or {}) if query.pushed else None
         return SparkQuery(self._starts.start(writer), counts, starting, errors)
+
+    def topics(self, stage: Stage) -> ClusterTopics:
+        """Return the topics of a stage's query, as they were found at the start.
+
+        Exactly once a batch of one with state does without a topic that is gone only where nothing of it was delivered.
+        """
+        from ottla.spark.streams.lowering.topics import ClusterTopics
+
+        settings, prepared = self._settings, self._prepared
+        is_free = stage.kind == "stateless" or not settings.exactly_once
+        gone = None if is_free else prepared.gone.get(stage.name, frozenset())
+        return ClusterTopics(settings, prepared.counts, prepared.starting.get(stage.name), prepared.topic_ids, gone)
 
     def delivery(self, stage: Stage) -> Delivery:
         """Return how a stage's results are delivered, as the driver stands in its group now."""

@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ottla.base import ConfigError, Offset, OffsetRange, TopicPartition
+from ottla.base import ConfigError, Offset, TopicPartition
 from ottla.spark.private_api.batches import UnknownInputError, input_partitions
 from ottla.spark.private_api.sessions import is_classic
+from ottla.spark.source.positions import Stretch
 from ottla.spark.source.reader import RangePartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.datasource import InputPartition
 
-__all__ = ["Reading", "planned_stretches", "readings"]
+__all__ = ["Reading", "planned_stretches", "reading_of", "readings"]
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,11 @@ class Reading:
     """Its place among the tasks that read the same partitions, each for another of the plan's branches."""
     branches: int = 1
     """How many those are; more than one note each how far they come, since none knows of the others."""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """Ids of the topics that it reads."""
 
 
-def planned_stretches(batch: DataFrame) -> list[list[OffsetRange]]:
+def planned_stretches(batch: DataFrame) -> list[list[Stretch]]:
     """Return the stretches that each task of a batch reads: a plan without shuffles, on sources of ours.
 
     Raises ConfigError where Spark does not say.
@@ -44,12 +47,12 @@ def planned_stretches(batch: DataFrame) -> list[list[OffsetRange]]:
         raise ConfigError("processing.guarantee", "exactly_once_v2", words) from None
 
 
-def _stretches_of(read: InputPartition) -> list[OffsetRange]:
+def _stretches_of(read: InputPartition) -> list[Stretch]:
     assert isinstance(read, RangePartition), "the rows are those of a source of ours"
     return [] if read.offsets is None else [read.offsets, *read.more]
 
 
-def readings(tasks: Sequence[Sequence[OffsetRange]]) -> list[Reading]:
+def readings(tasks: Sequence[Sequence[Stretch]]) -> list[Reading]:
     """Return how far each task comes, by the stretches that it reads."""
     readers = Counter(each.partition for stretches in tasks for each in stretches)
     branches = max(readers.values(), default=1)
@@ -58,5 +61,11 @@ def readings(tasks: Sequence[Sequence[OffsetRange]]) -> list[Reading]:
     for stretches in tasks:
         branch = max((before[each.partition] for each in stretches), default=0)
         before.update(each.partition for each in stretches)
-        found.append(Reading({each.partition: each.end for each in stretches}, branch, branches))
+        found.append(reading_of(stretches, branch, branches))
     return found
+
+
+def reading_of(stretches: Sequence[Stretch], branch: int = 0, branches: int = 1) -> Reading:
+    """Return how far a task comes by its stretches."""
+    ids = {each.partition.topic: each.topic_id for each in stretches if each.topic_id}
+    return Reading({each.partition: each.end for each in stretches}, branch, branches, ids)

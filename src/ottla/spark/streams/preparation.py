@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition
-from ottla.client import LATEST, BlockingClient, CommittedOffset
+from ottla.client import EARLIEST, LATEST, BlockingClient, CommittedOffset
 from ottla.spark.checkpoint_files import Files, LocalFiles
 from ottla.spark.private_api.checkpoints import QueryCheckpoint
-from ottla.spark.source.positions import offsets_of_json, offsets_to_json
-from ottla.spark.streams.commits import deliverer, fence_tasks
+from ottla.spark.source.positions import Planned, has_been_made_again, offsets_of_json
+from ottla.spark.streams.commits import deliverer, fence_tasks, has_delivered
 from ottla.spark.streams.internal_topics import InternalTopic, internal_topics, make_topics, repartition_topic
 from ottla.spark.streams.progress import OWN_WORDS, reset_offsets
 from ottla.spark.streams.state.positions import read_furthest, topic_ids
@@ -32,7 +32,7 @@ from ottla.streams import (
     partition_plan,
 )
 
-__all__ = ["Checkpoint", "Prepared", "is_uri", "prepare", "topics_of"]
+__all__ = ["Checkpoint", "Prepared", "Removals", "is_uri", "prepare", "topics_of"]
 
 log = logging.getLogger(__name__)
 PLAN_FILE = "plan.json"
@@ -91,6 +91,22 @@ class Checkpoint:
         query = self._query(stage)
         return query is not None and query.has_begun()
 
+    def unfinished(self, stage: str) -> int | None:
+        """Return the number of a stage's batch that is planned and not finished; None where there is none."""
+        query = self._query(stage)
+        last = None if query is None else query.last_planned()
+        return None if query is None or last == query.last_committed() else last
+
+    def planned(self, stage: str, batch: int) -> Planned:
+        """Return how far a stage's batch goes, in all its sources; nowhere where it is not known."""
+        query = self._query(stage)
+        found = Planned({})
+        for text in query.offsets_of_sources(batch) if query is not None else ():
+            more = Planned.of_json(json.loads(text))
+            begun = {**found.begun, **more.begun}
+            found = Planned({**found.offsets, **more.offsets}, {**found.ids, **more.ids}, begun)
+        return found
+
     def _query(self, stage: str) -> QueryCheckpoint | None:
         return None if self.files is None else QueryCheckpoint(self.of_stage(stage), self.files)
 
@@ -138,6 +154,8 @@ class Prepared:
     """Stages whose checkpoint is gone though their changelogs hold records."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """Ids of the topics that are read, by full name."""
+    gone: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By stage, ids of topics that are gone, of which a batch was planned and nothing delivered yet."""
 
 
 def prepare(
@@ -160,10 +178,16 @@ def prepare(
     old = checkpoint.plan()
     _check_cluster(old, identity, checkpoint)
     check_upgrade(old, plan, drop_stores=settings["upgrade.drop.stores"])
+    removals = Removals.of(checkpoint, {**(old or {}), **plan})
+    removals.finish()
     wanted = internal_topics(topology, partitions, settings, repartition=stages.repartition_topics)
     created = make_topics(client, wanted, settings.replication_factor)
+    counts = {**known, **{topic.name: topic.partitions for topic in wanted}}
+    ids = topic_ids(client, (name for stage in stages.stages for name in topics_of(stage, settings, counts)))
+    gone = {}
     if settings.exactly_once:
-        _take_over(client, stages, settings, checkpoint)
+        _take_over(client, stages, settings, checkpoint, removals)
+        gone = _without_gone_records(client, stages, settings, checkpoint, removals, ids)
     committed = client.committed_offsets(settings.application_id)
     fresh = [stage for stage in stages.stages if not checkpoint.has_committed(stage.name)]
     rebuilt = _rebuilt(client, fresh, [topic for topic in wanted if topic.name not in created], checkpoint, old)
@@ -172,13 +196,18 @@ def prepare(
         # a first batch that is done again reads what it read: Spark asks anew where it begins
         stage.name: offsets_of_json(noted[stage.name])
         if stage.name in noted and checkpoint.has_begun(stage.name)
-        else _starting(client, stage, settings, known, committed, rebuild=stage.name in rebuilt)
+        else _starting(
+            client, stage, settings, known, committed, removals.before(stage.name, ids), rebuild=stage.name in rebuilt
+        )
         for stage in fresh
     }
-    begun = {name: offsets_to_json(offsets) for name, offsets in starting.items()}
-    checkpoint.note({**plan, "rebuilding": rebuilt, "starting": begun})
-    counts = {**known, **{topic.name: topic.partitions for topic in wanted}}
-    read = (name for stage in stages.stages for name in topics_of(stage, settings, counts))
+    begun = {
+        name: noted[name]
+        if name in noted and checkpoint.has_begun(name)  # with the ids that its topics had
+        else Planned(offsets, ids).to_json()
+        for name, offsets in starting.items()
+    }
+    checkpoint.note({**plan, "rebuilding": rebuilt, "starting": begun, **removals.left()})
     return Prepared(
         cluster_id=identity,
         stages=stages,
@@ -189,11 +218,56 @@ def prepare(
         counts=counts,
         starting=starting,
         rebuilt=tuple(rebuilt),
-        topic_ids=topic_ids(client, read),
+        topic_ids=ids,
+        gone=gone,
     )
 
 
-def _take_over(client: BlockingClient, stages: Stages, settings: StreamsSettings, checkpoint: Checkpoint) -> None:
+@dataclass(frozen=True)
+class Removals:
+    """Checkpoints that have to go, so that a stage begins anew: noted in the plan before anything of them is removed.
+
+    A folder is not removed at once: a start that was killed meanwhile left a part. The next one goes by the note, which
+    stays until the stage has planned a batch in its new checkpoint.
+    """
+
+    checkpoint: Checkpoint
+    plan: Mapping[str, Any]
+    """What stands in the plan beside them."""
+    noted: dict[str, dict[str, Any]]
+    """By stage, the query's id and where the stage goes on in its topics."""
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, plan: Mapping[str, Any]) -> Removals:
+        """Return those that a plan has noted."""
+        return cls(checkpoint, plan, dict(plan.get("removals", {})))
+
+    def finish(self) -> None:
+        """Remove what is left of a checkpoint that an earlier start has begun to remove, and no newer one."""
+        for stage, each in self.noted.items():
+            if self.checkpoint.query_id(stage) in (None, each["query_id"]):
+                self.checkpoint.remove(stage)
+
+    def remove(self, stage: str, going_on: Planned) -> None:
+        """Remove a stage's checkpoint; it goes on at some offsets where it is known."""
+        self.noted[stage] = {"query_id": self.checkpoint.query_id(stage), "offsets": going_on.to_json()}
+        self.checkpoint.note({**self.plan, "removals": self.noted})
+        self.checkpoint.remove(stage)
+
+    def before(self, stage: str, ids: Mapping[str, str]) -> dict[TopicPartition, Offset]:
+        """Return where a stage goes on, in topics that have the same ids still."""
+        known = Planned.of_json(self.noted.get(stage, {}).get("offsets", {}))
+        same = {name for name, each in known.ids.items() if ids.get(name) == each}
+        return {each: offset for each, offset in known.offsets.items() if each.topic in same}
+
+    def left(self) -> dict[str, Any]:
+        """Return what the plan has to note of them still."""
+        return {"removals": {name: each for name, each in self.noted.items() if not self.checkpoint.has_begun(name)}}
+
+
+def _take_over(
+    client: BlockingClient, stages: Stages, settings: StreamsSettings, checkpoint: Checkpoint, removals: Removals
+) -> None:
     """Fence the tasks of whoever drove the application before, and put checkpoints aside that others have gone beyond.
 
     Offsets and positions are read afterwards, when nobody can commit any more.
@@ -207,7 +281,74 @@ def _take_over(client: BlockingClient, stages: Stages, settings: StreamsSettings
         if mine is not None and mine != last.query_id:
             where = checkpoint.of_stage(stage.name)
             log.warning("another driver of %s has delivered since %s was written: it is removed", stage.name, where)
-            checkpoint.remove(stage.name)
+            removals.remove(stage.name, Planned({}))
+
+
+def _without_gone_records(
+    client: BlockingClient,
+    stages: Stages,
+    settings: StreamsSettings,
+    checkpoint: Checkpoint,
+    removals: Removals,
+    ids: Mapping[str, str],
+) -> dict[str, frozenset[str]]:
+    """Look for batches that were planned and not finished, and cannot be done again: records of them are gone.
+
+    What their tasks have delivered is in a stage's changelogs, and not in its checkpoint. So state is rebuilt from those;
+    a native aggregate's, or a store's that is not logged, cannot be, which raises KafkaError. Where nothing was delivered
+    the batch is done without those records: returns the ids of topics that were made again, by stage. Stages without state
+    need nothing: a task that has delivered is passed over.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for stage in stages.stages:
+        batch = None if stage.kind == "stateless" else checkpoint.unfinished(stage.name)
+        if batch is None:
+            continue
+        planned, begun = checkpoint.planned(stage.name, batch), _begun(stage, checkpoint, batch, removals.plan)
+        changed = [name for name, each in planned.ids.items() if ids.get(name, each) != each]
+        again = sorted(name for name in changed if has_been_made_again(client, name, planned.ids[name]))
+        cut = _without_head(client, begun, planned, but=changed)
+        if not again and not cut:
+            continue
+        query = checkpoint.query_id(stage.name)
+        if query is None or not has_delivered(client, settings.application_id, stage.name, query, batch):
+            found[stage.name] = frozenset(planned.ids[name] for name in again)
+            continue
+        why = [f"{name} was made again" for name in again] + [f"retention has passed {each}" for each in cut]
+        words = f"{', '.join(why)} since batch {batch} of {stage.name} was planned, and a part is delivered"
+        stores = stage.topology.stores
+        if stage.kind == "native" or not all(stores[name].logged or stores[name].is_global for name in stage.stores):
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{words}: state without a changelog cannot be brought to where that is. "
+                "`ottla streams reset` begins anew with what is there",
+            )
+        log.warning("%s: its state is rebuilt from the changelogs", words)
+        topics = topics_of(stage, settings, dict.fromkeys(begun.ids, 0))
+        kept = {each: offset for each, offset in begun.offsets.items() if not topics_global(topics, each)}
+        removals.remove(stage.name, replace(begun, offsets=kept))
+    return found
+
+
+def _begun(stage: Stage, checkpoint: Checkpoint, batch: int, plan: Mapping[str, Any]) -> Planned:
+    """Return where a stage's batch begins, and in which topics."""
+    noted = plan.get("starting", {}).get(stage.name, {})
+    before = checkpoint.planned(stage.name, batch - 1) if batch else Planned.of_json(noted)
+    planned = checkpoint.planned(stage.name, batch)
+    return Planned({**before.offsets, **planned.begun}, {**before.ids, **planned.ids})
+
+
+def _without_head(
+    client: BlockingClient, begun: Planned, planned: Planned, *, but: Collection[str]
+) -> list[TopicPartition]:
+    """Return the partitions whose logs begin behind where a batch of them begins; of some topics nobody asks."""
+    read = [
+        each for each, end in planned.offsets.items() if begun.offsets.get(each, end) < end and each.topic not in but
+    ]
+    cluster = client.metadata(sorted({each.topic for each in read}))
+    there = {each for topic in cluster.topics for each in cluster.partitions_of(topic)}
+    heads = client.list_offsets({each: EARLIEST for each in read if each in there}) if read else {}
+    return sorted(each for each, head in heads.items() if head.offset > begun.offsets[each])
 
 
 def facts_of(stage: Stage, partitions: PartitionPlan) -> StageFacts:
@@ -243,13 +384,15 @@ def _starting(
     settings: StreamsSettings,
     known: Mapping[str, int],
     committed: Mapping[TopicPartition, CommittedOffset],
+    before: Mapping[TopicPartition, Offset],
     *,
     rebuild: bool,
 ) -> dict[TopicPartition, Offset]:
     """Return where a stage without a checkpoint begins: at the group's offsets, else where the reset policy says.
 
-    Exactly once a stage without state goes on behind what its tasks have noted. A native aggregate whose checkpoint is lost
-    begins anew with the first record that is there.
+    `before` is where a batch began that is not done again: what nobody has committed anything of begins there. Exactly once
+    a stage without state goes on behind what its tasks have noted. A native aggregate whose checkpoint is lost begins anew
+    with the first record that is there.
     """
     topics = topics_of(stage, settings, known)
     cluster = client.metadata(topics)
@@ -258,7 +401,8 @@ def _starting(
     internal = {repartition_topic(settings.application_id, name) for name in stage.plan.repartition_topics}
     reset.update({name: "earliest" for name in topics if name in internal or topics[name].is_global})
     anew = rebuild and stage.kind == "native"
-    usable = {each: found.offset for each, found in committed.items() if not topics_global(topics, each)}
+    usable = dict(before)
+    usable.update({each: found.offset for each, found in committed.items() if not topics_global(topics, each)})
     if stage.kind == "stateless" and settings.exactly_once:
         usable.update(_noted(client, stage, settings, committed))
     usable = {} if anew else usable

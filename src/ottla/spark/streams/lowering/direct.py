@@ -24,14 +24,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ottla.base import OffsetRange
 from ottla.spark.private_api.workers import pickled
 from ottla.spark.source.options import ReadOptions
+from ottla.spark.source.positions import Stretch
 from ottla.spark.source.reader import records
 from ottla.spark.streams.batch_errors import BatchErrors
 from ottla.spark.streams.delivery import Attempt, Delivered, Delivery, Work, deliver, write_task
 from ottla.spark.streams.lowering.pushed import shared_out
-from ottla.spark.streams.planned import Reading, planned_stretches
+from ottla.spark.streams.planned import planned_stretches, reading_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,7 +109,7 @@ class _Tasks:
     """A batch's tasks, for `deliver`."""
 
     batch: DataFrame
-    stretches: list[list[OffsetRange]]
+    stretches: list[list[Stretch]]
     options: ReadOptions
     start: str
     steps: bytes
@@ -144,15 +144,15 @@ class _Task:
     steps: bytes
     work: Work
 
-    def __call__(self, given: Iterable[list[OffsetRange]]) -> Iterator[tuple[int, int, int, int]]:
+    def __call__(self, given: Iterable[list[Stretch]]) -> Iterator[tuple[int, int, int, int]]:
         """Deliver some stretches, in a task of Spark's; yields what `write` returns."""
         yield self.write(given, Attempt.current())
 
-    def write(self, given: Iterable[list[OffsetRange]], attempt: Attempt) -> tuple[int, int, int, int]:
+    def write(self, given: Iterable[list[Stretch]], attempt: Attempt) -> tuple[int, int, int, int]:
         """Deliver some stretches; returns (rows sent, 1 where they had been sent before, records read, left out)."""
         run, mine = _Run(self.options, _steps(self.start, self.steps)), list(given)
         rows = (batch for stretches in mine for batch in run.batches(stretches))
-        reading = Reading({each.partition: each.end for stretches in mine for each in stretches})
+        reading = reading_of([each for stretches in mine for each in stretches])
         _, sent, again = write_task(rows, self.work, attempt, reading)
         return sent, int(again), run.read, run.left_out
 
@@ -179,7 +179,7 @@ class _Run:
     read: int = 0
     left_out: int = 0
 
-    def batches(self, stretches: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
+    def batches(self, stretches: Sequence[Stretch]) -> Iterator[pa.RecordBatch]:
         """Yield what leaves, as OUT rows."""
         for batch in self.steps(self._counted(records(stretches, self.options, self._skipped))):
             yield self._kept(batch)

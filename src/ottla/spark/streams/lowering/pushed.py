@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ottla.base import OffsetRange
 from ottla.spark.private_api.workers import pickled
+from ottla.spark.source.positions import Stretch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,11 +43,11 @@ def unpacked_steps(text: str) -> Steps:
     return found
 
 
-def shared_out(stretches: Sequence[OffsetRange]) -> list[list[OffsetRange]]:
+def shared_out(stretches: Sequence[Stretch]) -> list[list[Stretch]]:
     """Return the stretches of each task: as many tasks as have enough to do, about equal, by offsets alone."""
     total = sum(each.end - each.start for each in stretches)
     count = min(len(stretches), -(-total // TASK_ROWS_MIN))
-    tasks: list[list[OffsetRange]] = [[] for _ in range(count)]
+    tasks: list[list[Stretch]] = [[] for _ in range(count)]
     loads = [0] * count
     for each in sorted(stretches, key=lambda each: (each.start - each.end, each.partition)):
         least = loads.index(min(loads))

@@ -54,6 +54,8 @@ class ClusterTopics:
     starting: Mapping[TopicPartition, Offset] | None = None
     """Where a query without a checkpoint begins, by full topic name; topics that are not in it begin as is configured."""
     ids: Mapping[str, str] = field(default_factory=dict)
+    gone: frozenset[str] | None = None
+    """Ids of topics of which a planned batch may do without; None: of all (`Prepared.gone`)."""
 
     def read(self, spark: SparkSession, wanted: TopicRead) -> DataFrame:
         """Return the topics' records, from where the query is or begins."""
@@ -75,7 +77,11 @@ class ClusterTopics:
             "includeHeaders": "true",
             "kafka.isolation.level": "read_committed" if settings.exactly_once else "read_uncommitted",
         }
+        of = {each.topic for each in self._known(wanted)}
+        options["ottla.ids"] = json.dumps({name: each for name, each in self.ids.items() if name in of})
         options["ottla.reset"] = wanted.offset_reset or settings.auto_offset_reset
+        if self.gone is not None:
+            options["ottla.gone"] = ",".join(sorted(self.gone))
         if wanted.invalid_time:
             options["ottla.invalidTimestamp"] = wanted.invalid_time
         if wanted.pattern is not None:
@@ -96,11 +102,15 @@ class ClusterTopics:
         return self.ids
 
     def _starting(self, wanted: TopicRead) -> str:
-        known = {each: offset for each, offset in (self.starting or {}).items() if each.topic in self._names(wanted)}
+        known = self._known(wanted)
         if known:
             return json.dumps(offsets_to_json(known))
         reset = wanted.offset_reset or self.settings.auto_offset_reset
         return reset if reset in ("earliest", "latest") else "earliest"
+
+    def _known(self, wanted: TopicRead) -> dict[TopicPartition, Offset]:
+        names = self._names(wanted)
+        return {each: offset for each, offset in (self.starting or {}).items() if each.topic in names}
 
     def _names(self, wanted: TopicRead) -> Sequence[str]:
         if wanted.pattern is None:
