@@ -13,7 +13,7 @@ from ottla.security.jaas import (
     FLAGS,
     JaasEntry,
     client_entry,
-    entries_text,
+    jaas_text,
     parse_entries,
     parse_jaas_file,
     plain_users,
@@ -105,19 +105,19 @@ ENTRIES = st.builds(JaasEntry, WORDS, st.sampled_from(FLAGS), st.dictionaries(WO
 
 @given(st.lists(ENTRIES, min_size=1, max_size=4))
 def test_what_is_printed_is_read_back(entries: list[JaasEntry]) -> None:
-    assert parse_entries(entries_text(entries)) == entries
+    assert parse_entries(jaas_text(entries)) == entries
 
 
 @pytest.mark.peer
 @given(entry=ENTRIES)
 def test_kafka_reads_what_is_printed(java: JavaTexts, entry: JaasEntry) -> None:
-    found = java.found("jaas", entries_text([entry]))
+    found = java.found("jaas", jaas_text([entry]))
     assert found == [[entry.module, entry.flag, dict(entry.options)]]
 
 
 @given(st.dictionaries(st.text("abc.", min_size=1).filter(str.isalpha), st.lists(ENTRIES, min_size=1, max_size=3)))
 def test_a_files_sections_are_read_back(sections: dict[str, list[JaasEntry]]) -> None:
-    text = "\n".join(f"{name} {{\n{entries_text(entries)}\n}};" for name, entries in sections.items())
+    text = "\n".join(f"{name} {{\n{jaas_text(entries)}\n}};" for name, entries in sections.items())
     if "${" in str([each.options for entries in sections.values() for each in entries]):
         return
     assert parse_jaas_file(text) == sections

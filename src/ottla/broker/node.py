@@ -49,10 +49,12 @@ from ottla.broker.requests.connection import Connection
 from ottla.broker.requests.connection_limits import ConnectionLimits
 from ottla.broker.requests.encryption import Encryption
 from ottla.broker.requests.handlers import all_handlers
+from ottla.broker.requests.links import Links
 from ottla.broker.requests.listeners import BoundListener, Listeners
 from ottla.broker.requests.local_requests import local_controller
 from ottla.broker.requests.router import Router
 from ottla.broker.sasl.logins import Logins
+from ottla.broker.sasl.mechanisms import jaas_file
 from ottla.broker.services import Services
 from ottla.client import Address, parse_bootstrap
 from ottla.config import BrokerConfig, HttpListener, Listener
@@ -261,6 +263,7 @@ class Node:
             rng=self._rng,
             loop=loop,
         )
+        self._links = Links(self.config, self._network, jaas=jaas_file(self.config.system_properties))
         self._incarnation_id = Uuid(self._rng.randbytes(16))
 
     # -- starting
@@ -278,7 +281,7 @@ class Node:
             offload=self._offload,
             static_voters=_static_voters(config),
             network=QuorumNetwork(
-                network=self._network,
+                network=self._links.to_controllers,
                 cluster_id=self._storage.cluster_id,
                 endpoints=lambda: tuple(self._controller_endpoints()),
                 bootstrap=_bootstrap(config),
@@ -289,7 +292,7 @@ class Node:
         self._undo.append(self._quorum.abandon)
         await self._quorum.start()
         self._controller = ControllerChannel(
-            node_id=config.node_id, quorum=self._quorum, network=self._network, loop=self._loop
+            node_id=config.node_id, quorum=self._quorum, network=self._links.to_controllers, loop=self._loop
         )
         self._transactions = self._make_transactions()
         self._replication = self._make_replication()
@@ -343,7 +346,7 @@ class Node:
             broker_epoch=lambda: -1 if self._life is None else self._life.epoch,
             listener=self.config.inter_broker_listener_name,
             throttle=self._throttles.follower,
-            network=self._network,
+            network=self._links.to_brokers,
             clock=self._clock,
             offload=self._offload,
             loop=self._loop,
@@ -353,7 +356,7 @@ class Node:
         """Construct the transaction coordinator, which asks the quorum for producer ids and other brokers for markers."""
         quorum, configuration = self._quorum, self._configuration
         peers = Peers(
-            image=lambda: quorum.image, listener=self.config.inter_broker_listener_name, network=self._network
+            image=lambda: quorum.image, listener=self.config.inter_broker_listener_name, network=self._links.to_brokers
         )
         return TransactionCoordinator(
             node_id=self.config.node_id,
@@ -436,6 +439,7 @@ class Node:
         )
         self._follow_quotas(services)
         self._quorum.subscribe(self._encryption.image_changed)
+        self._quorum.subscribe(self._links.image_changed)
         self._quorum.subscribe(ElectionCounts(metrics, is_controller=lambda: self._quorum.is_leader).image_changed)
 
     async def _listen(self, names: Iterable[str]) -> None:

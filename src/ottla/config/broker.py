@@ -17,6 +17,7 @@ from ottla.config.ineffective import ineffective
 from ottla.config.listeners import (
     HttpListener,
     Listener,
+    SecurityProtocol,
     Voter,
     parse_http_listeners,
     parse_listeners,
@@ -175,11 +176,23 @@ class BrokerConfig:
     @cached_property
     def listeners(self) -> tuple[Listener, ...]:
         """Where the node listens, controller listeners included."""
+        return parse_listeners("listeners", self.settings.listeners, self._protocols, distinct_ports=True)
+
+    @cached_property
+    def _protocols(self) -> dict[str, SecurityProtocol]:
         protocols = parse_protocol_map(self.settings.listener_security_protocol_map)
         if "listener.security.protocol.map" not in self.static:  # KIP-691: controller listeners default to PLAINTEXT
             for name in self.controller_listener_names:
                 protocols.setdefault(name, protocols["PLAINTEXT"])
-        return parse_listeners("listeners", self.settings.listeners, protocols, distinct_ports=True)
+        return protocols
+
+    def listener_named(self, name: str) -> Listener:
+        """Return a listener as far as this node knows it, be it its own or another node's; raises ConfigError."""
+        own = next((each for each in self.listeners if each.name == name), None)
+        if own is None and name not in self._protocols:
+            text = f"No security protocol defined for listener {name}"
+            raise ConfigError("listener.security.protocol.map", name, text, text)
+        return own or Listener(name, "", 0, self._protocols[name])
 
     @cached_property
     def controller_listener_names(self) -> tuple[str, ...]:

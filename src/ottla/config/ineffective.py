@@ -31,7 +31,7 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("nothing is tiered", ("remote.", "log.local.retention.", "follower.fetch.last.tiered.offset.enable")),
     ("Kerberos (GSSAPI) is not built", ("sasl.kerberos.",)),
     ("tokens of others are not taken for logins so far", ("sasl.oauthbearer.", "delegation.token.")),
-    ("no node of a cluster logs in to another so far", ("sasl.login.", "sasl.client.", "sasl.mechanism.")),
+    ("it tunes how Kafka's own clients ask for tokens", ("sasl.login.",)),
     (
         "it chooses among Java's own parts of TLS, and OpenSSL does it here",
         (

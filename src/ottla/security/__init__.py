@@ -47,7 +47,7 @@ from ottla.security.scram_credentials import (
 
 if TYPE_CHECKING:
     from ottla.security.authority import Authority, Issued
-    from ottla.security.jaas import JaasEntry, client_entry, parse_jaas_file, plain_users, server_entry
+    from ottla.security.jaas import JaasEntry, client_entry, jaas_text, parse_jaas_file, plain_users, server_entry
     from ottla.security.key_file import read_file
     from ottla.security.principal_rules import NoRuleError, SslRules
     from ottla.security.tls import Tls, certificate_name, pem_stores
@@ -102,6 +102,7 @@ __all__ = [
     "client_entry",
     "credential_of",
     "credential_of_salted",
+    "jaas_text",
     "openssl_cipher",
     "parse_jaas_file",
     "pem_stores",
@@ -112,21 +113,22 @@ __all__ = [
 ]
 
 _LATE = {
-    **dict.fromkeys(("Authority", "Issued"), "ottla.security.authority"),
     "JaasEntry": "ottla.security.jaas",
-    "STORE_KEYS": "ottla.security.tls_settings",
     "NoRuleError": "ottla.security.principal_rules",
+    "STORE_KEYS": "ottla.security.tls_settings",
     "SslRules": "ottla.security.principal_rules",
     "Tls": "ottla.security.tls",
     "TlsSettings": "ottla.security.tls_settings",
     "certificate_name": "ottla.security.tls",
     "client_entry": "ottla.security.jaas",
+    "jaas_text": "ottla.security.jaas",
     "openssl_cipher": "ottla.security.tls_settings",
     "parse_jaas_file": "ottla.security.jaas",
     "pem_stores": "ottla.security.tls",
     "plain_users": "ottla.security.jaas",
     "read_file": "ottla.security.key_file",
     "server_entry": "ottla.security.jaas",
+    **dict.fromkeys(("Authority", "Issued"), "ottla.security.authority"),
 }
 
 __getattr__ = late_imports(__name__, _LATE)

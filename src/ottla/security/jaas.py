@@ -16,7 +16,7 @@ from ottla.base import ConfigError
 __all__ = [
     "JaasEntry",
     "client_entry",
-    "entries_text",
+    "jaas_text",
     "parse_entries",
     "parse_jaas_file",
     "plain_users",
@@ -215,7 +215,7 @@ def _option(tokens: _Tokens) -> tuple[str, str]:
     return name, tokens.take().text or ""
 
 
-def entries_text(entries: Sequence[JaasEntry]) -> str:
+def jaas_text(entries: Sequence[JaasEntry]) -> str:
     """Return entries as they are written, every name and value in quotes that needs them."""
     return "\n".join(_entry_text(each) for each in entries)
 

@@ -44,9 +44,11 @@ MOVED = frozenset(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
     }
 )
-"""What says that somebody else has to be asked, or the same one again a little later."""
+"""What says that somebody else has to be asked, or the same one again a little later: nodes get new keys one by one."""
 
 
 class ControllerChannel:

@@ -48,6 +48,8 @@ CUT_SHORT_S = 0.02
 """How old a fetch has to be before it is given up for what was added meanwhile: additions come together."""
 BUSY_WAIT_MS = 10
 """How long the leader may hold a fetch while repairs are under way, whose partitions want to be asked for soon."""
+REFUSED = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+"""What does not pass by itself: TLS or a login has failed."""
 SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -214,7 +216,9 @@ class Fetcher:
             try:
                 await self._connect()
             except KafkaError as error:
-                log.debug("Broker %d, which is followed, cannot be reached: %s", self.leader, error)
+                is_new = error.code in REFUSED and self._failures == 1
+                level = logging.WARNING if is_new else logging.DEBUG
+                log.log(level, "Broker %d, which is followed, cannot be reached: %s", self.leader, error)
             else:
                 self._send()
                 await self._lost.wait()

@@ -16,7 +16,7 @@ from ottla.config import BrokerConfig, Listener, SecurityProtocol
 from ottla.metadata import Delta, Image, ResourceType
 from ottla.security import STORE_KEYS, NoRuleError, SslRules, Tls, TlsSettings, certificate_name
 
-__all__ = ["Encryption", "ListenerTls"]
+__all__ = ["Encryption", "ListenerTls", "own_configuration"]
 
 log = logging.getLogger(__name__)
 
@@ -123,12 +123,9 @@ class Encryption:
 
     def image_changed(self, old: Image, image: Image, delta: Delta) -> None:
         """Take in what the cluster's metadata says of this broker's stores; what is refused is said, and leaves the old."""
-        own = str(self._config.node_id)
-        if not any(each.type == ResourceType.BROKER and each.name == own for each in delta.configs_changed):
+        config = own_configuration(self._config, image, delta)
+        if config is None:
             return
-        config = self._config.with_dynamic(
-            default=image.default_broker_config(), own=image.broker_config(self._config.node_id)
-        )
         for each in self._by_name.values():
             if each.is_configured_alike(config):
                 continue
@@ -136,6 +133,14 @@ class Encryption:
                 each.reload(config)
             except KafkaError as error:
                 log.error("Listener %s keeps the stores that it has: %s", each.listener.name, error.message)
+
+
+def own_configuration(config: BrokerConfig, image: Image, delta: Delta) -> BrokerConfig | None:
+    """Return this node's configuration with its dynamic values; None where these have not changed."""
+    own = str(config.node_id)
+    if not any(each.type == ResourceType.BROKER and each.name == own for each in delta.configs_changed):
+        return None
+    return config.with_dynamic(default=image.default_broker_config(), own=image.broker_config(config.node_id))
 
 
 def _values(listener: Listener, config: BrokerConfig) -> dict[str, str | None]:

@@ -113,12 +113,8 @@ def refuse_unbuilt(config: BrokerConfig) -> None:
 
     Starting without it would leave open what the operator believes to be closed.
     """
-    from ottla.config import PROTECTIONS, SecurityProtocol, refuse_protections
+    from ottla.config import PROTECTIONS, refuse_protections
 
-    for listener in config.listeners:
-        among_nodes = listener.name in (config.inter_broker_listener_name, *config.controller_listener_names)
-        if among_nodes and listener.protocol is not SecurityProtocol.PLAINTEXT and not config.is_quorum_of_one:
-            raise ConfigError("listeners", listener, "nodes of a cluster talk in PLAINTEXT so far")
     refuse_protections({key: getattr(config.settings, key.replace(".", "_")) for key in PROTECTIONS})
     named = config.voters or config.settings.controller_quorum_bootstrap_servers
     if "controller" not in config.roles and not named:
