@@ -50,7 +50,7 @@ class Asker:
         assert request.API_KEY is not None
         handler = handlers[int(request.API_KEY)]
         version = handler.versions[1] if version is None else version
-        frame = memoryview(encode_request(request, version, 1, self.client_id)[LENGTH_BYTES:])
+        frame = memoryview(bytearray(encode_request(request, version, 1, self.client_id)[LENGTH_BYTES:]))
         position = read_request_header(frame)[1]
         if handler.read is not None:
             message = handler.read(frame, version, position)

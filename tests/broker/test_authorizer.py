@@ -12,16 +12,24 @@ import pytest
 from ottla.base import ConfigError, ErrorCode
 from ottla.broker import SystemClock
 from ottla.broker.requests.authorizers import authorizer_of
+from ottla.broker.requests.principals import address_bytes, principal_bytes
 from ottla.config import BrokerConfig
 from ottla.security import Operation, Resource
-from ottla.wire.messages.create_acls import CreateAclsRequest
+from ottla.wire import ApiKey, encode_request, read_response
+from ottla.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.wire.messages.describe_acls import DescribeAclsRequest
+from ottla.wire.messages.envelope import EnvelopeRequest
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.advertised import with_controller
 from tests.broker.askers import ADMIN, AUTHORIZER, Asker, allowed, grant
-from tests.broker.node_client import NodeClient, run, running_node, start_node
+from tests.broker.node_client import NodeClient, batch, parts, run, running_node, start_node
 from tests.ports import free_port
+from tests.waiting import until_async
 
 ANYTHING: Mapping[str, Any] = {
     **dict.fromkeys(("resource_type_filter", "pattern_type_filter", "operation", "permission_type"), 1),
@@ -161,3 +169,110 @@ def test_the_authorizers_own_keys_are_known_and_in_vain_without_it() -> None:
     assert "super.users" in warning and "authorizer.class.name is not set" in warning
     told = BrokerConfig.load(environment={"KAFKA_SUPER_USERS": "User:a", "KAFKA_AUTHORIZER_CLASS_NAME": "x"})
     assert told.authorization.super_users == "User:a" and told.warnings == ()
+
+
+def test_a_topic_is_made_by_itself_with_the_rights_of_who_asks_for_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *AUTHORIZER) as client:
+            await grant(
+                client.node,
+                allowed("User:a", Operation.DESCRIBE, Resource.TOPIC, "*"),
+                allowed("User:a", Operation.CREATE, Resource.TOPIC, "mine-", is_prefix=True),
+            )
+            asker = Asker(client.node, "User:a")
+            request = MetadataRequest(topics=[MetadataRequestTopic(name=each) for each in ("mine-1", "others")])
+            found = {each.name: each.error_code for each in (await asker.ask(request)).topics}
+            assert found == {
+                "mine-1": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "others": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            }
+            image = parts(client.node).quorum
+            await until_async(lambda: image.image.topic("mine-1"), "the topic")
+            assert image.image.topic("others") is None
+
+    run(test)
+
+
+def test_a_transactional_batch_without_a_transactional_id_is_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            await client.create("t", partitions=2)
+            plain, marked = (
+                batch(b"x"),
+                batch(b"x", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
+            )
+            data = [PartitionProduceData(index=at, records=each) for at, each in enumerate((plain, marked))]
+            topics = [TopicProduceData(name="t", partition_data=data)]
+            request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=topics)
+            answer = await client.ask(request, 12)
+            codes = {each.error_code for each in answer.responses[0].partition_responses}
+            assert codes == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+
+    run(test)
+
+
+def test_who_may_write_to_some_topic_may_do_so_idempotently(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *AUTHORIZER) as client:
+            await grant(
+                client.node,
+                allowed("User:a", Operation.WRITE, Resource.TOPIC, "not-there-yet"),
+                allowed("User:b", Operation.READ, Resource.TOPIC, "*"),
+            )
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+            assert (await Asker(client.node, "User:a").ask(request)).error_code == 0
+            refused = await Asker(client.node, "User:b").ask(request)
+            assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    run(test)
+
+
+def envelope_of(request: Any, version: int, principal: str) -> EnvelopeRequest:
+    return EnvelopeRequest(
+        request_data=encode_request(request, version, 7, "app")[4:],
+        request_principal=principal_bytes(principal),
+        client_host_address=address_bytes("192.0.2.7"),
+    )
+
+
+def test_an_envelope_needs_a_brokers_right_and_its_content_that_of_whom_it_names(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *AUTHORIZER) as client:
+            await grant(
+                client.node,
+                allowed("User:broker", Operation.CLUSTER_ACTION, Resource.CLUSTER, "kafka-cluster"),
+                allowed("User:a", Operation.ALTER, Resource.CLUSTER, "kafka-cluster", host="192.0.2.7"),
+            )
+            creation = CreateAclsRequest(creations=[allowed("User:x", Operation.READ, Resource.TOPIC, "t")])
+
+            async def told(sender: str, principal: str) -> tuple[int, int | None]:
+                asker = Asker(client.node, sender, is_controller=True)
+                answer = await asker.ask(envelope_of(creation, 3, principal))
+                if answer.response_data is None:
+                    return answer.error_code, None
+                _, inner = read_response(CreateAclsResponse, answer.response_data, ApiKey.CREATE_ACLS, 3)
+                return answer.error_code, inner.results[0].error_code
+
+            assert await told("User:broker", "User:a") == (0, 0)
+            assert await told("User:broker", "User:b") == (0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            assert await told("User:a", "User:a") == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+            assert await told("User:a", ADMIN) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+
+    run(test)
+
+
+def test_a_replica_without_a_brokers_right_gets_nothing_and_says_nothing(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path, *AUTHORIZER) as client:
+            admin = Asker(client.node, ADMIN)
+            topics = [CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
+            created = (await admin.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000))).topics[0]
+            await grant(client.node, allowed("User:a", Operation.ALL, Resource.TOPIC, "t"))
+            wanted = FetchTopic(topic_id=created.topic_id, partitions=[FetchPartition(partition=0, fetch_offset=0)])
+            state = ReplicaState(replica_id=1, replica_epoch=-1)
+            answer = await Asker(client.node, "User:a").ask(FetchRequest(replica_state=state, topics=[wanted]))
+            [partition] = answer.responses[0].partitions
+            assert (answer.error_code, partition.error_code) == (0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            assert not partition.records
+
+    run(test)

@@ -9,7 +9,10 @@ from collections.abc import Iterable
 from ottla.base import ErrorCode, KafkaError
 from ottla.broker.configuration import Configuration
 from ottla.broker.controller.channel import ControllerChannel
+from ottla.broker.requests.connected import Connected
+from ottla.broker.requests.envelopes import LENGTH_BYTES, forward_frame
 from ottla.config import BrokerConfig
+from ottla.wire import ApiKey, encode_request
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 __all__ = ["AutoCreation"]
@@ -31,21 +34,27 @@ class AutoCreation:
         """What was last logged of a topic that cannot be made: who waits for it asks many times a second."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def create(self, names: Iterable[str]) -> None:
-        """Begin to create these topics, except those under way."""
+    def create(self, names: Iterable[str], asked_by: Connected | None = None) -> None:
+        """Begin to create these topics, except those under way: with the rights of who asked, else with this node's."""
         new = [name for name in dict.fromkeys(names) if name not in self._under_way]
         if new:
             self._under_way.update(new)
-            task = asyncio.get_running_loop().create_task(self._create(new))
+            task = asyncio.get_running_loop().create_task(self._create(new, asked_by))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _create(self, names: list[str]) -> None:
+    async def _create(self, names: list[str], asked_by: Connected | None) -> None:
         config = self._configuration.broker
         timeout_ms = config.settings.request_timeout_ms
         request = CreateTopicsRequest(topics=[_topic(name, config) for name in names], timeout_ms=timeout_ms)
         try:
-            response = await self._controller.ask(request, timeout_ms=timeout_ms)
+            if asked_by is None:
+                response = await self._controller.ask(request, timeout_ms=timeout_ms)
+            else:
+                version = CreateTopicsRequest.VERSIONS[1]
+                frame = encode_request(request, version, 0, None)[LENGTH_BYTES:]
+                key = int(ApiKey.CREATE_TOPICS)
+                response = await forward_frame(self._controller, asked_by, key, version, frame, timeout_ms=timeout_ms)
             for each in response.topics:
                 if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     self._complain(each.name, each.error_message or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.base import KafkaError
 from ottla.broker.controller.hand_over import submit_in_parts
 from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.handler import Handler, RequestContext
@@ -10,6 +11,7 @@ from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
 
@@ -44,10 +46,32 @@ async def alter_partition_reassignments(
     return parted.answers[0].replace(responses=responses)
 
 
+def refuse(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
+    """Say of every partition, and of the whole, that the request failed."""
+    code = int(error.code)
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=error.message,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=each.partition_index, error_code=code, error_message=error.message
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
 HANDLER = Handler(
     AlterPartitionReassignmentsRequest,
     versions=(0, 1),
     needs=Needs(Operation.ALTER, Resource.CLUSTER),
     handle=alter_partition_reassignments,
+    error_response=refuse,
     forwards=True,
 )

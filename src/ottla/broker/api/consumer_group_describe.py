@@ -18,6 +18,9 @@ from ottla.wire.messages.consumer_group_describe import (
 __all__ = ["HANDLER"]
 
 
+HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
+
+
 def consumer_group_describe(
     context: RequestContext[GroupParts], request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
@@ -49,7 +52,7 @@ def _describe(context: RequestContext[GroupParts], group_id: str, *, with_operat
     ):
         return _failed(
             group_id,
-            KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Group {group_id} uses topics that you may not describe"),
+            KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN_TOPICS),
         )
     if with_operations and not found.error_code:
         return found.replace(authorized_operations=group_operations(context, group_id))

@@ -28,7 +28,8 @@ def consumer_group_heartbeat(context: RequestContext[GroupParts], request: Consu
         return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     coordinator = context.services.groups
     origin = origin_of(context)
-    if not all(map(origin.may_describe, request.subscribed_topic_names or ())):
+    named = request.subscribed_topic_names or ()
+    if not all(context.allows(Operation.DESCRIBE, Resource.TOPIC, each) for each in named):
         return refuse(request, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
     def decide(shard: Shard, token: int) -> Decision:

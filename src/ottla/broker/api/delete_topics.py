@@ -36,8 +36,9 @@ async def delete_topics(context: RequestContext[ControllerParts], request: Delet
     results = _misnamed(request)
     refused = {ref for ref, _, _ in results}
     wanted = [ref for ref in dict.fromkeys(_refs(request)) if ref not in refused]
-    results += _named_twice(image, wanted)
     results += _not_allowed(context, image, wanted)
+    refused = {ref for ref, _, _ in results}
+    results += _named_twice(image, [ref for ref in wanted if ref not in refused])
     refused = {ref for ref, _, _ in results}
     wanted = [ref for ref in wanted if ref not in refused]
     quota = mutation_quota(context, strict_from=STRICT_FROM)
@@ -49,7 +50,8 @@ async def delete_topics(context: RequestContext[ControllerParts], request: Delet
     )
     results += [(ref, code, TEXTS.get(code)) for ref, code in zip(wanted, codes, strict=True)]
     throttle_ms = 0 if quota is None else quota.throttle_ms
-    return DeleteTopicsResponse(throttle_time_ms=throttle_ms, responses=[_result(image, each) for each in results])
+    responses = [_result(context, image, each) for each in results]
+    return DeleteTopicsResponse(throttle_time_ms=throttle_ms, responses=responses)
 
 
 def _refs(request: DeleteTopicsRequest) -> list[decide.TopicRef]:
@@ -88,8 +90,10 @@ def _named_twice(image: Image, wanted: list[decide.TopicRef]) -> list[Result]:
 
 
 def _not_allowed(context: RequestContext[ControllerParts], image: Image, wanted: list[decide.TopicRef]) -> list[Result]:
-    """Return the errors of topics that the client may not delete; what it may not describe looks missing by id."""
+    """Return the errors of topics that the client may not delete."""
     found: list[Result] = []
+    if context.would_allow(Operation.DELETE, Resource.CLUSTER):
+        return found
     for ref in wanted:
         name, topic_id = ref
         topic = image.topic(name) if name is not None else image.topic_by_id(topic_id)
@@ -97,17 +101,18 @@ def _not_allowed(context: RequestContext[ControllerParts], image: Image, wanted:
         if known_as is None or context.allows(Operation.DELETE, Resource.TOPIC, known_as):
             continue
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if name is None and not context.allows(Operation.DESCRIBE, Resource.TOPIC, known_as):
-            code = ErrorCode.UNKNOWN_TOPIC_ID
         found.append((ref, code, TEXTS[code]))
     return found
 
 
-def _result(image: Image, result: Result) -> DeletableTopicResult:
+def _result(context: RequestContext[ControllerParts], image: Image, result: Result) -> DeletableTopicResult:
+    """Return what is told of one topic: both name and id of what was deleted, and of what may at least be described."""
     (name, topic_id), code, message = result
-    if code is ErrorCode.NONE:
+    if code in (ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
         topic = image.topic(name) if name is not None else image.topic_by_id(topic_id)
-        if topic is not None:
+        if topic is not None and (
+            code is ErrorCode.NONE or context.would_allow(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+        ):
             name, topic_id = topic.name, topic.id
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=int(code), error_message=message)
 

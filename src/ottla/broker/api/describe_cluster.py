@@ -11,8 +11,9 @@ from ottla.base import ErrorCode, KafkaError
 from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.authorized_operations import NOT_ASKED, cluster_operations
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.refusals import not_allowed
 from ottla.metadata import Broker, Controller
-from ottla.security import NEEDS_NOTHING
+from ottla.security import NEEDS_NOTHING, Operation, Resource
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -28,7 +29,9 @@ NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 def describe_cluster(
     context: RequestContext[ControllerParts], request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Describe who is reached through the client's listener."""
+    """Describe who is reached through the client's listener; a controller's is for administrators."""
+    if context.connected.is_controller and not context.allows(Operation.ALTER, Resource.CLUSTER):
+        raise not_allowed(Resource.CLUSTER)
     here = CONTROLLERS if context.connected.is_controller else BROKERS
     if request.endpoint_type != here:
         if request.endpoint_type not in NAMES:

@@ -13,9 +13,10 @@ from ottla.broker.client_config import client_metrics_entries, group_entries
 from ottla.broker.loggers import logger_entries
 from ottla.broker.parts import MetadataParts
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.refusals import not_allowed
 from ottla.config import ConfigEntry, ConfigSource
 from ottla.metadata import ResourceType
-from ottla.security import Needs, Operation, Resource
+from ottla.security import CLUSTER_NAME, Needs, Operation, Resource
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -57,18 +58,11 @@ def _result(
 
 
 def _authorize(context: RequestContext[MetadataParts], resource: DescribeConfigsResource) -> None:
-    match resource.resource_type:
-        case ResourceType.TOPIC:
-            allowed = context.allows(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, resource.resource_name)
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        case ResourceType.GROUP:
-            allowed = context.allows(Operation.DESCRIBE_CONFIGS, Resource.GROUP, resource.resource_name)
-            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        case _:
-            allowed = context.allows(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
-            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if not allowed:
-        raise KafkaError(code)
+    kinds = {int(ResourceType.TOPIC): Resource.TOPIC, int(ResourceType.GROUP): Resource.GROUP}
+    kind = kinds.get(resource.resource_type, Resource.CLUSTER)
+    name = CLUSTER_NAME if kind is Resource.CLUSTER else resource.resource_name
+    if not context.allows(Operation.DESCRIBE_CONFIGS, kind, name):
+        raise not_allowed(kind)
 
 
 def _entries(

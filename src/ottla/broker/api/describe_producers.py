@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.base import ErrorCode, KafkaError
+from ottla.base import KafkaError
 from ottla.broker.parts import LogParts
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.refusals import not_allowed
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -35,7 +36,7 @@ def describe_producers(
 def _answer(context: RequestContext[LogParts], topic: str, index: int) -> PartitionResponse:
     try:
         if not context.allows(Operation.READ, Resource.TOPIC, topic):
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            raise not_allowed(Resource.TOPIC)
         partition = context.services.partitions.serving(topic, index)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=int(error.code), error_message=error.message)

@@ -42,6 +42,10 @@ def describe_topic_partitions(
             )
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         topic = image.topic(name)
+        if not context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
+            code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            topics.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
+            continue
         if topic is None:
             topics.append(_missing(context, name))
             continue
@@ -61,7 +65,7 @@ def _names(
     first = request.cursor.topic_name if request.cursor is not None else ""
     asked = sorted({each.name for each in request.topics})
     for name in asked or sorted(image.topics):
-        if name >= first and (asked or context.allows(Operation.DESCRIBE, Resource.TOPIC, name)):
+        if name >= first and (asked or context.would_allow(Operation.DESCRIBE, Resource.TOPIC, name)):
             yield name
 
 
@@ -82,9 +86,6 @@ def _missing(context: RequestContext[MetadataParts], name: str) -> DescribeTopic
 def _described(
     context: RequestContext[MetadataParts], image: Image, topic: Topic, partitions: list[tuple[int, Partition]]
 ) -> DescribeTopicPartitionsResponseTopic:
-    if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name):
-        code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,

@@ -32,7 +32,7 @@ def _answer(context: RequestContext[TransactionParts], name: str) -> Transaction
         found = context.services.transactions.look(name) if name else None
     except KafkaError as error:
         return TransactionState(transactional_id=name, error_code=int(error.code))
-    return describe(found, name, lambda topic: context.allows(Operation.DESCRIBE, Resource.TOPIC, topic))
+    return describe(found, name, lambda topic: context.would_allow(Operation.DESCRIBE, Resource.TOPIC, topic))
 
 
 def refuse(request: DescribeTransactionsRequest, error: KafkaError) -> DescribeTransactionsResponse:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from ottla.base import ErrorCode, KafkaError, NodeId
+from ottla.base import KafkaError, NodeId
 from ottla.broker.parts import FetchParts
 from ottla.broker.quorum.metadata_fetch import fetch_metadata
 from ottla.broker.replicas.fetch_answer import fetch_answer
@@ -34,6 +34,7 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 TOPIC_IDS_FROM = 13
 HIGH_WATERMARK_UNKNOWN = (1 << 63) - 1
 """What a follower that does not tell its high watermark has in that field's place (KIP-1166)."""
+CONSUMER = -1
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 
@@ -45,8 +46,9 @@ class _Fetch:
 
     def __init__(self, context: RequestContext[FetchParts], request: Fetch) -> None:
         replica_id = request.replica_id
-        if replica_id >= 0 and not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER):
-            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        is_refused = replica_id >= 0 and not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER)
+        if is_refused:  # what it says of its log is worth nothing (CVE-2018-1288)
+            replica_id = CONSUMER
         self.context = context
         max_bytes = request.max_bytes if replica_id >= 0 else _bytes_max(context, request)
         self.limits = FetchLimits(
@@ -57,6 +59,7 @@ class _Fetch:
             replica_id=replica_id,
             reads_followers=context.api_version >= FOLLOWERS_FROM,
             rack=_rack(context, request) if request.rack_id else "",
+            is_refused=is_refused,
         )
         self.limits.replica_epoch = request.replica_epoch if replica_id >= 0 else -1
         self.limits.asked_s = context.services.loop.time()
@@ -308,10 +311,27 @@ def _forgotten(request: Fetch, *, by_id: bool) -> list[SessionKey]:
 
 
 def refuse(request: Fetch, error: KafkaError) -> Message:
-    """Say that the request as a whole failed."""
-    from ottla.wire.messages.fetch import FetchResponse
+    """Say that the request as a whole failed, and of each partition while topics are asked for by name.
 
-    return FetchResponse(error_code=int(error.code))
+    Those are the versions of clients that may know no error of the whole.
+    """
+    from ottla.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+    code = int(error.code)
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=[
+                    PartitionData(partition_index=each.partition, error_code=code, high_watermark=-1, records=b"")
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+            if topic.topic
+        ],
+    )
 
 
 HANDLER = Handler(

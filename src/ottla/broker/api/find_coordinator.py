@@ -56,7 +56,11 @@ def _answer(context: RequestContext[MetadataParts], key_type: int, key: str) -> 
         node_id, host, port = _find(context, key_type, key)
     except KafkaError as error:
         # As in Kafka: from version 4 on there is a text only where the whole request is wrong.
-        is_told = context.api_version < BATCHED_FROM or key_type not in TOPICS
+        is_told = (
+            context.api_version < BATCHED_FROM
+            or key_type not in TOPICS
+            or error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        )
         text = TEXTS.get(error.code, error.message) if is_told else ""
         return Coordinator(key=key, error_code=int(error.code), error_message=text, node_id=-1, host="", port=-1)
     text = "NONE" if context.api_version < BATCHED_FROM else ""

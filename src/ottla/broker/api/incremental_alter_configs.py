@@ -9,6 +9,7 @@ from ottla.broker.loggers import change_levels
 from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.forwarding import from_controller
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.refusals import not_allowed
 from ottla.metadata import Image, ResourceType, decide
 from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
@@ -83,16 +84,15 @@ def may_alter(context: RequestContext[ControllerParts], kind: int, name: str) ->
         return context.allows(Operation.ALTER_CONFIGS, Resource.TOPIC, name)
     if kind == ResourceType.GROUP:
         return context.allows(Operation.ALTER_CONFIGS, Resource.GROUP, name)
+    if kind == ResourceType.BROKER_LOGGER and context.connected.is_controller:
+        return context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER)
     return context.allows(Operation.ALTER_CONFIGS, Resource.CLUSTER)
 
 
 def refusal(kind: int) -> KafkaError:
     """Return the error for who may not."""
-    codes = {
-        ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    }
-    return KafkaError(codes.get(kind, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))  # type: ignore[call-overload]
+    resources = {int(ResourceType.TOPIC): Resource.TOPIC, int(ResourceType.GROUP): Resource.GROUP}
+    return not_allowed(resources.get(kind, Resource.CLUSTER))
 
 
 def _change_loggers(

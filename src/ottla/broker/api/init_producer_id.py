@@ -59,10 +59,8 @@ def _expected(request: InitProducerIdRequest) -> Identity | None:
 
 def _may_write(context: RequestContext[TransactionParts]) -> bool:
     """Whoever may write to the cluster, or to any topic at all, may be idempotent about it (KIP-679)."""
-    if context.allows(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER):
-        return True
-    topics = sorted(context.services.image.topics)
-    return any(context.allows(Operation.WRITE, Resource.TOPIC, name) for name in topics)
+    may_write_anyhow = context.would_allow(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER)
+    return may_write_anyhow or context.allows_on_some(Operation.WRITE, Resource.TOPIC)
 
 
 def refuse(request: InitProducerIdRequest, error: KafkaError) -> InitProducerIdResponse:

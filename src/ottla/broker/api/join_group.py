@@ -19,8 +19,19 @@ NULLABLE_PROTOCOL_FROM = 7
 
 def join_group(context: RequestContext[GroupParts], request: JoinGroupRequest) -> Answer:
     """Let the client into the group, now or when everyone has joined."""
+    answer = _join(context, request)
+    if context.api_version >= NULLABLE_PROTOCOL_FROM:
+        return answer
+    if isinstance(answer, Deferred):
+        return answer.then(_without_null)
+    return _without_null(answer)
+
+
+def _join(
+    context: RequestContext[GroupParts], request: JoinGroupRequest
+) -> JoinGroupResponse | Deferred[JoinGroupResponse]:
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
-        return refuse(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return groups.join_refused(ErrorCode.GROUP_AUTHORIZATION_FAILED, request.member_id)
     coordinator = context.services.groups
 
     def decide(shard: Shard, token: int) -> Decision:
@@ -28,12 +39,7 @@ def join_group(context: RequestContext[GroupParts], request: JoinGroupRequest) -
             shard.groups.get(request.group_id), request, origin_of(context, token), coordinator.decision_context()
         )
 
-    answer = coordinator.write(request.group_id, decide, lambda error: refuse(request, error))
-    if context.api_version >= NULLABLE_PROTOCOL_FROM:
-        return answer
-    if isinstance(answer, Deferred):
-        return answer.then(_without_null)
-    return _without_null(answer)
+    return coordinator.write(request.group_id, decide, lambda error: groups.join_refused(error.code, request.member_id))
 
 
 def _without_null(response: JoinGroupResponse) -> JoinGroupResponse:
@@ -42,8 +48,8 @@ def _without_null(response: JoinGroupResponse) -> JoinGroupResponse:
 
 
 def refuse(request: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:
-    """Answer with an error."""
-    return groups.join_refused(error.code, request.member_id)
+    """Answer with an error, in what every version can say."""
+    return _without_null(groups.join_refused(error.code, request.member_id))
 
 
 HANDLER = Handler(

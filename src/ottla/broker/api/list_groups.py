@@ -17,8 +17,8 @@ def list_groups(context: RequestContext[GroupParts], request: ListGroupsRequest)
     found: list[ListedGroup] = []
     for state in context.services.groups.committed_states():
         found += groups.list_groups(state, request.states_filter, request.types_filter)
-    if not context.allows(Operation.DESCRIBE, Resource.CLUSTER):
-        found = [each for each in found if context.allows(Operation.DESCRIBE, Resource.GROUP, each.group_id)]
+    if not context.would_allow(Operation.DESCRIBE, Resource.CLUSTER):
+        found = [each for each in found if context.would_allow(Operation.DESCRIBE, Resource.GROUP, each.group_id)]
     return ListGroupsResponse(groups=found)
 
 

@@ -50,9 +50,12 @@ async def list_offsets(context: RequestContext[LogParts], request: ListOffsetsRe
     twice = {each for each in asked if asked.count(each) > 1} if len(set(asked)) < len(asked) else set()
     topics = []
     for topic in request.topics:
+        may_describe = context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name)
         partitions = []
         for each in topic.partitions:
-            if (topic.name, each.partition_index) in twice:
+            if not may_describe:
+                partitions.append(_error(context, each, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif (topic.name, each.partition_index) in twice:
                 partitions.append(_error(context, each, ErrorCode.INVALID_REQUEST))
             else:
                 partitions.append(await _answer(context, request, topic.name, each))
@@ -64,8 +67,6 @@ async def _answer(
     context: RequestContext[LogParts], request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     try:
-        if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if asked.timestamp < 0 and context.api_version < FIRST_VERSION.get(asked.timestamp, 0):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partitions = context.services.partitions

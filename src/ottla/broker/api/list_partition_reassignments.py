@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.base import KafkaError
 from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import decide
@@ -9,6 +10,8 @@ from ottla.security import Needs, Operation, Resource
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 __all__ = ["HANDLER"]
@@ -24,10 +27,26 @@ async def list_partition_reassignments(
     )
 
 
+def refuse(request: ListPartitionReassignmentsRequest, error: KafkaError) -> ListPartitionReassignmentsResponse:
+    """Say that the request failed, and name what was asked for, as Kafka does."""
+    return ListPartitionReassignmentsResponse(
+        error_code=int(error.code),
+        error_message=error.message,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[OngoingPartitionReassignment(partition_index=each) for each in topic.partition_indexes],
+            )
+            for topic in request.topics or ()
+        ],
+    )
+
+
 HANDLER = Handler(
     ListPartitionReassignmentsRequest,
     versions=(0, 0),
     needs=Needs(Operation.DESCRIBE, Resource.CLUSTER),
     handle=list_partition_reassignments,
+    error_response=refuse,
     forwards=True,
 )

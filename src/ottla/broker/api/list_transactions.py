@@ -19,7 +19,7 @@ def list_here(context: RequestContext[TransactionParts], request: ListTransactio
         each
         for state in transactions.committed_states()
         for each in list_transactions(state.values(), request, now_ms)
-        if context.allows(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, each.transactional_id)
+        if context.would_allow(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, each.transactional_id)
     ]
     return ListTransactionsResponse(unknown_state_filters=unknown_states(request), transaction_states=found)
 

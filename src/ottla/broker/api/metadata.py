@@ -71,7 +71,7 @@ def _metadata(context: RequestContext[MetadataParts], request: MetadataRequest) 
         topics = _asked_topics(context, request, image, wanted, missing)
     response = _response(context, request, image, topics)
     if missing:
-        services.auto_creation.create(missing)
+        services.auto_creation.create(missing, context.connected)
         return response
     frame = encode_response(response, context.api_key, context.api_version, context.correlation_id)
     return services.metadata_answers.keep(image, asked, frame, context.correlation_id)
@@ -121,7 +121,7 @@ def _all_topics(
     return [
         _described(context, request, image, image.topics[name])
         for name in sorted(image.topics)
-        if context.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+        if context.would_allow(Operation.DESCRIBE, Resource.TOPIC, name)
     ]
 
 
@@ -182,7 +182,8 @@ def _missing(
     )
     if may_create:
         if not (
-            context.allows(Operation.CREATE, Resource.CLUSTER) or context.allows(Operation.CREATE, Resource.TOPIC, name)
+            context.would_allow(Operation.CREATE, Resource.CLUSTER)
+            or context.allows(Operation.CREATE, Resource.TOPIC, name)
         ):
             return _failed(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         missing.append(name)

@@ -135,7 +135,7 @@ def _everything(
             if topic is None:
                 continue
             topic_id = topic.id
-        if context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
+        if context.would_allow(Operation.DESCRIBE, Resource.TOPIC, name):
             answers.append(_topic(name, topic_id, offsets))
     return answers
 

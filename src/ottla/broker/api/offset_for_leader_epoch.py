@@ -35,7 +35,10 @@ def offset_for_leader_epoch(
 
 def _answer(context: RequestContext[LogParts], topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
+        if not (
+            context.would_allow(Operation.CLUSTER_ACTION, Resource.CLUSTER)
+            or context.allows(Operation.DESCRIBE, Resource.TOPIC, topic)
+        ):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = context.services.partitions.leader_of(topic, asked.partition, asked.current_leader_epoch)
         end = partition.log.leader_epochs.end_offset_for(asked.leader_epoch)

@@ -25,6 +25,7 @@ from ottla.broker.replicas.recompression import recompressed
 from ottla.broker.replicas.verification import Verification
 from ottla.broker.requests.answers import Answer, Deferred, Encoded, Reply, reply_of
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.refusals import not_allowed
 from ottla.replica import Wait
 from ottla.security import Needs, Operation, Resource
 from ottla.wire import (
@@ -75,6 +76,8 @@ def produce(context: RequestContext[ProduceParts], request: Produce) -> Answer:
     """Append every partition's batch; answer at once, or when the high watermark has passed what was appended."""
     if request.transactional_id is not None:
         return _produce_in_transaction(context, request)
+    if _has_transactional(request):
+        raise not_allowed(Resource.TRANSACTIONAL_ID)  # nobody's transaction, which nobody may write to (CVE-2018-17196)
     return _produce_any(context, request, _NOTHING_KNOWN)
 
 
@@ -188,7 +191,7 @@ def _produce_in_transaction(context: RequestContext[ProduceParts], request: Prod
     transactional_id = request.transactional_id
     assert transactional_id is not None
     if not context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        raise not_allowed(Resource.TRANSACTIONAL_ID)
     if len(identities) > 1:
         text = "Transactional records contained more than one producer ID"
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, text)
@@ -213,10 +216,28 @@ async def _produce_when_admitted(
     return await reply_of(_produce_any(context, request, await admitted))
 
 
+def _has_transactional(request: Produce) -> bool:
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if _is_transactional(data):
+                return True
+    return False
+
+
+def _is_transactional(data: ProducePartition) -> bool:
+    """Return whether a batch says that it is in a transaction."""
+    records = data.records
+    return (
+        records is not None
+        and len(records) >= BATCH_OVERHEAD
+        and bool(records[ATTRIBUTES_LOW_BYTE] & Attributes.TRANSACTIONAL)
+    )
+
+
 def _transactional_header(data: ProducePartition) -> BatchHeader | None:
     """Return the header of a batch that is in a transaction; None for others, and for what is no batch at all."""
     records = data.records
-    if records is None or len(records) < BATCH_OVERHEAD or not records[ATTRIBUTES_LOW_BYTE] & Attributes.TRANSACTIONAL:
+    if records is None or not _is_transactional(data):
         return None
     try:
         return read_batch_header(records)
@@ -285,10 +306,10 @@ def _resolve(
         if found is None:
             return "", KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         name = found
-    if not -1 <= request.acks <= 1:
-        return name, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if not context.allows(Operation.WRITE, Resource.TOPIC, name):
         return name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if not -1 <= request.acks <= 1:
+        return name, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
         return name, KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
     return name, None

@@ -48,6 +48,8 @@ class FetchLimits:
     """True where a consumer may be answered by a follower (KIP-392)."""
     rack: str = ""
     """The consumer's rack, where consumers are sent to a replica in theirs (KIP-392)."""
+    is_refused: bool = False
+    """True for a replica that may not be one: it gets nothing of anything."""
     has_hard_limit: bool = False
     """True where a first batch larger than the limits is not sent either (Fetch 2 and older)."""
 
@@ -144,6 +146,9 @@ def _read(
 ) -> FetchPlan:
     topic = key.topic if isinstance(key.topic, str) else context.services.partitions.topic_name(key.topic)
     plan = FetchPlan(key, topic or "", wanted)
+    if limits.is_refused:
+        plan.error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return plan
     if topic is None:
         plan.error = ErrorCode.UNKNOWN_TOPIC_ID
         return plan

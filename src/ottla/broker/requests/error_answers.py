@@ -14,7 +14,7 @@ __all__ = ["error_answer"]
 log = logging.getLogger(__name__)
 
 
-def error_answer(handler: Handler[Any], request: Any, error: Exception) -> Message:
+def error_answer(handler: Handler[Any], request: Any, error: Exception, version: int) -> Message:
     """Return the API's own response that says what went wrong; raises WireError where none can.
 
     What is neither the peer's mistake nor the disk's is ours: it is logged with its stack.
@@ -28,13 +28,21 @@ def error_answer(handler: Handler[Any], request: Any, error: Exception) -> Messa
         error = KafkaError(code, _text_of(code))
     if handler.error_response is not None:
         own: Message = handler.error_response(request, error)
-        return own
+        return _without_later_code(own, version)
     response: Any = spec.response
     names = {field.name for field in response.FIELDS}
     if "error_code" not in names:
         raise WireError(f"{spec.name} was refused: {error.message}")
     text = {"error_message": error.message} if "error_message" in names else {}
     answer: Message = response(error_code=int(error.code), **text)
+    return answer
+
+
+def _without_later_code(answer: Message, version: int) -> Message:
+    """Return an answer without the error of the whole where the version has no such field: its parts say it then."""
+    for field in answer.FIELDS:
+        if field.name == "error_code" and not field.ignorable and field.versions is not None:
+            return answer if field.versions[0] <= version <= field.versions[1] else answer.replace(error_code=0)
     return answer
 
 

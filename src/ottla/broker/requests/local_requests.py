@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from ottla.base import ErrorCode, KafkaError
 from ottla.broker.requests.answers import Reply, reply_of
 from ottla.broker.requests.connected import Connected
 from ottla.broker.requests.error_answers import error_answer
 from ottla.broker.requests.handler import AccessParts, Handler, RequestContext
+from ottla.broker.requests.refusals import not_allowed
 from ottla.security import Resource
 
 __all__ = ["authorize", "dispatch", "local_controller"]
@@ -22,7 +22,7 @@ async def dispatch(handler: Handler[Any], context: RequestContext[AccessParts], 
             authorize(handler, context)
         return await reply_of(handler.handle(context, request))
     except Exception as error:  # rendered as for a client, in the one place for it
-        return error_answer(handler, request, error)
+        return error_answer(handler, request, error, context.api_version)
 
 
 def authorize(handler: Handler[Any], context: RequestContext[AccessParts]) -> None:
@@ -30,7 +30,7 @@ def authorize(handler: Handler[Any], context: RequestContext[AccessParts]) -> No
     operation = handler.needs.operation
     assert operation is not None
     if not context.allows(operation, Resource.CLUSTER):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+        raise not_allowed(Resource.CLUSTER)
 
 
 def local_controller(services: AccessParts, handlers: Iterable[Handler[Any]]) -> Callable[[Any], Awaitable[Reply]]:

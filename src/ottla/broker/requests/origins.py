@@ -17,5 +17,5 @@ def origin_of(context: RequestContext[AccessParts], token: int = -1) -> RequestO
         host,
         context.api_version,
         token,
-        lambda topic: context.allows(Operation.DESCRIBE, Resource.TOPIC, topic),
+        lambda topic: context.would_allow(Operation.DESCRIBE, Resource.TOPIC, topic),
     )

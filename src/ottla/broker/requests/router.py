@@ -198,7 +198,7 @@ class Router:
             else:
                 answer = route.handle(context, request)
         except Exception as error:  # rendered in the one place for it; what is none of the protocol's is logged there
-            answer = self._error_answer(route, request, error)
+            answer = self._error_answer(route, request, error, context.api_version)
         times = route.times
         if route.is_fetch and request is not None and request.replica_id >= 0:
             times = route.follower_times
@@ -304,7 +304,7 @@ class Router:
         """Send what a place waited for; whatever goes wrong here stays with this connection, as in `handle`."""
         try:
             if error is not None:
-                answer = self._error_answer(route, request, error)
+                answer = self._error_answer(route, request, error, context.api_version)
             if asyncio.iscoroutine(answer):  # a wait that ended with records to be read from the device first
                 _run_for(place, answer, partial(self._settle, connection, route, times, context, place, request))
                 return
@@ -352,11 +352,11 @@ class Router:
 
     # -- errors
 
-    def _error_answer(self, route: _Route, request: Any, error: BaseException) -> Message:
+    def _error_answer(self, route: _Route, request: Any, error: BaseException, version: int) -> Message:
         """Return the API's own response that says what went wrong; raises WireError where none can."""
         if not isinstance(error, Exception):
             raise error
-        return error_answer(route.handler, request, error)
+        return error_answer(route.handler, request, error, version)
 
 
 def _encoded(context: RequestContext[Any], message: Any) -> bytes:
