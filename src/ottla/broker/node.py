@@ -186,6 +186,8 @@ class Node:
     async def _serve(self) -> None:
         await self._start_quorum()
         self._make_services()
+        self._undo.append(self._logins.close)
+        await self._logins.start()
         authorizer, early = self._authorizer, self.config.early_start_listeners
         if not isinstance(authorizer, AclAuthorizer):
             await self._listen(self.config.controller_listener_names)
@@ -261,6 +263,7 @@ class Node:
             counts=self._limits.authentications,
             clock=self._clock,
             rng=self._rng,
+            offload=self._offload,
             loop=loop,
         )
         self._links = Links(self.config, self._network, jaas=jaas_file(self.config.system_properties))
@@ -599,6 +602,7 @@ class Node:
         if self._is_needed_elsewhere():
             await self._leave()
         await self._listeners.close()
+        self._logins.close()
         await self._limits.close_all()
         assert self._transactions is not None
         self._transactions.close()

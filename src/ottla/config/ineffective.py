@@ -30,8 +30,14 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("groups of the streams protocol are not served", ("group.streams.",)),
     ("nothing is tiered", ("remote.", "log.local.retention.", "follower.fetch.last.tiered.offset.enable")),
     ("Kerberos (GSSAPI) is not built", ("sasl.kerberos.",)),
-    ("tokens of others are not taken for logins so far", ("sasl.oauthbearer.", "delegation.token.")),
-    ("it tunes how Kafka's own clients ask for tokens", ("sasl.login.",)),
+    ("nobody makes delegation tokens so far", ("delegation.token.",)),
+    (
+        "it tunes how Kafka's own clients ask for tokens",
+        (
+            *("sasl.login.", "sasl.oauthbearer.assertion.", "sasl.oauthbearer.client.credentials."),
+            *("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.jwt.retriever.class"),
+        ),
+    ),
     (
         "it chooses among Java's own parts of TLS, and OpenSSL does it here",
         (

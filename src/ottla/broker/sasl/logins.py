@@ -7,17 +7,18 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from ottla.base import Clock, Rng
+from ottla.base import Clock, ConfigError, Offload, Rng
 from ottla.broker.api.api_versions import is_answered
 from ottla.broker.requests.authentication_counts import AuthenticationCounts
 from ottla.broker.requests.connection import RequestSink
+from ottla.broker.sasl.bearer_tokens import BearerTokens
 from ottla.broker.sasl.client_login import LoginDoor
 from ottla.broker.sasl.mechanisms import ListenerMechanisms, mechanisms_of
 from ottla.broker.sasl.pending_logins import PendingLogins
 from ottla.config import BrokerConfig, BrokerSettings, Listener
 from ottla.metadata import Image
 from ottla.security import ScramMechanism
-from ottla.security.sasl import PlainServer, ScramLogin, ScramServer, ServerExchange
+from ottla.security.sasl import OAuthBearerServer, PlainServer, ScramLogin, ScramServer, ServerExchange
 
 __all__ = ["Logins"]
 
@@ -37,6 +38,7 @@ class Logins:
         counts: AuthenticationCounts,
         clock: Clock,
         rng: Rng,
+        offload: Offload,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """Raises ConfigError where a listener cannot be as it is configured."""
@@ -46,6 +48,7 @@ class Logins:
         self._counts = counts
         self._clock = clock
         self._rng = rng
+        self._offload = offload
         self._loop = loop
         self._decoy_key = rng.randbytes(DECOY_KEY_BYTES)
         self._pending = PendingLogins(
@@ -54,6 +57,22 @@ class Logins:
             timeout_s=config.settings.ottla_login_timeout_ms / 1000,
             connections_max=config.settings.ottla_login_connections_max,
         )
+
+        self._bearers = {
+            each.listener.name: self._bearer_tokens(each, config)
+            for each in self._by_name.values()
+            if "OAUTHBEARER" in each.names
+        }
+
+    async def start(self) -> None:
+        """Fetch issuers' keys; raises ConfigError where a file that is to hold some does not."""
+        for each in self._bearers.values():
+            await each.start()
+
+    def close(self) -> None:
+        """Fetch no more keys."""
+        for each in self._bearers.values():
+            each.close()
 
     def before(self, router: RequestSink, listener: Listener) -> RequestSink:
         """Return who takes in a listener's connections: the router itself where nobody logs in."""
@@ -83,7 +102,24 @@ class Logins:
                 found[name] = partial(self._scram, scram)
             elif mechanisms.plain is not None and name == "PLAIN":
                 found[name] = partial(PlainServer, mechanisms.plain.accepts)
+            elif name == "OAUTHBEARER":
+                found[name] = partial(OAuthBearerServer, self._bearers[mechanisms.listener.name].validate)
         return found
+
+    def _bearer_tokens(self, mechanisms: ListenerMechanisms, config: BrokerConfig) -> BearerTokens:
+        name = mechanisms.listener.name
+        try:
+            return BearerTokens(
+                lambda key: mechanisms.value(key, "OAUTHBEARER"),
+                mechanisms.entry("OAUTHBEARER"),
+                listener=name,
+                system_properties=config.system_properties,
+                clock=self._clock,
+                offload=self._offload,
+                loop=self._loop,
+            )
+        except ConfigError as error:
+            raise ConfigError(error.key, error.value, error.allowed, f"listener {name}: {error}") from error
 
     def _scram(self, mechanism: ScramMechanism) -> ServerExchange:
         nonce = b64encode(self._rng.randbytes(NONCE_BYTES)).decode()

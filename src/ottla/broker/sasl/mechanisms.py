@@ -32,17 +32,15 @@ class ListenerMechanisms:
         self.listener = listener
         self._values = config.listener_values(listener, "")
         self._jaas = jaas
-        self.names = _texts(self._value(ENABLED))
+        self.names = _texts(self.value(ENABLED))
         check_mechanisms(f"{listener.own_prefix}{ENABLED}", self.names)
         if listener.name in config.controller_listener_names:
             self._check_controllers()
-        if "OAUTHBEARER" in self.names:
-            raise ConfigError(f"{listener.own_prefix}{ENABLED}", "OAUTHBEARER", "is not supported so far")
         self._check_classes()
         self.plain = PlainUsers(self._plain_users()) if "PLAIN" in self.names else None
         for name in self.names:
-            self._entry(name)
-        self.max_reauth_ms = {name: _whole(self._value(MAX_REAUTH, name)) for name in self.names}
+            self.entry(name)
+        self.max_reauth_ms = {name: _whole(self.value(MAX_REAUTH, name)) for name in self.names}
         self.frame_bytes_max = config.settings.sasl_server_max_receive_size
 
     def _check_controllers(self) -> None:
@@ -54,21 +52,21 @@ class ListenerMechanisms:
 
     def _check_classes(self) -> None:
         for key, built_in in CLASSES.items():
-            found = self._value(key)
+            found = self.value(key)
             if found not in (None, "", built_in):
                 raise ConfigError(key, found, "classes of one's own are not supported here; leave it unset")
-        if self._value(CALLBACKS):
+        if self.value(CALLBACKS):
             example = f"{self.listener.own_prefix}{self.names[0].lower()}.{CALLBACKS}"
-            raise ConfigError(CALLBACKS, self._value(CALLBACKS), f"must be prefixed with a mechanism: {example}")
+            raise ConfigError(CALLBACKS, self.value(CALLBACKS), f"must be prefixed with a mechanism: {example}")
         for name in self.names:
-            found = self._value(CALLBACKS, name)
-            if found:
+            found = self.value(CALLBACKS, name)
+            if found and name != "OAUTHBEARER":
                 key = f"{self.listener.own_prefix}{name.lower()}.{CALLBACKS}"
                 raise ConfigError(key, found, "callback handlers of one's own are not supported here; leave it unset")
 
     def _plain_users(self) -> Mapping[str, str]:
         """Return PLAIN's users and passwords; a listener without any lets nobody in, as in Kafka."""
-        entry = self._entry("PLAIN")
+        entry = self.entry("PLAIN")
         if entry is None:
             key = f"{self.listener.own_prefix}plain.{JAAS}"
             own = f"'KafkaServer' or '{self.listener.name.lower()}.KafkaServer'"
@@ -76,7 +74,7 @@ class ListenerMechanisms:
             raise ConfigError(key, "", text, text)
         return plain_users(entry)
 
-    def _entry(self, mechanism: str) -> JaasEntry | None:
+    def entry(self, mechanism: str) -> JaasEntry | None:
         """Return a mechanism's JAAS entry, None where there is no JAAS configuration at all."""
         key = f"{self.listener.own_prefix}{mechanism.lower()}.{JAAS}"
         inline = self._values.get(f"{mechanism.lower()}.{JAAS}")
@@ -87,7 +85,7 @@ class ListenerMechanisms:
             return None
         return server_entry(inline, self._jaas, listener=self.listener.name, mechanism=mechanism)
 
-    def _value(self, key: str, mechanism: str | None = None) -> Value:
+    def value(self, key: str, mechanism: str | None = None) -> Value:
         """Return a key's value for this listener; with a mechanism, what is set for that is stronger."""
         text = None if mechanism is None else self._values.get(f"{mechanism.lower()}.{key}")
         if text is None:
