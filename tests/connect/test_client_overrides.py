@@ -66,7 +66,7 @@ def test_a_list_without_its_policy_is_told() -> None:
 )
 def test_what_a_worker_asks_of_clients_in_vain_is_refused_at_start_or_told(key: str) -> None:
     with pytest.raises(ConfigError, match=key):
-        WorkerConfig.load(properties(**{key: "SSL"}), WorkerMode.STANDALONE)
+        WorkerConfig.load(properties(**{key: "TLS"}), WorkerMode.STANDALONE)
     heard = {"producer.acks": "1", "consumer.max.poll.records": "7", "admin.request.timeout.ms": "100"}
     assert not WorkerConfig.load(properties(**heard), WorkerMode.STANDALONE).warnings
     config = WorkerConfig.load(properties(**{"producer.linger.ms": "5"}), WorkerMode.STANDALONE)
@@ -101,7 +101,7 @@ def test_a_task_that_was_configured_under_another_policy_does_not_start() -> Non
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("producer.override.security.protocol", "SSL", "PLAINTEXT"),
+        ("producer.override.security.protocol", "TLS", "one of PLAINTEXT, SSL"),
         ("producer.override.transactional.id", "x", "the worker's"),
         ("producer.override.linger.ms", "soon", "Not a number of type LONG"),
     ],

@@ -105,11 +105,13 @@ def test_what_a_file_says_in_vain_is_told_and_old_names_are_understood() -> None
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"security.protocol": "SSL"}, "security.protocol.*PLAINTEXT listener"),
+        ({"security.protocol": "TLS"}, "security.protocol.*one of PLAINTEXT, SSL"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "GSSAPI"),
+        ({"consumer.security.protocol": "SASL_PLAINTEXT", "consumer.sasl.mechanism": "PLAIN"}, "consumer.*jaas"),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "/k"}, "ssl.truststore.location"),
         ({"listeners": "http://:8083,https://:8443"}, "listeners.*proxy that speaks TLS"),
         ({"admin.listeners": "https://:8443"}, "admin.listeners.*HTTPS"),
         ({"listeners.https.ssl.keystore.location": "/k"}, "listeners.https.ssl.keystore.location.*Remove the setting"),
-        ({"ssl.keystore.location": "/k", "listeners": "http://:8083"}, "ssl.keystore.location.*Remove the setting"),
         ({"ssl.client.auth": "required"}, "ssl.client.auth"),
         ({"rest.advertised.listener": "https"}, "rest.advertised.listener.*http"),
         ({"rest.extension.classes": "com.Example"}, "rest.extension.classes"),
@@ -126,7 +128,8 @@ def test_settings_that_cannot_be_kept_are_refused_by_name(settings: dict[str, st
 
 def test_a_secret_that_is_refused_is_not_told() -> None:
     with pytest.raises(ConfigError) as refused:
-        WorkerConfig.load(properties(**{"ssl.truststore.password": "hush"}), WorkerMode.STANDALONE)
+        given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "hush"}
+        WorkerConfig.load(properties(**given), WorkerMode.STANDALONE)
     assert "hush" not in str(refused.value)
 
 

@@ -74,8 +74,6 @@ def test_starting_points_are_read_the_more_exact_time_first() -> None:
         ({"includeHeaders": "1"}, "includeHeaders"),
         ({"assign": '{"a":[0]}'}, "subscribe"),
         ({"kafka.isolation.level": "serializable"}, r"kafka\.isolation\.level"),
-        ({"kafka.security.protocol": "SSL"}, r"kafka\.security\.protocol"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, r"kafka\.sasl\.mechanism"),
         ({"kafka.bootstrap.servers": "nowhere"}, r"bootstrap\.servers"),
         ({"startingOfsets": "earliest"}, "startingofsets"),
     ],

@@ -29,7 +29,14 @@ from ottla.client.librdkafka import librdkafka_security
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from ottla.client.partition_counts import PartitionCounts
 from ottla.client.record_size import SizeLimit, larger_than_client_sends, larger_than_topic_takes, size_limit
-from ottla.client.security import ClientSecurity, SecuredNetwork, client_network
+from ottla.client.security import (
+    PROTOCOLS,
+    ClientSecurity,
+    SecuredNetwork,
+    client_network,
+    security_of,
+    unused_security,
+)
 from ottla.client.topics import DeletedRecords, NewTopic, create_topics, delete_records
 from ottla.client.transactions import TransactionalProducer, init_producer_id
 
@@ -50,6 +57,7 @@ __all__ = [
     "IN_FLIGHT_MAX",
     "LATEST",
     "MAX_TIMESTAMP",
+    "PROTOCOLS",
     "Address",
     "Answering",
     "Appended",
@@ -101,7 +109,9 @@ __all__ = [
     "larger_than_topic_takes",
     "librdkafka_security",
     "parse_bootstrap",
+    "security_of",
     "size_limit",
+    "unused_security",
 ]
 
 _PRODUCER = {

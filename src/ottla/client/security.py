@@ -18,7 +18,7 @@ from ottla.net import FrameProtocol, Network, ProtocolFactory, Server, TcpNetwor
 from ottla.security import ScramMechanism, Tls, TlsSettings, client_entry
 from ottla.security.sasl import AuthenticationError, ClientExchange, PlainClient, ScramClient, check_mechanisms
 
-__all__ = ["ClientSecurity", "SecuredNetwork", "client_network"]
+__all__ = ["PROTOCOLS", "ClientSecurity", "SecuredNetwork", "client_network", "security_of", "unused_security"]
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -27,6 +27,12 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 KAFKAS_MECHANISM = "GSSAPI"
 """What Kafka takes where no mechanism is named."""
 NONCE_BYTES = 18
+PREFIXES = (PROTOCOL, "ssl.", "sasl.")
+"""How the keys begin that say how a connection is protected."""
+JAVA_ONLY = (
+    *("ssl.provider", "ssl.secure.random.implementation", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm"),
+    *("sasl.kerberos.", "sasl.login."),
+)
 JAVA_CLASSES = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class")
 
 
@@ -131,6 +137,23 @@ class SecuredNetwork:
             raw.abort()
             raise
         return protocol.transport, cast(P, protocol.inner)
+
+
+def security_of(properties: Mapping[str, str | None]) -> dict[str, str]:
+    """Return those of a client's properties that say how its connections are protected."""
+    return {key: value for key, value in properties.items() if key.startswith(PREFIXES) and value is not None}
+
+
+def unused_security(properties: Mapping[str, str | None]) -> dict[str, str]:
+    """Return which of these properties change nothing, and why."""
+    protocol = (properties.get(PROTOCOL) or "PLAINTEXT").strip().upper()
+    found = {}
+    for key in security_of(properties):
+        if key.startswith(JAVA_ONLY):
+            found[key] = "it is for parts of Java's"
+        elif (key.startswith("ssl.") and "SSL" not in protocol) or (key.startswith("sasl.") and "SASL" not in protocol):
+            found[key] = f"security.protocol is {protocol}"
+    return found
 
 
 def client_network(properties: Mapping[str, Any], network: Network | None = None) -> Network:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ottla.base import ConfigError
+from ottla.client import PROTOCOLS, security_of, unused_security
 from ottla.config import CONSUMER_KEYS, PRODUCER_KEYS, ConfigType
 from ottla.config import ConfigKey as KnownKey
 from ottla.connect.config_def import REQUIRED, ConfigDef, ConfigKey, ConfigValue, Importance
@@ -212,7 +213,7 @@ _EFFECTIVE_IN_QUERIES: dict[ClientKind, frozenset[str]] = {
     ),
     ClientKind.ADMIN: frozenset(),
 }
-_SATISFIED = {("security.protocol", "plaintext"), ("enable.auto.commit", "false")}
+_SATISFIED = {("enable.auto.commit", "false")}
 """What may be said and is so anyhow."""
 
 
@@ -220,8 +221,8 @@ def unsupported(kind: ClientKind, props: Mapping[str, str]) -> Iterator[tuple[st
     """Yield the keys of a client's properties that cannot be honoured and must not be passed over, and why."""
     for name, value in props.items():
         why = _NEVER[kind].get(name) if value else None
-        if name == "security.protocol" and value.strip().upper() not in ("", "PLAINTEXT"):
-            why = "only PLAINTEXT connections are there as yet"
+        if name == "security.protocol" and value.strip().upper() not in PROTOCOLS:
+            why = f"one of {', '.join(PROTOCOLS)}"
         if name == "enable.auto.commit" and kind is ClientKind.CONSUMER and value.strip().lower() not in ("", "false"):
             why = "false: a sink's offsets are committed behind its task"
         if why:
@@ -235,7 +236,9 @@ def effective_keys(kind: ClientKind) -> frozenset[str]:
 
 def ineffective_keys(kind: ClientKind, props: Mapping[str, str], *, query: bool = False) -> list[str]:
     """Return the keys of a client's properties that change nothing here; `query` for a sink that is a streaming query."""
-    known = (_EFFECTIVE_IN_QUERIES if query else _EFFECTIVE)[kind]
+    known = (_EFFECTIVE_IN_QUERIES if query else _EFFECTIVE)[kind] | (
+        security_of(props).keys() - unused_security(props)
+    )
     refused = dict(unsupported(kind, props))
     return [
         name

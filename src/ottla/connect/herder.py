@@ -224,6 +224,9 @@ class SinkGroups(Protocol):
         """Remove a group, if it exists; raises GroupBusyError where it has members."""
         ...
 
-    def elsewhere(self, bootstrap: str) -> AbstractAsyncContextManager[SinkGroups]:
-        """Return the groups of another cluster, for an `async with` block."""
+    def elsewhere(self, bootstrap: str, security: Mapping[str, str]) -> AbstractAsyncContextManager[SinkGroups]:
+        """Return the groups of another cluster, or as somebody else sees them, for an `async with` block.
+
+        `security` are `security.protocol`, `ssl.…` and `sasl.…`.
+        """
         ...

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.base import ConfigError
+from ottla.client import security_of
 from ottla.connect import herding
 from ottla.connect.client_overrides import ineffective_overrides
 from ottla.connect.connector_config import validate_connector
@@ -32,6 +33,7 @@ from ottla.connect.storage import (
     sink_group,
     sink_offsets,
 )
+from ottla.connect.task_clients import prefixed
 
 __all__ = ["Hosting", "SourceAlteration"]
 
@@ -149,12 +151,14 @@ class Hosting:
     @asynccontextmanager
     async def _groups_of(self, config: Properties) -> AsyncIterator[SinkGroups]:
         """Yield the groups of the cluster that a sink reads from."""
-        overrides = (config.get(f"{kind}.override.bootstrap.servers") for kind in ("admin", "consumer"))
-        bootstrap = next((each for each in overrides if each), None)
-        if bootstrap is None:
+        own = {**prefixed(config, "consumer.override."), **prefixed(config, "admin.override.")}
+        bootstrap, security = own.get("bootstrap.servers"), security_of(own)
+        if not bootstrap and not security:
             yield self._groups
             return
-        async with self._groups.elsewhere(bootstrap) as groups:
+        bootstrap = bootstrap or self._worker.get("bootstrap.servers") or ""
+        security = security_of(prefixed(self._worker, "admin.")) | security
+        async with self._groups.elsewhere(bootstrap, security) as groups:
             yield groups
 
     async def ask_source(

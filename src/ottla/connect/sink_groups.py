@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
-from ottla.client import Client, commit_offsets, committed_offsets, delete_group, delete_offsets
+from ottla.client import Client, client_network, commit_offsets, committed_offsets, delete_group, delete_offsets
 from ottla.connect.errors import ConnectError
 from ottla.connect.herder import GroupBusyError
 
@@ -52,9 +52,9 @@ class ClientSinkGroups:
         _refuse(group, [code])
 
     @asynccontextmanager
-    async def elsewhere(self, bootstrap: str) -> AsyncIterator[ClientSinkGroups]:
-        """See `SinkGroups`; raises ConfigError for addresses that are none."""
-        async with Client(bootstrap, client_id="connect-offsets") as client:
+    async def elsewhere(self, bootstrap: str, security: Mapping[str, str]) -> AsyncIterator[ClientSinkGroups]:
+        """See `SinkGroups`; raises ConfigError for addresses that are none, and for what cannot be honoured."""
+        async with Client(bootstrap, client_id="connect-offsets", network=client_network(security)) as client:
             yield ClientSinkGroups(client)
 
     async def _refuse_unknown(self, topics: set[str]) -> None:

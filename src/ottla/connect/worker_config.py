@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.base import ConfigError
+from ottla.client import ClientSecurity, security_of, unused_security
 from ottla.connect.client_overrides import ALLOWLIST, ClientKind, ineffective_keys, override_policy, unsupported
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import config_error
@@ -31,8 +32,6 @@ _REST = {"rest.port": "listeners=http://:PORT", "rest.host.name": "listeners=htt
 _NO_HTTPS = (
     "HTTPS is not served so far; listen at http://localhost:8083 and let a proxy that speaks TLS stand in front of it"
 )
-_NO_TLS_TO_BROKERS = "connections to brokers are not encrypted so far; use a PLAINTEXT listener of theirs"
-_KEYS_AND_TRUST = ("ssl.keystore.", "ssl.truststore.", "ssl.key.", "ssl.engine.")
 _UNHEARD = frozenset(
     {
         *("client.dns.lookup", "plugin.discovery", "send.buffer.bytes", "receive.buffer.bytes"),
@@ -115,10 +114,8 @@ def _own_address() -> str:
 
 def _refuse(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Raise ConfigError for what would leave open what the operator believes to be closed, or can never work."""
-    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
-    if protocol != "PLAINTEXT":
-        raise ConfigError("security.protocol", protocol, f"PLAINTEXT: {_NO_TLS_TO_BROKERS}")
-    _refuse_encryption(properties)
+    ClientSecurity.of(security_of(properties))
+    _refuse_https(properties)
     rest_logins(properties, os.environ)
     advertised = properties.get("rest.advertised.listener", "").strip()
     if advertised.lower() not in ("", "http"):
@@ -127,13 +124,17 @@ def _refuse(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
     for kind in ClientKind:
         for name, why in unsupported(kind, _client(properties, kind)):
             raise config_error(f"{kind.value}.{name}: {why}")
+        try:
+            ClientSecurity.of(security_of(_client(properties, kind)))
+        except ConfigError as error:
+            raise config_error(f"{kind.value}.{error}") from error
     if "session.timeout.ms" in values and values["heartbeat.interval.ms"] >= values["session.timeout.ms"]:
         raise ConfigError(
             "heartbeat.interval.ms", values["heartbeat.interval.ms"], "less than session.timeout.ms, as a rule a third"
         )
 
 
-def _refuse_encryption(properties: Mapping[str, str]) -> None:
+def _refuse_https(properties: Mapping[str, str]) -> None:
     """Raise ConfigError for what would be encrypted in Kafka; the values may be secrets, so they are not told."""
     for name, value in properties.items():
         text = value.strip().lower()
@@ -141,8 +142,8 @@ def _refuse_encryption(properties: Mapping[str, str]) -> None:
             raise ConfigError(name, value, f"http://host:port: {_NO_HTTPS}")
         if name.startswith(("listeners.https.", "admin.listeners.https.")):
             raise config_error(f"{name} cannot be kept: {_NO_HTTPS}. Remove the setting")
-        if text and (name.startswith(_KEYS_AND_TRUST) or (name == "ssl.client.auth" and text != "none")):
-            raise config_error(f"{name} cannot be kept: {_NO_HTTPS}; and {_NO_TLS_TO_BROKERS}. Remove the setting")
+        if name == "ssl.client.auth" and text not in ("", "none"):
+            raise config_error(f"{name} cannot be kept: {_NO_HTTPS}. Remove the setting")
 
 
 def _client(properties: Mapping[str, str], kind: ClientKind) -> dict[str, str]:
@@ -155,7 +156,7 @@ def _client(properties: Mapping[str, str], kind: ClientKind) -> dict[str, str]:
 
 
 def _warnings(properties: Mapping[str, str], values: Mapping[str, Any], mode: WorkerMode) -> list[str]:
-    known = mode.definition.keys
+    known, unused = mode.definition.keys, unused_security(properties)
     places = [each.strip() for each in properties.get("plugin.path", "").split(",")]
     found = [
         f"plugin.path: there is no {each}; it is passed over" for each in places if each and not Path(each).exists()
@@ -172,8 +173,8 @@ def _warnings(properties: Mapping[str, str], values: Mapping[str, Any], mode: Wo
             found.append(f"{name} has no effect: there are no metrics for {properties[name].strip()} alone")
         elif name == "metric.reporters" and properties[name].strip() not in ("", _JMX):
             found.append(f"{name} has no effect: it names classes in Java; ottla.http.listeners serves the metrics")
-        elif name.startswith(("ssl.", "sasl.")) and name in known:
-            found.append(f"{name} has no effect: nothing is encrypted, and nobody logs in to brokers, so far")
+        elif name in unused:
+            found.append(f"{name} has no effect: {unused[name]}")
         elif name in _UNHEARD and name in known:
             if values[name] != known[name].default:
                 found.append(f"{name} has no effect here")

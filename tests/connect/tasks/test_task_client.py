@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,8 +99,8 @@ def test_closing_cancels_what_is_under_way() -> None:
 def test_a_lazy_client_is_made_when_it_is_asked_for_and_anew_behind_a_close() -> None:
     made: list[ClientThread] = []
 
-    def make(bootstrap: str, client_id: str, /, *, request_timeout_ms: int = 30_000) -> ClientThread:
-        made.append(ClientThread(bootstrap, client_id, request_timeout_ms=request_timeout_ms))
+    def make(bootstrap: str, client_id: str, /, **given: Any) -> ClientThread:
+        made.append(ClientThread(bootstrap, client_id, **given))
         return made[-1]
 
     lazy = LazyClient(NOBODY, "tests", request_timeout_ms=1_000, make_client=make)

@@ -76,16 +76,27 @@ class SinkLoop:
         pipeline = SinkPipeline(equipment, self._handler)
         self._rows = RowReader(self._task, equipment, pipeline, poll_records=settings.poll_records)
         self._task_client = reach.client(
-            settings.bootstrap, settings.client_id, request_timeout_ms=settings.request_timeout_ms
+            settings.bootstrap,
+            settings.client_id,
+            request_timeout_ms=settings.request_timeout_ms,
+            security=settings.security,
         )
         self._now = self._task_client.now
         self._fetcher = Fetcher(self._task_client, settings, window)
         self._settings, self._dlq_settings, self._errors = settings, dlq, errors
         self._dead_letter_client = LazyClient(
-            dlq.bootstrap, dlq.client_id, request_timeout_ms=dlq.request_timeout_ms, make_client=reach.client
+            dlq.bootstrap,
+            dlq.client_id,
+            request_timeout_ms=dlq.request_timeout_ms,
+            security=dlq.security,
+            make_client=reach.client,
         )
         self._admin = LazyClient(
-            admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms, make_client=reach.client
+            admin.bootstrap,
+            admin.client_id,
+            request_timeout_ms=admin.request_timeout_ms,
+            security=admin.security,
+            make_client=reach.client,
         )
         self._member: Member | None = None
         self._dead_letters: DeadLetters | None = None

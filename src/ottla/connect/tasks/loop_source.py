@@ -101,7 +101,10 @@ class SourceLoop:
         )
         self._groups = creation_groups(spec.connector_config) if self._settings.creates_topics else ()
         self._task_client = reach.client(
-            settings.bootstrap, settings.client_id, request_timeout_ms=settings.request_timeout_ms
+            settings.bootstrap,
+            settings.client_id,
+            request_timeout_ms=settings.request_timeout_ms,
+            security=settings.security,
         )
         self._now = self._task_client.now
         self._producer = TaskProducer(
@@ -111,7 +114,11 @@ class SourceLoop:
             spec.clients.admin, spec.clients.bootstrap, f"connector-adminclient-{connector}-{number}"
         )
         self._admin = LazyClient(
-            admin.bootstrap, admin.client_id, request_timeout_ms=admin.request_timeout_ms, make_client=reach.client
+            admin.bootstrap,
+            admin.client_id,
+            request_timeout_ms=admin.request_timeout_ms,
+            security=admin.security,
+            make_client=reach.client,
         )
         self._creator = TopicCreator(self._admin, self._groups)
         self._offsets = self._make_offsets()

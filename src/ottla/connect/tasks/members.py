@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition as Place
 
 from ottla.base import KafkaError as OttlaKafkaError
 from ottla.base import TopicPartition
+from ottla.client import librdkafka_security
 from ottla.connect import ConnectError
 from ottla.connect.tasks.settings import ConsumerSettings
 from ottla.connect.tasks.task_client import TaskClient
@@ -41,6 +42,9 @@ PASSING = {
     LibraryError.COORDINATOR_LOAD_IN_PROGRESS,
 }
 """What librdkafka tells and mends itself."""
+
+HOPELESS = {LibraryError._AUTHENTICATION, LibraryError._SSL}
+"""What librdkafka would try again for ever, and Kafka's consumer fails at."""
 
 Assigned = Callable[[list[TopicPartition]], None]
 Revoked = Callable[[list[TopicPartition], bool], None]
@@ -81,6 +85,8 @@ class Member:
                 "partition.assignment.strategy": "range",
                 "topic.metadata.refresh.interval.ms": self._refresh_ms,
                 "on_commit": self._on_commit,
+                "error_cb": self._on_error,
+                **librdkafka_security(settings.security),
                 **{key: value for key, value in settings.member.items() if not _is_foreign(key, settings.member)},
             },
             logger=log,
@@ -119,6 +125,10 @@ class Member:
             else:
                 self._topics = []
                 self._consumer.unsubscribe()
+
+    def _on_error(self, error: LibraryError) -> None:
+        if error.code() in HOPELESS and self._error is None:
+            self._error = ConnectError(f"The consumer group cannot be joined: {error.str()}")
 
     # -- its membership
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ottla.base import ConfigError
-from ottla.client import Isolation
+from ottla.client import Isolation, security_of
 from ottla.connect import client_overrides, handling
 from ottla.connect.tasks.interface import TaskSpec
 from ottla.wire import Codec
@@ -157,6 +157,8 @@ class ProducerSettings:
     delivery_timeout_ms: int
     request_timeout_ms: int
     transaction_timeout_ms: int
+    security: Mapping[str, str]
+    """`security.protocol`, `ssl.…` and `sasl.…`; so below."""
 
 
 def producer_settings(props: Mapping[str, str], bootstrap: str, client_id: str) -> ProducerSettings:
@@ -181,6 +183,7 @@ def producer_settings(props: Mapping[str, str], bootstrap: str, client_id: str) 
         integer(props, "delivery.timeout.ms", INT_MAX),
         integer(props, "request.timeout.ms", 30_000, least=1),
         integer(props, "transaction.timeout.ms", 60_000, least=1),
+        security_of(props),
     )
 
 
@@ -208,6 +211,8 @@ class ConsumerSettings:
     request_timeout_ms: int
     member: Mapping[str, str]
     """What the group's member is configured with, by the names of librdkafka."""
+
+    security: Mapping[str, str]
 
 
 _MEMBER = {
@@ -247,6 +252,7 @@ def consumer_settings(props: Mapping[str, str], bootstrap: str, client_id: str) 
         integer(props, "fetch.max.wait.ms", FETCH_WAIT_MS_DEFAULT),
         integer(props, "request.timeout.ms", 30_000, least=1),
         member,
+        security_of(props),
     )
 
 
@@ -264,6 +270,7 @@ class AdminSettings:
     bootstrap: str
     client_id: str
     request_timeout_ms: int
+    security: Mapping[str, str]
 
 
 def admin_settings(props: Mapping[str, str], bootstrap: str, client_id: str) -> AdminSettings:
@@ -273,6 +280,7 @@ def admin_settings(props: Mapping[str, str], bootstrap: str, client_id: str) -> 
         props.get("bootstrap.servers") or bootstrap,
         props.get("client.id") or client_id,
         integer(props, "request.timeout.ms", 30_000, least=1),
+        security_of(props),
     )
 
 

@@ -10,17 +10,19 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from ottla.client import Client, Limits
+from ottla.client import Client, Limits, client_network
 
 __all__ = ["ClientThread", "Condition", "LazyClient", "MakeTaskClient", "TaskClient"]
 
 T = TypeVar("T")
 CLOSE_SECONDS_MAX = 10.0
+NO_SECURITY: Mapping[str, str] = MappingProxyType({})
+"""Connections in clear, by nobody."""
 
 
 class Condition(Protocol):
@@ -77,16 +79,38 @@ class TaskClient(Protocol):
 
 
 class MakeTaskClient(Protocol):
-    """Makes a client of the cluster with these bootstrap servers, under a client id."""
+    """Makes a client of the cluster with these bootstrap servers, under a client id.
 
-    def __call__(self, bootstrap: str, client_id: str, /, *, request_timeout_ms: int = 30_000) -> TaskClient: ...
+    `security` are `security.protocol`, `ssl.…` and `sasl.…`; raises ConfigError for what cannot be honoured.
+    """
+
+    def __call__(
+        self,
+        bootstrap: str,
+        client_id: str,
+        /,
+        *,
+        request_timeout_ms: int = 30_000,
+        security: Mapping[str, str] = NO_SECURITY,
+    ) -> TaskClient: ...
 
 
 class ClientThread:
-    """A `TaskClient` whose loop runs in a daemon thread; `close` it, or use it as a context manager."""
+    """A `TaskClient` whose loop runs in a daemon thread; `close` it, or use it as a context manager.
 
-    def __init__(self, bootstrap: str, client_id: str, *, request_timeout_ms: int = 30_000) -> None:
-        self.client = Client(bootstrap, client_id=client_id, limits=Limits.of_task(request_timeout_ms))
+    Raises ConfigError for a `security` that cannot be honoured.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        client_id: str,
+        *,
+        request_timeout_ms: int = 30_000,
+        security: Mapping[str, str] = NO_SECURITY,
+    ) -> None:
+        limits = Limits.of_task(request_timeout_ms)
+        self.client = Client(bootstrap, client_id=client_id, limits=limits, network=client_network(security))
         """See `TaskClient`."""
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=f"client {client_id}", daemon=True)
@@ -158,16 +182,19 @@ class LazyClient:
         client_id: str,
         *,
         request_timeout_ms: int = 30_000,
+        security: Mapping[str, str] = NO_SECURITY,
         make_client: MakeTaskClient = ClientThread,
     ) -> None:
         self._given = (bootstrap, client_id)
-        self._request_timeout_ms, self._make_client = request_timeout_ms, make_client
+        self._request_timeout_ms, self._security, self._make_client = request_timeout_ms, security, make_client
         self._task_client: TaskClient | None = None
 
     def __call__(self) -> TaskClient:
         """Return the client, made now if there is none."""
         if self._task_client is None:
-            self._task_client = self._make_client(*self._given, request_timeout_ms=self._request_timeout_ms)
+            self._task_client = self._make_client(
+                *self._given, request_timeout_ms=self._request_timeout_ms, security=self._security
+            )
         return self._task_client
 
     def close(self) -> None:

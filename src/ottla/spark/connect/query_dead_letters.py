@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.base import Millis, TopicPartition
+from ottla.client import security_of
 from ottla.connect import handling
 from ottla.spark.source.client_pool import pooled_client
 from ottla.spark.source.options import write_options
@@ -48,7 +49,8 @@ class DeadLetters:
         self._log = _is_true(config.get("errors.log.enable"))
         self._log_messages = _is_true(config.get("errors.log.include.messages"))
         given = {"bootstrap.servers": bootstrap, **producer}
-        self._options = write_options({f"kafka.{key}": given[key] for key in PRODUCER_KEYS if key in given})
+        chosen = {key: given[key] for key in PRODUCER_KEYS if key in given} | security_of(given)
+        self._options = write_options({f"kafka.{key}": value for key, value in chosen.items()})
         self._waiting: list[Record] = []
 
     def report(self, raw: RawRecord, context: handling.ErrorContext) -> None:

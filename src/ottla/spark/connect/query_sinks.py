@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, OffsetRange, TopicPartition, Uuid
-from ottla.client import LATEST, BlockingClient
+from ottla.client import LATEST, BlockingClient, client_network, security_of
 from ottla.connect import (
     ConnectError,
     Files,
@@ -39,6 +39,7 @@ from ottla.connect import (
     RetriableError,
     Shape,
     compile_java,
+    handling,
     storage,
 )
 from ottla.connect.tasks import Lags, SampleWindow, TaskPort, TaskSpec
@@ -47,6 +48,7 @@ from ottla.spark.private_api.arrow_types import spark_schema
 from ottla.spark.private_api.checkpoints import QueryCheckpoint
 from ottla.spark.source.options import Subscription
 from ottla.spark.source.positions import find_partitions, offsets_of_json, offsets_to_json
+from ottla.spark.source.secured import KeptAside
 from ottla.spark.streams.progress import reset_offsets
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ __all__ = ["is_query_sink", "run_query_sink"]
 log = logging.getLogger(__name__)
 TRIGGER_MS_MIN = 250
 """How often topics are looked at, at most."""
+CONVERSION_PREFIXES = ("key.converter.", "value.converter.", "header.converter.", "transforms.", "predicates.")
 LOOK_SECONDS = 0.2
 GRACEFUL_SETTING, GRACEFUL_MS_DEFAULT = "task.shutdown.graceful.timeout.ms", 5_000
 PATIENCE = 0.7
@@ -72,7 +75,7 @@ NEW_COLUMNS_MAX = 3
 MARK = "ottla:"
 """What our commits' words begin with; the token of the run follows."""
 STRING_CONVERTER = "StringConverter"
-FETCH_KEYS = ("client.id", "request.timeout.ms", "max.partition.fetch.bytes", "security.protocol")
+FETCH_KEYS = ("client.id", "request.timeout.ms", "max.partition.fetch.bytes")
 
 
 def is_query_sink(spec: TaskSpec, plugins: Plugins) -> bool:
@@ -138,6 +141,10 @@ class _Run:
         self._config = {key: value for key, value in spec.connector_config.items() if value is not None}
         self._consumer = dict(spec.clients.consumer)
         self._bootstrap = self._consumer.get("bootstrap.servers") or spec.clients.bootstrap
+        is_local = str(spark.sparkContext.master).startswith("local")
+        self._security = KeptAside(security_of(self._consumer), local=is_local)
+        self._dead_letter_security = KeptAside(security_of(spec.clients.producer), local=is_local)
+        self._producer = {**spec.clients.producer, **self._dead_letter_security.properties}
         self._group = self._consumer.get("group.id") or storage.sink_group(self._name)
         self._subscription = _subscription(self._config)
         self._archives = archives
@@ -164,7 +171,7 @@ class _Run:
         """Run; returns UNASSIGNED after an orderly end."""
         self._reading = self._sink.start({key: value for key, value in self._spec.config.items() if value is not None})
         try:
-            self._frames = _Frames(self._spec, self._config, self._reading, self._archives)
+            self._frames = _Frames(self._spec, self._config, self._reading, self._archives, self._producer)
             while self._port.target is not storage.TargetState.STOPPED:
                 if self._port.target is storage.TargetState.PAUSED:
                     self._port.tell(storage.State.PAUSED)
@@ -181,7 +188,8 @@ class _Run:
         """Run the query until something else is wanted; raises what made it fail."""
         self._stopping.clear()
         self._error = None
-        with BlockingClient(self._bootstrap, client_id=f"{self._group}-0") as client:
+        network = client_network(self._consumer)
+        with BlockingClient(self._bootstrap, client_id=f"{self._group}-0", network=network) as client:
             self._begin(client)
             checkpoint = Path(tempfile.mkdtemp(prefix="ottla-connect-query-"))
             query = self._start(client, checkpoint)
@@ -324,6 +332,7 @@ class _Run:
             "includeHeaders": str(self._frames.with_headers).lower(),
         }
         options |= {f"kafka.{key}": self._consumer[key] for key in FETCH_KEYS if key in self._consumer}
+        options |= {f"kafka.{key}": value for key, value in self._security.properties.items()}
         reading = self._reading
         numbers = {
             "maxOffsetsPerTrigger": reading.rows_max,
@@ -399,22 +408,36 @@ class _Run:
         self._port.report({**self._metrics, **lags})
 
 
+def _shown(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return what converters and transformations may need, without the secrets of the sink and of its clients."""
+    secret = handling.sensitive_keys(properties)
+    return {key: value for key, value in properties.items() if key not in secret or key.startswith(CONVERSION_PREFIXES)}
+
+
 class _Frames:
     """Makes the frames of micro-batches, and remembers which columns topics have."""
 
-    def __init__(self, spec: TaskSpec, config: Mapping[str, str], reading: Reading, archives: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        spec: TaskSpec,
+        config: Mapping[str, str],
+        reading: Reading,
+        archives: tuple[str, ...],
+        producer: Mapping[str, str],
+    ) -> None:
+        """`producer` are the properties of what sends dead letters; they travel with Spark, as the rest does."""
         from ottla.spark.connect.query_rows import Conversion, fixed_kind
 
         self._conversion = Conversion(
             spec.task.connector,
-            config,
-            spec.worker,
+            _shown(config),
+            _shown(spec.worker),
             spec.plugin_path,
             archives,
             reading.shape,
             reading.keys,
             spec.clients.bootstrap,
-            dict(spec.clients.producer),
+            producer,
         )
         self._tasks_max = int(config.get("tasks.max") or 1)
         self._kinds: dict[str, pa.DataType] = {}

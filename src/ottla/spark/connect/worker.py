@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ottla.base import ConfigError, KafkaError
-from ottla.client import Client
+from ottla.client import Client, client_network
 from ottla.connect import (
     ClientSinkGroups,
     ConnectError,
@@ -90,11 +90,12 @@ def distributed_herder(parts: Parts) -> distributed.DistributedHerder:
     """Return the herder of a distributed worker; raises ConfigError."""
     config = parts.config
     bootstrap, name = config["bootstrap.servers"], config.values.get("client.id") or f"connect-{parts.worker_id}"
+    network = client_network(config.properties)
     return distributed.DistributedHerder(
         parts.plugins,
         distributed.DistributedSettings.of(config.properties, config.values),
         url=parts.url,
-        make_client=lambda part: Client(bootstrap, client_id=f"{name}-{part}"),
+        make_client=lambda part: Client(bootstrap, client_id=f"{name}-{part}", network=network),
         make_runner=parts.make_runner,
         groups=parts.groups,
         ask=rest.forward_by_http,
@@ -149,7 +150,9 @@ class ConnectWorker:
         config = self.config
         settings = rest.rest_settings(config.properties)
         client = self._client = Client(
-            config["bootstrap.servers"], client_id=config.values.get("client.id") or "connect"
+            config["bootstrap.servers"],
+            client_id=config.values.get("client.id") or "connect",
+            network=client_network(config.properties),
         )
         cluster_id = await _cluster_id(client, config.properties["bootstrap.servers"])
         plugins = self._plugins

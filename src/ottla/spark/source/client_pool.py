@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ottla.base import Offset
 from ottla.client import BlockingClient, Limits, PartitionCounts
 from ottla.spark.source.options import Connecting
+from ottla.spark.source.secured import network_of
 
 __all__ = ["PooledClient", "pooled_client"]
 
@@ -56,7 +57,9 @@ def pooled_client(connecting: Connecting, *, reading: bool = False) -> Iterator[
         timeout_ms = connecting.request_timeout_ms
         limits = Limits(request_s=timeout_ms / 1000) if reading else Limits.of_task(timeout_ms)
         servers = [str(each) for each in connecting.bootstrap]
-        pooled = PooledClient(BlockingClient(servers, client_id=connecting.client_id, limits=limits))
+        network = network_of(connecting.security)
+        client = BlockingClient(servers, client_id=connecting.client_id, limits=limits, network=network)
+        pooled = PooledClient(client)
     else:
         pooled.client.run(asyncio.sleep(0))  # hears of connections that the broker has closed meanwhile
     try:

@@ -44,7 +44,8 @@ WRITE_KEYS = {
 }
 SPARK_KEYS = {"path", "checkpointlocation", "queryname", "outputmode", "triggerinterval"}
 """Options that Spark itself puts among a source's or sink's."""
-ENCRYPTION_KEYS = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
+KAFKA = "kafka."
+SECURITY_KEYS = (f"{KAFKA}security.protocol", f"{KAFKA}sasl.", f"{KAFKA}ssl.")
 FETCH_BYTES_DEFAULT = (4 << 20) - (64 << 10)
 """So much that a fetch's own cost is lost in it, and, answer included, no more than a connection keeps room for."""
 BATCH_BYTES_DEFAULT = 512 << 10
@@ -58,6 +59,8 @@ class Connecting:
     bootstrap: tuple[Address, ...]
     client_id: str = "ottla-spark"
     request_timeout_ms: int = REQUEST_TIMEOUT_MS_DEFAULT
+    security: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """`security.protocol`, `ssl.…` and `sasl.…`, in the order of their names; values may be `${env:…}` and the like."""
 
 
 @dataclass(frozen=True)
@@ -181,12 +184,8 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 def _refuse_unknown(given: Mapping[str, str], known: set[str]) -> None:
     for key, value in given.items():
-        if key in known or key in SPARK_KEYS:
+        if key in known or key in SPARK_KEYS or key.startswith(SECURITY_KEYS):
             continue
-        if key.startswith(ENCRYPTION_KEYS):
-            if key == "kafka.security.protocol" and value.upper() == "PLAINTEXT":
-                continue
-            raise ConfigError(key, value, "only PLAINTEXT connections are there as yet")
         raise ConfigError(key, value, f"no such option; there are {', '.join(sorted(known))}")
 
 
@@ -198,6 +197,9 @@ def _connecting(given: Mapping[str, str]) -> Connecting:
         parse_bootstrap(servers),
         given.get("kafka.client.id", "ottla-spark"),
         _positive(given, "kafka.request.timeout.ms") or REQUEST_TIMEOUT_MS_DEFAULT,
+        tuple(
+            sorted((key.removeprefix(KAFKA), value) for key, value in given.items() if key.startswith(SECURITY_KEYS))
+        ),
     )
 
 

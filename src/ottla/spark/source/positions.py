@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ottla.base import ZERO_UUID, ConfigError, ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, Cluster, Isolation, Limits
 from ottla.spark.source.options import Connecting, OffsetChoice, ReadOptions, Subscription
+from ottla.spark.source.secured import network_of
 
 __all__ = [
     "Multiples",
@@ -85,7 +86,8 @@ class Planned:
 def connect(connecting: Connecting) -> BlockingClient:
     """Open a client as the options say."""
     limits = Limits(request_s=connecting.request_timeout_ms / 1000)
-    return BlockingClient([str(each) for each in connecting.bootstrap], client_id=connecting.client_id, limits=limits)
+    servers, network = [str(each) for each in connecting.bootstrap], network_of(connecting.security)
+    return BlockingClient(servers, client_id=connecting.client_id, limits=limits, network=network)
 
 
 def find_partitions(client: BlockingClient, subscription: Subscription) -> list[TopicPartition]:
