@@ -66,7 +66,8 @@ def test_what_is_no_forwardable_request_is_refused(tmp_path: Path, fields: dict[
 
 def test_principals_and_addresses_go_the_way_of_kafkas_bytes() -> None:
     assert principal_bytes("User:bob") == b"\x00\x00" + b"\x05User" + b"\x04bob" + b"\x00" + b"\x00"
-    assert read_principal(principal_bytes("User:CN=a:b")) == "User:CN=a:b"
+    assert read_principal(principal_bytes("User:CN=a:b")) == ("User:CN=a:b", False)
+    assert read_principal(principal_bytes("User:a", by_token=True)) == ("User:a", True)
     assert address_text(address_bytes("127.0.0.1")) == "127.0.0.1"
     assert address_text(address_bytes("::1")) == "::1"
     assert address_text(address_bytes("a name")) == "0.0.0.0"

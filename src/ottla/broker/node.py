@@ -55,6 +55,7 @@ from ottla.broker.requests.local_requests import local_controller
 from ottla.broker.requests.router import Router
 from ottla.broker.sasl.logins import Logins
 from ottla.broker.sasl.mechanisms import jaas_file
+from ottla.broker.sasl.tokens import Tokens
 from ottla.broker.services import Services
 from ottla.client import Address, parse_bootstrap
 from ottla.config import BrokerConfig, HttpListener, Listener
@@ -256,9 +257,11 @@ class Node:
             memory=self._answer_memory,
             authentications=self._limits.authentications,
         )
+        self._tokens = Tokens(self.config)
         self._logins = Logins(
             self.config,
             image=lambda: self._quorum.image,
+            tokens=self._tokens,
             settings=lambda: configuration.broker.settings,
             counts=self._limits.authentications,
             clock=self._clock,
@@ -419,6 +422,7 @@ class Node:
             answer_memory=self._answer_memory,
             encryption=self._encryption,
             authorizer=self._authorizer,
+            tokens=self._tokens,
             auto_creation=AutoCreation(self._configuration, self._controller),
             metrics=metrics,
             traffic=self._partitions.traffic,
@@ -441,6 +445,7 @@ class Node:
             broker_state=lambda: int(self.stage),
         )
         self._follow_quotas(services)
+        self._quorum.subscribe(self._tokens.image_changed)
         self._quorum.subscribe(self._encryption.image_changed)
         self._quorum.subscribe(self._links.image_changed)
         self._quorum.subscribe(ElectionCounts(metrics, is_controller=lambda: self._quorum.is_leader).image_changed)
@@ -498,6 +503,14 @@ class Node:
                 lambda image: decide.elect_unclean_leaders(image, config=configuration.broker),
             )
         )
+        if self._tokens.is_enabled:
+            duties.add(
+                Duty(
+                    "sweep delegation tokens",
+                    lambda: configuration.broker.settings.delegation_token_expiry_check_interval_ms / 1000,
+                    lambda image: decide.sweep_tokens(image, self._clock.now_ms()),
+                )
+            )
         return duties
 
     def _make_isr(self, metrics: Metrics) -> IsrKeeper:

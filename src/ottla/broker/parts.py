@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.answer_memory import AnswerMemory
     from ottla.broker.requests.encryption import Encryption
     from ottla.broker.requests.handler import Handler
+    from ottla.broker.sasl.tokens import Tokens
     from ottla.broker.services import Services
     from ottla.metadata import Image
     from ottla.replica import FetchSessionCache
@@ -53,6 +54,7 @@ __all__ = [
     "QuorumParts",
     "ReportParts",
     "ServedParts",
+    "TokenParts",
     "TransactionParts",
 ]
 
@@ -160,6 +162,12 @@ class ControllerParts(ImageParts, QuorumParts, Protocol):
     rng: Rng
 
 
+class TokenParts(ControllerParts, Protocol):
+    """For delegation tokens."""
+
+    tokens: Tokens
+
+
 class ServedParts(ImageParts, Protocol):
     """For saying what this node serves."""
 
@@ -171,9 +179,9 @@ if TYPE_CHECKING:
 
     def has_each(
         services: Services,
-    ) -> tuple[MetadataParts, GroupParts, ProduceParts, FetchParts, LogParts, ControllerParts, ServedParts]:
+    ) -> tuple[MetadataParts, GroupParts, ProduceParts, FetchParts, LogParts, ControllerParts, ServedParts, TokenParts]:
         """Let the type checker see that a broker has the parts of every family."""
-        return (services,) * 7
+        return (services,) * 8
 
 
 class HealthParts(Protocol):

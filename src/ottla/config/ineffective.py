@@ -30,7 +30,6 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("groups of the streams protocol are not served", ("group.streams.",)),
     ("nothing is tiered", ("remote.", "log.local.retention.", "follower.fetch.last.tiered.offset.enable")),
     ("Kerberos (GSSAPI) is not built", ("sasl.kerberos.",)),
-    ("nobody makes delegation tokens so far", ("delegation.token.",)),
     (
         "it tunes how Kafka's own clients ask for tokens",
         (

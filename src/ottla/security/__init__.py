@@ -47,6 +47,14 @@ from ottla.security.scram_credentials import (
 
 if TYPE_CHECKING:
     from ottla.security.authority import Authority, Issued
+    from ottla.security.delegation_tokens import (
+        DelegationTokens,
+        TokenInfo,
+        TokenLimits,
+        new_token,
+        renewed_token,
+        shortened_token,
+    )
     from ottla.security.jaas import JaasEntry, client_entry, jaas_text, parse_jaas_file, plain_users, server_entry
     from ottla.security.key_file import read_file
     from ottla.security.principal_rules import NoRuleError, SslRules
@@ -72,6 +80,7 @@ __all__ = [
     "AuthorizerNotReadyError",
     "ClientQuotas",
     "Decision",
+    "DelegationTokens",
     "Entity",
     "Issued",
     "JaasEntry",
@@ -93,6 +102,8 @@ __all__ = [
     "Tls",
     "TlsSettings",
     "TokenBucket",
+    "TokenInfo",
+    "TokenLimits",
     "Windows",
     "acl_of",
     "certificate_name",
@@ -103,16 +114,23 @@ __all__ = [
     "credential_of",
     "credential_of_salted",
     "jaas_text",
+    "new_token",
     "openssl_cipher",
     "parse_jaas_file",
     "pem_stores",
     "plain_users",
     "read_file",
+    "renewed_token",
     "server_entry",
+    "shortened_token",
     "super_users",
 ]
 
 _LATE = {
+    **dict.fromkeys(
+        ("DelegationTokens", "TokenInfo", "TokenLimits", "new_token", "renewed_token", "shortened_token"),
+        "ottla.security.delegation_tokens",
+    ),
     "JaasEntry": "ottla.security.jaas",
     "NoRuleError": "ottla.security.principal_rules",
     "STORE_KEYS": "ottla.security.tls_settings",

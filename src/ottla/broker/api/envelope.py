@@ -38,7 +38,7 @@ def _unwrapped(
     context: RequestContext[Services], request: EnvelopeRequest
 ) -> tuple[RequestContext[Services], Handler[Any], Any]:
     """Return who asks, what answers, and what is asked; raises KafkaError where the envelope holds no such thing."""
-    principal = read_principal(request.request_principal)
+    principal, by_token = read_principal(request.request_principal)
     client_host = address_text(request.client_host_address)
     frame = memoryview(request.request_data)
     try:
@@ -54,7 +54,11 @@ def _unwrapped(
     inner = RequestContext(
         context.services,
         Connected(
-            listener=context.connected.listener, client_host=client_host, principal=principal, is_controller=True
+            listener=context.connected.listener,
+            client_host=client_host,
+            principal=principal,
+            is_controller=True,
+            token_authenticated=by_token,
         ),
         header.api_key,
         header.api_version,

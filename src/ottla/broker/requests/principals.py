@@ -17,14 +17,18 @@ _VERSION = Struct(">h")
 UNKNOWN_ADDRESS = b"\x00\x00\x00\x00"
 
 
-def principal_bytes(principal: str) -> bytes:
-    """Return a principal, `User:alice`, behind the version that its bytes are of."""
+def principal_bytes(principal: str, *, by_token: bool = False) -> bytes:
+    """Return a principal, `User:alice`, and whether a token was its login, behind the version that its bytes are of."""
     kind, _, name = principal.partition(":")
-    return _VERSION.pack(VERSION) + encode(DefaultPrincipalData(type=kind, name=name), VERSION)
+    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=by_token)
+    return _VERSION.pack(VERSION) + encode(data, VERSION)
 
 
-def read_principal(data: bytes | None) -> str:
-    """Return the principal that such bytes name; raises PRINCIPAL_DESERIALIZATION_FAILURE where they name none."""
+def read_principal(data: bytes | None) -> tuple[str, bool]:
+    """Return the principal that such bytes name, and whether a delegation token was its login.
+
+    Raises PRINCIPAL_DESERIALIZATION_FAILURE where they name none.
+    """
     try:
         if data is None or _VERSION.unpack_from(data)[0] != VERSION:
             raise WireError("no principal of a version that is known")
@@ -32,7 +36,7 @@ def read_principal(data: bytes | None) -> str:
     except (WireError, _StructError) as error:
         text = "Failed to deserialize client principal in the envelope request"
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, text) from error
-    return f"{found.type}:{found.name}"
+    return f"{found.type}:{found.name}", found.token_authenticated
 
 
 def address_bytes(host: str) -> bytes:

@@ -15,6 +15,7 @@ from ottla.broker.sasl.bearer_tokens import BearerTokens
 from ottla.broker.sasl.client_login import LoginDoor
 from ottla.broker.sasl.mechanisms import ListenerMechanisms, mechanisms_of
 from ottla.broker.sasl.pending_logins import PendingLogins
+from ottla.broker.sasl.tokens import Tokens
 from ottla.config import BrokerConfig, BrokerSettings, Listener
 from ottla.metadata import Image
 from ottla.security import ScramMechanism
@@ -34,6 +35,7 @@ class Logins:
         config: BrokerConfig,
         *,
         image: Callable[[], Image],
+        tokens: Tokens,
         settings: Callable[[], BrokerSettings],
         counts: AuthenticationCounts,
         clock: Clock,
@@ -44,6 +46,7 @@ class Logins:
         """Raises ConfigError where a listener cannot be as it is configured."""
         self._by_name = mechanisms_of(config)
         self._image = image
+        self._tokens = tokens
         self._settings = settings
         self._counts = counts
         self._clock = clock
@@ -126,8 +129,8 @@ class Logins:
         return ScramServer(mechanism, partial(self._credential, mechanism), nonce=nonce, decoy_key=self._decoy_key)
 
     def _credential(self, mechanism: ScramMechanism, user: str, by_token: bool) -> ScramLogin | None:
-        """Return what is kept of a user's password in the committed metadata; None where there is no such user."""
+        """Return what is kept of a user's password, or of a token, in the committed metadata; None where there is none."""
         if by_token:
-            return None
+            return self._tokens.login(mechanism, user, self._clock.now_ms())
         credential = self._image().scram_credentials.get((user, mechanism.code))
         return None if credential is None else ScramLogin(credential, user)

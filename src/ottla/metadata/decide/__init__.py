@@ -15,6 +15,7 @@ from ottla.metadata.decide.brokers import (
 from ottla.metadata.decide.client_quotas import AlteredQuotas, alter_client_quotas, matching_quotas
 from ottla.metadata.decide.configs import AlteredConfig, ConfigOperation, alter_configs, replace_configs
 from ottla.metadata.decide.decision import Decision
+from ottla.metadata.decide.delegation_tokens import create_token, expire_token, renew_token, sweep_tokens, token_of
 from ottla.metadata.decide.elections import balance_leaders, elect_leaders, elect_unclean_leaders, is_imbalanced
 from ottla.metadata.decide.features import FeatureUpdate, UpgradeType, update_features
 from ottla.metadata.decide.hand_over import Departure, HandOver, hand_over
@@ -67,11 +68,13 @@ __all__ = [
     "check_broker_epoch",
     "create_acls",
     "create_partitions",
+    "create_token",
     "create_topics",
     "delete_acls",
     "delete_topics",
     "elect_leaders",
     "elect_unclean_leaders",
+    "expire_token",
     "fence_broker",
     "found_acls",
     "found_scram_credentials",
@@ -85,8 +88,11 @@ __all__ = [
     "place",
     "register_broker",
     "register_controller",
+    "renew_token",
     "replace_configs",
     "scram_record",
+    "sweep_tokens",
+    "token_of",
     "unregister_broker",
     "update_features",
     "validate_topic_name",
