@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,54 +13,16 @@ from ottla.client import BlockingClient
 from ottla.connect.tasks import TaskSpec, WorkerClients
 from ottla.spark.source import client_pool, options, positions
 from ottla.spark.source.secured import KeptAside, network_of
-from tests.security.authority import authority, signed
-from tests.security.tls_files import key_properties, trust_properties
-from tests.server import running_server
 from tests.spark.running import await_true, running, spec_of
+from tests.spark.secured_broker import PASSWORD, PLAIN, Secured, secured_broker
 from tests.spark.test_task_sink import Keeping, KeepingTask
 from tests.spark.test_task_source import Counting
-from tests.waiting import until
-
-CA = authority()
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-PASSWORD = "a-secret-of-ann"
-
-
-@dataclass(frozen=True)
-class Secured:
-    """A broker's listener for those who log in, and what a client is told."""
-
-    bootstrap: str
-    properties: dict[str, str]
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    folder = tmp_path_factory.mktemp("secured")
-    stores = key_properties(folder, signed(CA, "broker"), "broker") | trust_properties(folder, CA)
-    overrides = [
-        "listeners=PLAINTEXT://127.0.0.1:0,SASL_SSL://127.0.0.1:0",
-        "group.initial.rebalance.delay.ms=0",
-        "sasl.enabled.mechanisms=PLAIN",
-        f'listener.name.sasl_ssl.plain.sasl.jaas.config={PLAIN} user_ann="{PASSWORD}";',
-        *(f"listener.name.sasl_ssl.{key}={value}" for key, value in stores.items()),
-    ]
-    with running_server(folder, overrides=overrides) as server:
-
-        def port() -> str | None:
-            found = re.search(r"ready SASL_SSL://127\.0\.0\.1:(\d+)", "".join(server.lines))
-            return None if found is None else found[1]
-
-        until(lambda: port() is not None, lambda: server.lines)
-        yield Secured(
-            f"127.0.0.1:{port()}",
-            {
-                "security.protocol": "SASL_SSL",
-                "sasl.mechanism": "PLAIN",
-                "sasl.jaas.config": f'{PLAIN} username="ann" password="{PASSWORD}";',
-                **trust_properties(folder, CA),
-            },
-        )
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
+        yield broker
 
 
 def task(secured: Secured, config: dict[str, str], **given: str) -> TaskSpec:

@@ -44,6 +44,8 @@ SETTINGS: Mapping[str, str] = {
     # Spark waits so long for a Python worker to come, and for whoever asked to take an answer: 15 s of its own were over on
     # a machine with other work, and the batch with them.
     "spark.python.authenticate.socketTimeout": "120s",
+    # Spark's own pattern, and what else of a client's options is a secret.
+    "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|jaas|keystore[.]key",
     "spark.sql.streaming.metricsEnabled": "false",
     # How long stopping a query waits for its batch. Spark's own is for ever: a batch whose Python function hangs would have
     # kept an application from ending.

@@ -104,7 +104,6 @@ WITHOUT_MEANING: Mapping[str, str] = {
 """Keys of Kafka's that are checked, accepted and without effect, with the reason that the notice gives."""
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {
-    "security.protocol": ("PLAINTEXT",),
     "config.providers": (),
 }
 """Keys of Kafka's with fewer values than there: what is not here yet is refused, since its lack would be noticed late."""

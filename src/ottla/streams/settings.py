@@ -30,6 +30,8 @@ __all__ = ["ExceptionPolicy", "StreamsSettings"]
 
 PREFIXES = ("main.consumer.", "restore.consumer.", "global.consumer.", "consumer.", "producer.", "admin.", "topic.")
 """Kafka Streams' prefixes for the settings of its clients, and of internal topics."""
+PROTOCOL = "security.protocol"
+SECURITY_PREFIXES = ("ssl.", "sasl.")
 OLDER = {
     "cache.max.bytes.buffering": "statestore.cache.max.bytes",
     "default.deserialization.exception.handler": "deserialization.exception.handler",
@@ -197,6 +199,12 @@ class StreamsSettings:
             return ExceptionPolicy("fail", topic, value)
         return ExceptionPolicy(policy_name(name, value), topic)
 
+    @cached_property
+    def security(self) -> dict[str, str]:
+        """`security.protocol`, `ssl.…` and `sasl.…`, which hold for all clients of the application."""
+        found = {name: text for name, text in self.clients.get("", {}).items() if name.startswith(SECURITY_PREFIXES)}
+        return {PROTOCOL: str(self[PROTOCOL]).strip().upper(), **found}
+
     def topic_config(self) -> dict[str, str]:
         """Return what `topic.…` sets for internal topics."""
         return dict(self.clients.get("topic", {}))
@@ -252,6 +260,9 @@ class _Reader:
         if key is None and tables:
             raise _unknown(prefix + name)
         text = _text(value)
+        if prefix and prefix != "topic." and name.startswith((PROTOCOL, *SECURITY_PREFIXES)):
+            allowed = f"give {name} without {prefix}: all clients of an application are protected alike"
+            raise ConfigError(prefix + name, "[hidden]", "", f"{prefix}{name}: {allowed}")
         if key is not None:
             if (name, text) != ("auto.offset.reset", "none"):
                 parse_value(key._replace(name=prefix + name), text)
@@ -263,7 +274,7 @@ class _Reader:
             only, reason = _CLIENTS_FIXED[name]
             if text != only:
                 self._notices.append(f"{full} has no effect: {reason}.")
-        elif name not in _CLIENTS_APPLIED:
+        elif name not in _CLIENTS_APPLIED and not name.startswith(SECURITY_PREFIXES):
             self._notices.append(f"{full} has no effect: {_SOURCES_AND_SINKS}.")
 
     def _fill(self) -> None:

@@ -43,7 +43,7 @@ def test_a_missing_required_setting_is_named_in_kafkas_words(missing: str) -> No
         ("commit.interval.ms", "-1", "at least 0"),
         ("processing.guarantee", "at_most_once", "at_least_once, exactly_once_v2"),
         ("application.id", "my app", "letters, digits"),
-        ("security.protocol", "SSL", "only PLAINTEXT"),
+        ("security.protocol", "TLS", "must be one of"),
         ("deserialization.exception.handler", "com.acme.Mine", "LogAndContinue"),
         ("consumer.auto.offset.reset", "newest", "must be latest, earliest"),
         ("consumer.nothing", "x", "Unknown setting consumer.nothing"),

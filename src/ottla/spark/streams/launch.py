@@ -15,6 +15,7 @@ from ottla.spark.shipping import ship_files
 from ottla.spark.streams.preparation import Prepared, topics_of
 from ottla.spark.streams.progress import BatchProgress, read_progress
 from ottla.spark.streams.restarts import failure_of
+from ottla.spark.streams.secured import driver_network, told_to_spark
 from ottla.spark.streams.starts import QueryStarts
 from ottla.spark.streams.warming import warm_up
 from ottla.streams import Stage, StreamsSettings
@@ -180,7 +181,8 @@ class SparkLauncher:
         from ottla.spark.streams.state.rebuild import rebuild_state
 
         log.warning("the checkpoint of %s is gone: its state is rebuilt from the changelogs", stage.name)
-        with BlockingClient(self._settings.bootstrap_servers) as client:
+        network = driver_network(self._settings)
+        with BlockingClient(self._settings.bootstrap_servers, network=network) as client:
             return rebuild_state(self._spark, client, stage, self._settings, self._prepared)
 
     def _has_begun(self, stage: Stage) -> bool:
@@ -198,7 +200,7 @@ class SparkLauncher:
         given = {**self._settings.clients.get("", {}), **self._settings.clients.get("producer", {})}
         names = ("acks", "compression.type", "batch.size")
         options = {f"kafka.{name}": given[name] for name in names if name in given}
-        return {"kafka.bootstrap.servers": self._settings.bootstrap_servers, **options}
+        return {"kafka.bootstrap.servers": self._settings.bootstrap_servers, **options, **told_to_spark(self._settings)}
 
 
 class SparkQuery:

@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.client import (
@@ -26,6 +26,7 @@ from ottla.client import (
     JoinedMember,
     JoinRefusedError,
     Limits,
+    SecuredNetwork,
 )
 from ottla.wire import encode
 from ottla.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
@@ -58,9 +59,11 @@ class Membership:
         topics: Sequence[str] = (),
         session_ms: int = SESSION_TIMEOUT_MS_DEFAULT,
         client_id: str = "ottla-driver",
+        network: Callable[[], SecuredNetwork | None] = lambda: None,
     ) -> None:
+        """`network` is asked for what each client connects on; None is TCP in clear."""
         self._application = application
-        self._bootstrap, self._client_id = bootstrap, client_id
+        self._bootstrap, self._client_id, self._network = bootstrap, client_id, network
         self._session_s = session_ms / 1000
         self._protocol = f"{PROTOCOL}{uuid.uuid4().hex}"
         subscription = ConsumerProtocolSubscription(topics=sorted(topics))
@@ -121,7 +124,7 @@ class Membership:
 
     def _client(self) -> BlockingClient:
         limits = Limits(request_s=max(self._session_s / 2, 1.0))
-        return BlockingClient(self._bootstrap, client_id=self._client_id, limits=limits)
+        return BlockingClient(self._bootstrap, client_id=self._client_id, limits=limits, network=self._network())
 
     def _new_member(self, client: BlockingClient) -> GroupMember:
         session_ms = round(self._session_s * 1000)

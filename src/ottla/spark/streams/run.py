@@ -22,6 +22,7 @@ from ottla.spark.streams.membership import SESSION_TIMEOUT_MS_DEFAULT, Membershi
 from ottla.spark.streams.preparation import Checkpoint, Prepared, is_uri, prepare
 from ottla.spark.streams.progress import OWN_WORDS, delete_read_records
 from ottla.spark.streams.restarts import Failure
+from ottla.spark.streams.secured import driver_network
 from ottla.spark.streams.states import State, StateListener, StateMachine
 from ottla.spark.streams.supervisor import ErrorHandler, Launcher, Supervisor
 from ottla.streams import Stages, StreamsSettings, Topology, cut
@@ -257,7 +258,7 @@ class StreamsApplication:
 
     def _open_client(self) -> BlockingClient:
         name = self.settings["client.id"] or f"{self.settings.application_id}-driver"
-        return BlockingClient(self.settings.bootstrap_servers, client_id=name)
+        return BlockingClient(self.settings.bootstrap_servers, client_id=name, network=driver_network(self.settings))
 
     def _begin_session(self, client: BlockingClient) -> None:
         """Begin to start a session, which takes seconds, as joining a group does; first the cluster has to answer."""
@@ -307,6 +308,7 @@ class StreamsApplication:
             topics=sorted(names),
             session_ms=settings.session_timeout_ms or SESSION_TIMEOUT_MS_DEFAULT,
             client_id=settings["client.id"] or f"{settings.application_id}-driver",
+            network=lambda: driver_network(settings),
         )
         self._membership.join()
 

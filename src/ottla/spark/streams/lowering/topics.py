@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["ClusterTopics", "TopicRead", "Topics"]
 
 
+from ottla.spark.streams.secured import told_to_spark
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRead:
     """What one source node reads: full topic names, or all whose names match a pattern."""
@@ -73,6 +76,7 @@ class ClusterTopics:
         settings = self.settings
         options = {
             "kafka.bootstrap.servers": settings.bootstrap_servers,
+            **told_to_spark(settings),
             "startingOffsets": self._starting(wanted),
             "includeHeaders": "true",
             "kafka.isolation.level": "read_committed" if settings.exactly_once else "read_uncommitted",

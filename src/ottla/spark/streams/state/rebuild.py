@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.spark.private_api.workers import pickled
 from ottla.spark.streams.internal_topics import changelog_topic
+from ottla.spark.streams.secured import told_to_spark
 from ottla.streams import StreamsSettings, Topology
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def rebuild_state(
     tasks = max(prepared.partitions.stores.get(store, 0) for store in topics)
     options = {
         "kafka.bootstrap.servers": settings.bootstrap_servers,
+        **told_to_spark(settings),
         "subscribe": ",".join(sorted(set(topics.values()))),
         "startingOffsets": "earliest",
         "endingOffsets": "latest",

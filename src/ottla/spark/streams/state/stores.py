@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, Isolation
 from ottla.spark.streams.internal_topics import changelog_topic
+from ottla.spark.streams.secured import driver_network
 from ottla.spark.streams.state.store_tables import LAST, Entry, LoggedEntry, StoreTable
 from ottla.streams import SourceNode, StoreSpec, StreamsSettings, Topology, Windowed
 from ottla.wire import ColumnDecoder
@@ -159,7 +160,8 @@ class StoreReader:
         while not self._closed:
             try:
                 name = f"{self._settings.application_id}-stores"
-                with BlockingClient(self._settings.bootstrap_servers, client_id=name) as client:
+                network = driver_network(self._settings)
+                with BlockingClient(self._settings.bootstrap_servers, client_id=name, network=network) as client:
                     while not self._closed:
                         self._round(client)
                         self._error = None
