@@ -23,8 +23,10 @@ ottla generate prometheus-rules > ottla-rules.yml           # alerts
 ottla generate grafana > ottla-dashboard.json               # a dashboard, to be imported
 ```
 
-In a container: `KAFKA_OTTLA_HTTP_LISTENERS=http://:9404`. There is neither TLS nor a password on these \
-addresses: bind them to an address that only your monitoring reaches.
+In a container: `KAFKA_OTTLA_HTTP_LISTENERS=http://:9404`. With `https://` the pages are encrypted, \
+by the keys of `listener.name.https.ssl.…` over `ssl.…` ([security.md](security.md#tls)), and \
+`listener.name.https.ssl.client.auth=required` lets in only who shows a certificate. Without that nobody is asked who \
+he is: bind them to an address that only your monitoring reaches.
 
 | path | answers |
 |---|---|

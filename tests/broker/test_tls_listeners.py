@@ -185,3 +185,31 @@ def test_a_listener_that_cannot_be_as_it_is_configured_does_not_start(tmp_path: 
     with pytest.raises(ConfigError, match=re.escape(words)):
         run_node(tmp_path, test, change)
     assert not (tmp_path / "data").exists(), "nothing was begun"
+
+
+def test_metrics_and_health_are_served_by_https_with_keys_of_their_own(tmp_path: Path) -> None:
+    own = key_properties(tmp_path, signed(CA, "pages"), "pages") | {"ssl.client.auth": "required"}
+    settings = [f"listener.name.https.{key}={value}" for key, value in own.items()]
+
+    async def test(node: Node) -> None:
+        (address,) = node.http_listeners
+        assert str(address).startswith("https://127.0.0.1:")
+
+        async def status(identity: Identity | None) -> int:
+            connector = aiohttp.TCPConnector(ssl=client_context(CA, identity))
+            async with aiohttp.ClientSession(connector=connector) as session, session.get(f"{address}/livez") as answer:
+                return answer.status
+
+        assert await status(ANN) == 200
+        with pytest.raises(aiohttp.ClientError):
+            await status(None)
+
+    run_node(tmp_path, test, "ottla.http.listeners=https://127.0.0.1:0", *settings)
+
+
+def test_https_without_keys_does_not_start(tmp_path: Path) -> None:
+    async def test() -> None:
+        with pytest.raises(ConfigError, match="listener HTTPS: ssl.keystore.location is not set"):
+            await start_node(tmp_path / "data", "ottla.http.listeners=https://127.0.0.1:0")
+
+    run(test)

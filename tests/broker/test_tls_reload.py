@@ -67,9 +67,9 @@ def stored(folder: Path, identity: Identity, name: str) -> str:
     return key_properties(folder, identity, name)["ssl.keystore.location"]
 
 
-def run_node(folder: Path, test: Callable[[Node], Coroutine[Any, Any, None]]) -> None:
+def run_node(folder: Path, test: Callable[[Node], Coroutine[Any, Any, None]], *more: str) -> None:
     async def whole() -> None:
-        node = await start_node(folder / "data", *listener_overrides(folder, BROKER, CA, "node.id=1"))
+        node = await start_node(folder / "data", *listener_overrides(folder, BROKER, CA, "node.id=1", *more))
         try:
             await test(node)
         finally:
@@ -166,3 +166,20 @@ def test_old_clients_change_keys_by_replacing_the_whole_configuration(tmp_path: 
         assert shown(await connected(node)) == RENEWED.leaf
 
     run_node(tmp_path, test)
+
+
+def test_https_pages_show_new_keys_too(tmp_path: Path) -> None:
+    async def shown_by_pages(node: Node) -> bytes:
+        port = node.http_listeners[0].port
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client_context(CA))
+        found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return bytes(found)
+
+    async def test(node: Node) -> None:
+        assert await shown_by_pages(node) == BROKER.leaf
+        location = "listener.name.https.ssl.keystore.location"
+        assert await altered(await connected(node), {location: stored(tmp_path, RENEWED, "new")}) == (0, "")
+        assert await shown_by_pages(node) == RENEWED.leaf
+
+    run_node(tmp_path, test, "ottla.http.listeners=https://127.0.0.1:0")

@@ -47,7 +47,7 @@ from ottla.broker.requests.authorizer import AclAuthorizer
 from ottla.broker.requests.authorizers import authorizer_of
 from ottla.broker.requests.connection import Connection
 from ottla.broker.requests.connection_limits import ConnectionLimits
-from ottla.broker.requests.encryption import Encryption
+from ottla.broker.requests.encryption import HTTPS, Encryption
 from ottla.broker.requests.handlers import all_handlers
 from ottla.broker.requests.links import Links
 from ottla.broker.requests.listeners import BoundListener, Listeners
@@ -392,8 +392,9 @@ class Node:
             services=lambda: self._services,
         )
         self._http = HttpService(health, lambda: self._report)
+        pages = self._encryption.of(HTTPS)
         for listener in self.config.http_listeners:
-            await self._http.listen(listener)
+            await self._http.listen(listener, None if pages is None else lambda: pages.context)
 
     def _make_services(self) -> None:
         """Join what handlers use."""

@@ -64,10 +64,12 @@ class HttpListener:
 
     host: str
     port: int
+    is_secure: bool = False
+    """True for HTTPS."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"http{'s' if self.is_secure else ''}://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +117,14 @@ def parse_listeners(
 
 
 def parse_http_listeners(key: str, addresses: Iterable[str]) -> tuple[HttpListener, ...]:
-    """Parse `http://host:port` entries of `key`."""
+    """Parse `http://host:port` and `https://host:port` entries of `key`."""
     found = []
     for address in addresses:
         match = _ENDPOINT.fullmatch(address.rstrip("/"))
-        if match is None or match["name"].lower() != "http" or not 0 <= int(match["port"]) <= 65535:
-            raise ConfigError(key, address, "expected http://host:port, such as http://127.0.0.1:9404")
-        found.append(HttpListener(match["six"] or match["host"] or "", int(match["port"])))
+        scheme = "" if match is None else match["name"].lower()
+        if match is None or scheme not in ("http", "https") or not 0 <= int(match["port"]) <= 65535:
+            raise ConfigError(key, address, "expected http://host:port or https://…, such as http://127.0.0.1:9404")
+        found.append(HttpListener(match["six"] or match["host"] or "", int(match["port"]), scheme == "https"))
     return tuple(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
@@ -56,13 +57,16 @@ class HttpServer:
         )
         self._is_set_up = False
 
-    async def listen(self, host: str, port: int) -> int:
-        """Serve an address and return its port; an empty host means every interface. Raises OSError where it is taken."""
+    async def listen(self, host: str, port: int, tls: Callable[[], ssl.SSLContext] | None = None) -> int:
+        """Serve an address and return its port; an empty host means every interface. Raises OSError where it is taken.
+
+        With `tls`, which returns the context of the next connection, it is HTTPS.
+        """
         if not self._is_set_up:
             await self._runner.setup()
             self._is_set_up = True
         known = len(self._runner.addresses)
-        await web.TCPSite(self._runner, host or None, port).start()
+        await web.TCPSite(self._runner, host or None, port, ssl_context=None if tls is None else _latest(tls)).start()
         return int(self._runner.addresses[known][1])
 
     async def close(self) -> None:
@@ -88,6 +92,17 @@ class HttpServer:
         except Exception:  # our own mistake: it is said, and costs this answer only
             log.exception("%s %s failed", request.method, request.path)
             return _error(500, 500, "The server has failed to answer; its log says why.")
+
+
+def _latest(tls: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """Return a context for a listener that shows the newest keys: a server is given one for all of its life."""
+    context = tls()
+
+    def renew(session: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
+        session.context = tls()
+
+    context.sni_callback = renew  # OpenSSL calls it whether a client names the server or not
+    return context
 
 
 def _handler(handle: Callable[[Request], Awaitable[Reply]]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

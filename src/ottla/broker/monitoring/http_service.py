@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
+from dataclasses import replace
 
 from ottla.broker.monitoring.health import Check, Health
 from ottla.broker.monitoring.prometheus import CONTENT_TYPE
@@ -29,10 +31,10 @@ class HttpService:
             ]
         )
 
-    async def listen(self, listener: HttpListener) -> None:
-        """Serve one more address; raises OSError where it is taken."""
-        port = await self._server.listen(listener.host, listener.port)
-        self.bound.append(HttpListener(listener.host, port))
+    async def listen(self, listener: HttpListener, tls: Callable[[], ssl.SSLContext] | None) -> None:
+        """Serve one more address, by HTTPS with the context that `tls` returns; raises OSError where it is taken."""
+        port = await self._server.listen(listener.host, listener.port, tls if listener.is_secure else None)
+        self.bound.append(replace(listener, port=port))
 
     async def close(self) -> None:
         """Stop serving."""

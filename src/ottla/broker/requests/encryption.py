@@ -16,11 +16,13 @@ from ottla.config import BrokerConfig, Listener, SecurityProtocol
 from ottla.metadata import Delta, Image, ResourceType
 from ottla.security import STORE_KEYS, NoRuleError, SslRules, Tls, TlsSettings, certificate_name
 
-__all__ = ["Encryption", "ListenerTls", "own_configuration"]
+__all__ = ["HTTPS", "Encryption", "ListenerTls", "own_configuration"]
 
 log = logging.getLogger(__name__)
 
 PREFIX = "ssl."
+HTTPS = Listener("HTTPS", "", 0, SecurityProtocol.SSL)
+"""What stands for the pages of metrics and health: their keys are `listener.name.https.ssl.…`, over `ssl.…`."""
 CLIENT_AUTH = "ssl.client.auth"
 RULES = "ssl.principal.mapping.rules"
 
@@ -93,7 +95,8 @@ class Encryption:
         """Raises ConfigError, which names the listener, where one cannot be as it is configured."""
         self._config = config
         self._by_name: dict[str, ListenerTls] = {}
-        for listener in config.listeners:
+        pages = [HTTPS] if any(each.is_secure for each in config.http_listeners) else []
+        for listener in (*config.listeners, *pages):
             if listener.protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL):
                 try:
                     self._by_name[listener.name] = ListenerTls(listener, config)
