@@ -209,7 +209,7 @@ def test_metrics_and_health_are_served_by_https_with_keys_of_their_own(tmp_path:
 
 def test_https_without_keys_does_not_start(tmp_path: Path) -> None:
     async def test() -> None:
-        with pytest.raises(ConfigError, match="listener HTTPS: ssl.keystore.location is not set"):
+        with pytest.raises(ConfigError, match=r"listener HTTPS: ssl\.keystore\.location is not set"):
             await start_node(tmp_path / "data", "ottla.http.listeners=https://127.0.0.1:0")
 
     run(test)
