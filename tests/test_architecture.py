@@ -27,7 +27,7 @@ MATRIX: dict[str, set[str]] = {
     "groups": {"base", "wire", "security", "config"},
     "transactions": {"base", "wire", "security", "config"},
     "http": {"base", "config", "security"},
-    "admin": {"base", "wire", "client", "config", "metadata"},
+    "admin": {"base", "wire", "client", "config", "metadata", "security"},
     "broker": {
         *("base", "wire", "raft", "replica", "security", "config", "log", "net", "client"),
         *("metadata", "groups", "transactions", "http"),

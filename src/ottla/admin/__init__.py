@@ -6,6 +6,7 @@ its answers, and raise `KafkaError` with the broker's code and words where a bro
 sense before anybody is asked. Importing this package loads no other one but `base`: commands have to begin quickly.
 """
 
+from ottla.admin.acls import create_acls, delete_acls, describe_acls
 from ottla.admin.configs import (
     ConfigChange,
     ConfigEntity,
@@ -205,10 +206,13 @@ __all__ = [
     "by_topic",
     "config_names",
     "consumer_groups",
+    "create_acls",
     "create_topic",
+    "delete_acls",
     "delete_groups",
     "delete_offsets",
     "delete_topics",
+    "describe_acls",
     "describe_config",
     "describe_configs",
     "describe_credentials",

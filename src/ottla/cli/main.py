@@ -19,6 +19,7 @@ NOUNS = {
     "topics": "create, list, describe, alter and delete topics",
     "consume": "print records, from anywhere to anywhere",
     "produce": "write records: lines, a format, or JSON lines",
+    "acls": "say who may do what: add, list and remove ACLs",
     "configs": "describe and alter configurations and quotas",
     "console-producer": "write lines from standard input to a topic",
     "console-consumer": "print a topic's records",

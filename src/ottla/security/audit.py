@@ -8,6 +8,7 @@ are clients' own, so what is no visible character is escaped, and long ones are 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla.security.access import Operation, Resource
@@ -61,10 +62,8 @@ class AuditLog:
         self._budgets = {level: _Budget() for level in (logging.INFO, logging.DEBUG, TRACE)}
         self.left_out = 0
         """How many lines were left out since the start."""
-
-    def is_on(self, level: int) -> bool:
-        """Return whether lines of a level are written at all."""
-        return self._log.isEnabledFor(level)
+        self.is_on: Callable[[int], bool] = self._log.isEnabledFor
+        """Whether lines of a level are written at all: asked at each request, so it is the logger's own method."""
 
     def record(
         self,

@@ -53,6 +53,8 @@ class Decision:
     acl: Acl | None = None
 
 
+Question = tuple[str, str, Operation, Resource, str]
+"""Principal, address, operation, type of resource and its name."""
 SUPER_USER = Decision(True, "SuperUser")
 DEFAULT_ALLOW = Decision(True, "DefaultAllow")
 DEFAULT_DENY = Decision(False, "DefaultDeny")
@@ -81,7 +83,7 @@ class StandardAuthorizer:
         self._default = DEFAULT_ALLOW if allow_everyone_if_no_acl_is_found else DEFAULT_DENY
         self._acls = AclIndex()
         self._ready = False
-        self._decided: dict[tuple[str, str, Operation, Resource, str], Decision] = {}
+        self._decided: dict[Question, Decision] = {}
 
     def __len__(self) -> int:
         return len(self._acls)
@@ -90,6 +92,11 @@ class StandardAuthorizer:
     def ready(self) -> bool:
         """True when entries have been loaded; before that only super users are let through."""
         return self._ready
+
+    @property
+    def decided(self) -> Mapping[Question, Decision]:
+        """What was decided since the entries last changed: one and the same mapping, which empties itself."""
+        return self._decided
 
     def load(self, acls: Mapping[bytes, Acl]) -> None:
         """Take over a snapshot's entries, by id, in place of all that were there."""

@@ -86,7 +86,9 @@ class AclAuthorizer:
 
     def __init__(self, standard: StandardAuthorizer, audit: AuditLog, clock: Clock) -> None:
         self._standard = standard
+        self._decided = standard.decided
         self._audit = audit
+        self._is_on = audit.is_on
         self._clock = clock
         self.allowed = 0
         """Decisions that allowed what was asked."""
@@ -127,10 +129,12 @@ class AclAuthorizer:
         """Return whether the operation is allowed; raises AuthorizerNotReadyError while entries are being loaded."""
         if peer.is_this_node:
             return True
-        decision = self._standard.decide(peer.principal, peer.client_host, operation, resource, name)
+        decision = self._decided.get((peer.principal, peer.client_host, operation, resource, name))
+        if decision is None:
+            decision = self._standard.decide(peer.principal, peer.client_host, operation, resource, name)
         if decision.allowed:
             self.allowed += 1
-            if not self._audit.is_on(DEBUG):
+            if not self._is_on(DEBUG):
                 return True
         else:
             self.denied += 1
