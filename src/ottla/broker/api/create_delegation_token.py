@@ -16,6 +16,10 @@ NO_TIME = -1
 NEEDS = Needs(Operation.CREATE_TOKENS, Resource.USER)
 
 
+REQUESTER_FROM = 3
+"""The first version in which the owner and who asks may be two."""
+
+
 async def create_delegation_token(
     context: RequestContext[TokenParts], request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
@@ -28,7 +32,7 @@ async def create_delegation_token(
         return answer
     requester = context.connected.principal
     nothing = TokenInfo("", _owner(request, requester), requester, (), *[NO_TIME] * 3)
-    return _answer(nothing, b"").replace(error_code=answer.error_code)
+    return _answer(context, nothing, b"").replace(error_code=answer.error_code)
 
 
 async def create(
@@ -54,7 +58,7 @@ async def create(
     def decision(image: Image) -> decide.Decision[TokenInfo]:
         return decide.create_token(image, token)
 
-    return _answer(await context.services.quorum.submit(decision), index.hmac_of(token.token_id))
+    return _answer(context, await context.services.quorum.submit(decision), index.hmac_of(token.token_id))
 
 
 def _owner(request: CreateDelegationTokenRequest, requester: str) -> str:
@@ -63,8 +67,10 @@ def _owner(request: CreateDelegationTokenRequest, requester: str) -> str:
     return f"{request.owner_principal_type}:{request.owner_principal_name}"
 
 
-def _answer(token: TokenInfo, hmac: bytes) -> CreateDelegationTokenResponse:
-    owner, requester = token.owner.partition(":"), token.requester.partition(":")
+def _answer(context: RequestContext[TokenParts], token: TokenInfo, hmac: bytes) -> CreateDelegationTokenResponse:
+    """Return what is told of a token; who asked for it is told where the version has a field for that."""
+    owner = token.owner.partition(":")
+    requester = token.requester.partition(":") if context.api_version >= REQUESTER_FROM else ("", "", "")
     return CreateDelegationTokenResponse(
         principal_type=owner[0],
         principal_name=owner[2],
