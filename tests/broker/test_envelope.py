@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from ottla.base import ErrorCode, KafkaError
+from ottla.broker.requests.connected import Connected
+from ottla.broker.requests.envelopes import forward_frame
+from ottla.broker.requests.local_requests import local_controller
 from ottla.broker.requests.principals import address_bytes, address_text, principal_bytes, read_principal
-from ottla.wire import APIS, Message, encode_request, read_response
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ottla.wire.messages.envelope import EnvelopeRequest
+from ottla.wire import APIS, Message, encode_request, encode_response, read_response
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.wire.messages.metadata import MetadataRequest
 from tests.broker.node_client import parts, run, running_node
 
@@ -73,3 +76,29 @@ def test_principals_and_addresses_go_the_way_of_kafkas_bytes() -> None:
     assert address_text(address_bytes("a name")) == "0.0.0.0"
     with pytest.raises(KafkaError):
         address_text(b"")
+
+
+def test_who_sent_a_request_and_whether_by_a_token_travels_with_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running_node(tmp_path) as client:
+            services = parts(client.node)
+            seen: list[Any] = []
+
+            async def controller(message: Any) -> EnvelopeResponse:
+                seen.append(message)
+                return EnvelopeResponse(response_data=encode_response(CreateTopicsResponse(), 19, 7, 1)[4:])
+
+            frame = encode_request(CreateTopicsRequest(timeout_ms=1), 7, 1, "app")[4:]
+            services.controller.serve(controller)
+            try:
+                for by_token in (False, True):
+                    sender = Connected(
+                        listener="A", client_host="192.0.2.7", principal="User:a", token_authenticated=by_token
+                    )
+                    await forward_frame(services.controller, sender, 19, 7, frame)
+            finally:
+                services.controller.serve(local_controller(services, services.handlers))
+            assert [read_principal(each.request_principal) for each in seen] == [("User:a", False), ("User:a", True)]
+            assert {address_text(each.client_host_address) for each in seen} == {"192.0.2.7"}
+
+    run(test)

@@ -30,7 +30,7 @@ async def forward_frame(
     """Return the active controller's answer to a request's bytes, given to whoever is connected."""
     envelope = EnvelopeRequest(
         request_data=frame,
-        request_principal=principal_bytes(connected.principal),
+        request_principal=principal_bytes(connected.principal, by_token=connected.token_authenticated),
         client_host_address=address_bytes(connected.client_host),
     )
     response = await controller.ask(envelope, timeout_ms=timeout_ms, forwarded=api_key)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ErrorCode, KafkaError, NodeId, OttlaError
+from ottla.cli.doctor.access import acls, authorizers, listeners
 from ottla.cli.doctor.findings import Finding, fail, named, ok, warning
 from ottla.cli.doctor.replication import leaders, min_insync, moves
 
@@ -48,12 +49,15 @@ def cluster_checks(client: BlockingClient, cluster: Cluster, *, reachable: bool)
     of_anyone: list[tuple[str, Callable[[], list[Finding]]]] = [
         ("quorum", lambda: _quorum_and_clock(client)),
         ("writes", lambda: min_insync(client, cluster)),
+        ("acls", lambda: acls(client)),
     ]
     of_everyone: list[tuple[str, Callable[[], list[Finding]]]] = [
         ("brokers", lambda: _brokers(client, cluster)),
         ("replication", lambda: _factors(client, cluster)),
         ("moves", lambda: moves(client, cluster)),
         ("disk", lambda: _disks(client, cluster)),
+        ("authorizer", lambda: authorizers(client, cluster)),
+        ("listeners", lambda: listeners(client, cluster)),
     ]
     findings = [*_partitions(cluster), *leaders(cluster), *_internal(cluster)]
     for name, check in [*of_anyone, *of_everyone] if reachable else of_anyone:
