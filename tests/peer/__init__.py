@@ -56,6 +56,7 @@ TOOLS = {
     "consumer-groups": _TOOLS + "consumer.group.ConsumerGroupCommand",
     "metadata-quorum": _TOOLS + "MetadataQuorumCommand",
     "broker-api-versions": _TOOLS + "BrokerApiVersionsCommand",
+    "delegation-tokens": _TOOLS + "DelegationTokenCommand",
     "delete-records": _TOOLS + "DeleteRecordsCommand",
     "dump-log": _TOOLS + "DumpLogSegments",
     "storage": "kafka.tools.StorageTool",

@@ -29,6 +29,13 @@ from ottla.admin.credentials import (
     plan_credential_change,
     salted_password,
 )
+from ottla.admin.delegation_tokens import (
+    DelegationToken,
+    create_delegation_token,
+    describe_delegation_tokens,
+    expire_delegation_token,
+    renew_delegation_token,
+)
 from ottla.admin.errors import AdminError, invalid_request, raise_code, words
 from ottla.admin.features import (
     KRAFT_VERSION_FROM,
@@ -157,6 +164,7 @@ __all__ = [
     "ControllerEndpoint",
     "ControllerToAdd",
     "CredentialChange",
+    "DelegationToken",
     "DescribedConfig",
     "FeatureUpdate",
     "FeatureVersions",
@@ -207,6 +215,7 @@ __all__ = [
     "config_names",
     "consumer_groups",
     "create_acls",
+    "create_delegation_token",
     "create_topic",
     "delete_acls",
     "delete_groups",
@@ -216,6 +225,7 @@ __all__ = [
     "describe_config",
     "describe_configs",
     "describe_credentials",
+    "describe_delegation_tokens",
     "describe_features",
     "describe_group",
     "describe_producers",
@@ -224,6 +234,7 @@ __all__ = [
     "describe_transaction",
     "duplicates",
     "end_offsets",
+    "expire_delegation_token",
     "feature_dependency",
     "feature_levels",
     "find_hanging_transactions",
@@ -256,6 +267,7 @@ __all__ = [
     "release_levels",
     "remove_members",
     "remove_voter",
+    "renew_delegation_token",
     "replica_assignments",
     "replica_log_dirs",
     "replica_moves",

@@ -27,6 +27,7 @@ NOUNS = {
     "consumer-groups": "list, describe and delete consumer groups, and reset their offsets",
     "groups": "list the groups of every kind",
     "transactions": "list, describe, find and abort transactions",
+    "delegation-tokens": "make, print, renew and end logins to hand on",
     "delete-records": "drop the records before an offset",
     "reassign-partitions": "move partitions between brokers and disks",
     "leader-election": "have partitions led by another of their copies",

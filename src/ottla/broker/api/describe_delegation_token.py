@@ -25,7 +25,7 @@ def describe_delegation_token(
     owners = (
         None if request.owners is None else {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
     )
-    found = [each for each in index if (owners is None or each.owner in owners) and _may_see(context, each)]
+    found = [each for each in index if (owners is None or any(map(each.is_of, owners))) and _may_see(context, each)]
     found.sort(key=lambda each: (each.issue_timestamp, each.token_id))
     return DescribeDelegationTokenResponse(tokens=[_described(each, index.hmac_of(each.token_id)) for each in found])
 
