@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -276,3 +277,31 @@ def test_a_replica_without_a_brokers_right_gets_nothing_and_says_nothing(tmp_pat
             assert not partition.records
 
     run(test)
+
+
+def test_what_is_denied_is_logged_in_kafkas_words_and_a_flood_of_it_is_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+
+    async def test() -> None:
+        async with running_node(tmp_path, *AUTHORIZER) as client:
+            asker = Asker(client.node, "User:a\n", "192.0.2.7")
+            request = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
+            await asker.ask(request)
+            [line] = audited(caplog)
+            assert line == (
+                "Principal = User:a\\n is Denied operation = DESCRIBE from host = 192.0.2.7 on resource = "
+                "Topic:LITERAL:t for request = Metadata with resourceRefCount = 1 based on rule DefaultDeny"
+            )
+            await asker.ask(MetadataRequest(topics=None))
+            assert audited(caplog) == [line]
+            for _ in range(1000):
+                await asker.ask(EVERYTHING)
+            await until_async(lambda: "more decisions were not logged" in audited(caplog)[-1], "what was left out")
+
+    run(test)
+
+
+def audited(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.name == "kafka.authorizer.logger"]

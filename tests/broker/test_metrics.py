@@ -28,6 +28,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tests.broker.askers import AUTHORIZER
 from tests.broker.node_client import NodeClient, batch, parts, running_node
 
 MONITORING = Path(__file__).resolve().parents[2] / "src" / "ottla" / "cli" / "monitoring"
@@ -79,7 +80,7 @@ async def commit(client: NodeClient, group: str, topic: str, offsets: dict[int, 
 @asynccontextmanager
 async def used(folder: Path) -> AsyncIterator[NodeClient]:
     """Run a node that was asked for a bit of everything."""
-    async with running_node(folder, HTTP) as client:
+    async with running_node(folder, HTTP, AUTHORIZER[0], "super.users=User:ANONYMOUS") as client:
         await client.create("t", 2)
         await client.create("__consumer_offsets", 1)
         for _ in range(5):

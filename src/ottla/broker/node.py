@@ -198,6 +198,8 @@ class Node:
             await self._listen(early)
             await self._quorum.ready()
             authorizer.loaded(self._quorum.image)
+            authorizer.start(self._loop)
+            self._undo.append(authorizer.stop)
         await self._listen(each.name for each in self.config.listeners)
         await self._register()
 
@@ -633,6 +635,8 @@ class Node:
         await self._controller.close()
         if self._duties is not None:
             self._duties.stop()
+        if isinstance(self._authorizer, AclAuthorizer):
+            self._authorizer.stop()
         await self._quorum.stop()
         epoch = -1 if self._life is None else self._life.epoch
         await self._storage.close(self._partitions.high_watermarks, broker_epoch=epoch)

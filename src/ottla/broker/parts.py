@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.storage import Storage
     from ottla.broker.replicas.throttles import ReplicationThrottles
     from ottla.broker.requests.answer_memory import AnswerMemory
+    from ottla.broker.requests.authorizer import Authorizer
     from ottla.broker.requests.encryption import Encryption
     from ottla.broker.requests.handler import Handler
     from ottla.broker.sasl.tokens import Tokens
@@ -204,6 +205,7 @@ class ReportParts(Protocol):
     storage: Storage
     groups: GroupCoordinator
     answer_memory: AnswerMemory
+    authorizer: Authorizer
     metrics: Metrics
     traffic: Traffic
     replication: Replication | None

@@ -19,6 +19,7 @@ __all__ = ["AuditLog", "AuditedRequest"]
 
 LOGGER = "kafka.authorizer.logger"
 TRACE = 5
+logging.addLevelName(TRACE, "TRACE")
 LINES_PER_SECOND = 200
 NAME_CHARACTERS_MAX = 512
 _TYPES = {

@@ -128,6 +128,7 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
     yield f"{sockets}connection_count", Family(GAUGE, "Open connections", ("listener",))
     yield f"{sockets}connection_creation_total", Family(COUNTER, "Connections ever served", ("listener",))
     yield from _of_logins(sockets)
+    yield from _of_authorizer()
     yield f"{sockets}incoming_byte_total", Family(COUNTER, "Bytes of requests")
     yield f"{sockets}outgoing_byte_total", Family(COUNTER, "Bytes of answers")
     yield f"{log}logmanager_offlinelogdirectorycount", Family(GAUGE, "Log directories that have failed")
@@ -150,6 +151,17 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
         "damaged_partitions": "Its partitions with damaged or missing files",
     }.items():
         yield f"ottla_storage_{name}", Family(GAUGE, text, ("log_dir",))
+
+
+def _of_authorizer() -> Iterator[tuple[str, Family]]:
+    plugins = "kafka_server_plugins_"
+    yield f"{plugins}acls_total_count", Family(GAUGE, "Access control entries in force; where an authorizer is set")
+    yield f"{plugins}authorization_allowed_total", Family(COUNTER, "Decisions of the authorizer that allowed something")
+    yield f"{plugins}authorization_denied_total", Family(COUNTER, "Decisions of the authorizer that denied something")
+    yield (
+        "ottla_audit_lines_left_out_total",
+        Family(COUNTER, "Lines that the audit log had no room for in their second"),
+    )
 
 
 def _of_logins(sockets: str) -> Iterator[tuple[str, Family]]:

@@ -22,6 +22,7 @@ from ottla.broker.monitoring.process_facts import process_facts
 from ottla.broker.monitoring.prometheus import Page, tags
 from ottla.broker.parts import ReportParts
 from ottla.broker.quotas import Quotas
+from ottla.broker.requests.authorizer import AclAuthorizer
 from ottla.broker.requests.connection_limits import ConnectionLimits
 from ottla.metadata import Image, decide
 from ottla.net import RequestMemory
@@ -111,6 +112,7 @@ class MetricsReport:
         image = self._services.quorum.image
         self._write_node(page)
         self._write_sockets(page)
+        self._write_authorizer(page)
         self._write_quotas(page)
         yield
         yield from self._write_cluster(page, image)
@@ -206,6 +208,16 @@ class MetricsReport:
         page.add("kafka_network_socketserver_expiredconnectionskilledcount", counts.expired_killed)
         page.add("ottla_logins_pending_connections", counts.pending)
         page.add("ottla_logins_pushed_out_connections_total", counts.pushed_out)
+
+    def _write_authorizer(self, page: Page) -> None:
+        authorizer = self._services.authorizer
+        if not isinstance(authorizer, AclAuthorizer):
+            return
+        plugins = "kafka_server_plugins_"
+        page.add(f"{plugins}acls_total_count", len(authorizer))
+        page.add(f"{plugins}authorization_allowed_total", authorizer.allowed)
+        page.add(f"{plugins}authorization_denied_total", authorizer.denied)
+        page.add("ottla_audit_lines_left_out_total", authorizer.left_out)
 
     def _write_quotas(self, page: Page) -> None:
         for kind, count in self._quotas.throttled.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from ottla.wire import APIS
 __all__ = ["AclAuthorizer", "AllowAll", "Authorizer"]
 
 DEBUG = logging.DEBUG
+FLUSH_S, FLUSH_MS = 1.0, 1000
 BY_RESOURCE_TYPE = "ByResourceType"
 """The rule in the log where no one name was asked about."""
 
@@ -90,10 +92,23 @@ class AclAuthorizer:
         self._audit = audit
         self._is_on = audit.is_on
         self._clock = clock
+        self._flushing: asyncio.TimerHandle | None = None
         self.allowed = 0
         """Decisions that allowed what was asked."""
         self.denied = 0
         """Decisions that denied it."""
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From here on, say each second how many lines of the audit log were left out in the one before."""
+        self._audit.flush(self._clock.now_ms())
+        self._flushing = loop.call_later(FLUSH_S, self.start, loop)
+
+    def stop(self) -> None:
+        """Say no more, when that has been said."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        self._audit.flush(self._clock.now_ms() + FLUSH_MS)
 
     def __len__(self) -> int:
         """Return how many entries are in force."""
