@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
 
 from ottla.base import OttlaError
@@ -24,10 +26,16 @@ class RestError(OttlaError):
 
 
 class Worker:
-    """A worker at an address such as `http://localhost:8083`."""
+    """A worker at an address such as `http://localhost:8083`; https with the `ssl.…` of a client's properties."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, properties: Mapping[str, str] | None = None) -> None:
+        """Raises ConfigError for stores that cannot be opened."""
         self.url = url if "://" in url else f"http://{url}"
+        self._context: ssl.SSLContext | None = None
+        if properties and self.url.lower().startswith("https://"):
+            from ottla.security import Tls, TlsSettings
+
+            self._context = Tls(TlsSettings.of(dict(properties)), server=False).context
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the body of an answer, None where it is empty; raises RestError with the worker's message."""
@@ -35,7 +43,7 @@ class Worker:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         request = urllib.request.Request(self.url.rstrip("/") + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:
+            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS_MAX, context=self._context) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as error:
             raise RestError(_message(error.read()) or f"HTTP {error.code}", error.code) from error

@@ -25,13 +25,11 @@ __all__ = ["WorkerConfig", "WorkerMode"]
 _PREFIXES = (
     *("producer.", "consumer.", "admin.", "spark.", "config.providers."),
     *("key.converter.", "value.converter.", "header.converter.", "topic.creation."),
+    *("listeners.https.", "admin.listeners.https."),
 )
 """What begins with these is read by whom it is for."""
 _REST = {"rest.port": "listeners=http://:PORT", "rest.host.name": "listeners=http://HOST:PORT"}
 """Keys that Kafka had before 3.0, which are still understood, and what stands for them now."""
-_NO_HTTPS = (
-    "HTTPS is not served so far; listen at http://localhost:8083 and let a proxy that speaks TLS stand in front of it"
-)
 _UNHEARD = frozenset(
     {
         *("client.dns.lookup", "plugin.discovery", "send.buffer.bytes", "receive.buffer.bytes"),
@@ -92,16 +90,21 @@ class WorkerConfig:
         """The folders with further plugins."""
         return tuple(Path(each.strip()) for each in self.values["plugin.path"] or () if each.strip())
 
-    def advertised(self, port: int) -> tuple[str, str]:
+    @property
+    def advertised_scheme(self) -> str:
+        """By which of its listeners others reach the REST interface; `http` where there are both and nothing is said."""
+        named = self.properties.get("rest.advertised.listener", "").strip().lower()
+        schemes = [each.partition("://")[0].strip().lower() for each in self.values["listeners"] or ["http://:8083"]]
+        return named or ("http" if "http" in schemes else schemes[0])
+
+    def advertised(self, listening: str, port: int) -> tuple[str, str]:
         """Return the worker's id (`host:port`) and the address at which others reach its REST interface."""
-        first = (self.values["listeners"] or ["http://:8083"])[0]
-        listening = first.partition("://")[2].rpartition(":")[0].strip("[]")
         host = self.values["rest.advertised.host.name"] or self.properties.get("rest.host.name") or listening
         if host in ("", "0.0.0.0", "::"):
             host = _own_address()
         port = self.values["rest.advertised.port"] or port
         shown = f"[{host}]" if ":" in host else host
-        return f"{shown}:{port}", f"http://{shown}:{port}/"
+        return f"{shown}:{port}", f"{self.advertised_scheme}://{shown}:{port}/"
 
 
 def _own_address() -> str:
@@ -115,11 +118,14 @@ def _own_address() -> str:
 def _refuse(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Raise ConfigError for what would leave open what the operator believes to be closed, or can never work."""
     ClientSecurity.of(security_of(properties))
-    _refuse_https(properties)
     rest_logins(properties, os.environ)
     advertised = properties.get("rest.advertised.listener", "").strip()
-    if advertised.lower() not in ("", "http"):
-        raise ConfigError("rest.advertised.listener", advertised, f"http: {_NO_HTTPS}")
+    if advertised.lower() not in ("", "http", "https"):
+        raise ConfigError("rest.advertised.listener", advertised, "http or https")
+    if properties.get("ssl.client.auth", "none").strip().lower() not in ("", "none") and not _has_https(properties):
+        raise config_error(
+            "ssl.client.auth cannot be kept: nothing is served by HTTPS, where clients show certificates"
+        )
     override_policy(properties)
     for kind in ClientKind:
         for name, why in unsupported(kind, _client(properties, kind)):
@@ -134,18 +140,6 @@ def _refuse(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
         )
 
 
-def _refuse_https(properties: Mapping[str, str]) -> None:
-    """Raise ConfigError for what would be encrypted in Kafka; the values may be secrets, so they are not told."""
-    for name, value in properties.items():
-        text = value.strip().lower()
-        if name in ("listeners", "admin.listeners") and "https://" in text:
-            raise ConfigError(name, value, f"http://host:port: {_NO_HTTPS}")
-        if name.startswith(("listeners.https.", "admin.listeners.https.")):
-            raise config_error(f"{name} cannot be kept: {_NO_HTTPS}. Remove the setting")
-        if name == "ssl.client.auth" and text not in ("", "none"):
-            raise config_error(f"{name} cannot be kept: {_NO_HTTPS}. Remove the setting")
-
-
 def _client(properties: Mapping[str, str], kind: ClientKind) -> dict[str, str]:
     """Return what a worker's properties say of a kind of its tasks' clients."""
     return {
@@ -153,6 +147,12 @@ def _client(properties: Mapping[str, str], kind: ClientKind) -> dict[str, str]:
         for key in properties
         if (name := key.removeprefix(f"{kind.value}.")) != key and key != "admin.listeners"
     }
+
+
+def _has_https(properties: Mapping[str, str]) -> bool:
+    """Return whether something is served by HTTPS, whose keys may be the worker's own `ssl.*`."""
+    keys = ("listeners", "admin.listeners", "ottla.http.listeners")
+    return any("https://" in properties.get(key, "").lower() for key in keys)
 
 
 def _warnings(properties: Mapping[str, str], values: Mapping[str, Any], mode: WorkerMode) -> list[str]:
@@ -173,7 +173,7 @@ def _warnings(properties: Mapping[str, str], values: Mapping[str, Any], mode: Wo
             found.append(f"{name} has no effect: there are no metrics for {properties[name].strip()} alone")
         elif name == "metric.reporters" and properties[name].strip() not in ("", _JMX):
             found.append(f"{name} has no effect: it names classes in Java; ottla.http.listeners serves the metrics")
-        elif name in unused:
+        elif name in unused and not (name.startswith("ssl.") and _has_https(properties)):
             found.append(f"{name} has no effect: {unused[name]}")
         elif name in _UNHEARD and name in known:
             if values[name] != known[name].default:

@@ -5,7 +5,18 @@ opens it on the running event loop and closes it again; whatever goes wrong is a
 `message`, and nothing waits longer than its time. Importing this package imports aiohttp: import it where HTTP is asked for.
 """
 
+from ottla.http.https import asking_context, serving_context
 from ottla.http.replies import HttpError, Reply, json_reply, text_reply
 from ottla.http.server import HttpServer, Request, Route
 
-__all__ = ["HttpError", "HttpServer", "Reply", "Request", "Route", "json_reply", "text_reply"]
+__all__ = [
+    "HttpError",
+    "HttpServer",
+    "Reply",
+    "Request",
+    "Route",
+    "asking_context",
+    "json_reply",
+    "serving_context",
+    "text_reply",
+]

@@ -88,7 +88,7 @@ def test_what_would_leave_the_interface_open_is_refused_by_its_key(change: str, 
         rest_logins(given, {})
 
 
-def test_https_is_refused_by_name_until_it_is_served() -> None:
+def test_https_without_keys_is_refused_by_name() -> None:
     for key in ("listeners", "admin.listeners"):
         with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
             rest_settings({key: "https://localhost:8443"})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.actions import parse_action
 from ottla.cli.connect_rest import RestError, Worker
-from ottla.cli.options import Options, UsageError, output_option, warn
+from ottla.cli.options import Options, UsageError, output_option, properties_file, warn
 from ottla.cli.output import Answer, print_answer
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def main(argv: list[str]) -> int:
         "offsets": offsets,
         "plugins": plugins,
     }
-    return actions[action](Worker(args.url), args)
+    return actions[action](Worker(args.url, properties_file(args.command_config)), args)
 
 
 def parsers() -> list[Options]:
@@ -66,6 +66,7 @@ def _options(action: str, words: str) -> Options:
     parser.add_argument(
         "--url", default=url, metavar="URL", help=f"the worker's REST interface ($OTTLA_CONNECT_URL; {URL_DEFAULT})"
     )
+    parser.add_argument("--command-config", metavar="FILE", help="properties file with ssl.… for an https:// address")
     return parser
 
 

@@ -4,10 +4,10 @@
 `/openapi.yaml`. Importing this package imports aiohttp: import it where a worker serves REST.
 """
 
-from ottla.connect.rest.forwarding import Forward, forward_by_http
+from ottla.connect.rest.forwarding import Forward, forward_by_http, forwarding
 from ottla.connect.rest.openapi import openapi_document
 from ottla.connect.rest.service import RestService, service_routes
-from ottla.connect.rest.settings import Address, RestSettings, parse_addresses, rest_settings
+from ottla.connect.rest.settings import Address, RestSettings, https_properties, parse_addresses, rest_settings
 
 __all__ = [
     "Address",
@@ -15,6 +15,8 @@ __all__ = [
     "RestService",
     "RestSettings",
     "forward_by_http",
+    "forwarding",
+    "https_properties",
     "openapi_document",
     "parse_addresses",
     "rest_settings",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import aiohttp
 
 from ottla.connect.herder import ElsewhereError
 from ottla.http import HttpError, Reply, Request
 
-__all__ = ["Forward", "forward_by_http", "forwarded"]
+__all__ = ["Forward", "forward_by_http", "forwarded", "forwarding"]
 
 Forward = Callable[[str, str, bytes, Mapping[str, str]], Awaitable[Reply]]
 """Sends method, address, body and headers, and returns the answer, whatever its status."""
@@ -39,15 +41,28 @@ async def forwarded(request: Request, error: ElsewhereError, forward: Forward) -
     return await forward(request.method, error.url.rstrip("/") + address, await request.read(), headers)
 
 
-async def forward_by_http(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-    """Ask another worker; raises HttpError 500 where it cannot be reached."""
-    limit = aiohttp.ClientTimeout(total=ANSWER_SECONDS_MAX)
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=limit) as session,
-            session.request(method, address, data=body or None, headers=dict(headers), allow_redirects=False) as answer,
-        ):
-            kept = {"Location": answer.headers["Location"]} if "Location" in answer.headers else {}
-            return Reply(await answer.read(), answer.content_type or "application/json", answer.status, kept)
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise HttpError(500, f"IO Error trying to forward REST request: {error}") from error
+def forwarding(context: ssl.SSLContext | None = None) -> Forward:
+    """Return what asks another worker: by HTTPS with this context, or the system's authorities where there is none.
+
+    It raises HttpError 500 where the other cannot be reached.
+    """
+
+    async def forward(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        limit = aiohttp.ClientTimeout(total=ANSWER_SECONDS_MAX)
+        tls: ssl.SSLContext | bool = True if context is None else context
+        given: dict[str, Any] = {"data": body or None, "headers": dict(headers), "allow_redirects": False, "ssl": tls}
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=limit) as session,
+                session.request(method, address, **given) as answer,
+            ):
+                kept = {"Location": answer.headers["Location"]} if "Location" in answer.headers else {}
+                return Reply(await answer.read(), answer.content_type or "application/json", answer.status, kept)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise HttpError(500, f"IO Error trying to forward REST request: {error}") from error
+
+    return forward
+
+
+forward_by_http = forwarding()
+"""Asks another worker in the clear, or by the system's authorities."""

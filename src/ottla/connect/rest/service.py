@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from ottla.connect.errors import AlreadyExistsError, BadRequestError, NotFoundEr
 from ottla.connect.herder import ElsewhereError, Herder
 from ottla.connect.herding.signature import ForbiddenError, UnavailableError
 from ottla.connect.rest.endpoints import Endpoints
-from ottla.connect.rest.forwarding import Forward, forward_by_http, forwarded
+from ottla.connect.rest.forwarding import Forward, forwarded, forwarding
 from ottla.connect.rest.openapi import openapi_replies
 from ottla.connect.rest.settings import Address, RestSettings
 from ottla.http import HttpError, HttpServer, Reply, Request, Route, json_reply
@@ -42,25 +43,29 @@ _MARGIN_S = 5.0
 class RestService:
     """The interface on its addresses."""
 
-    def __init__(self, herder: Herder, settings: RestSettings, *, forward: Forward = forward_by_http) -> None:
+    def __init__(self, herder: Herder, settings: RestSettings, *, forward: Forward | None = None) -> None:
         self._settings = settings
+        forward = forward if forward is not None else forwarding(settings.asking)
         limit = settings.request_seconds_max + _MARGIN_S
         admin = settings.admin_listeners
-        self._servers: list[tuple[HttpServer, Sequence[Address]]] = []
-        for addresses, parts in (
-            (settings.listeners, ("main", "admin") if admin is None else ("main",)),
-            (admin, ("admin",)),
+        self._servers: list[tuple[HttpServer, Sequence[Address], Callable[[], ssl.SSLContext] | None]] = []
+        for addresses, parts, tls in (
+            (settings.listeners, ("main", "admin") if admin is None else ("main",), settings.tls),
+            (admin, ("admin",), settings.admin_tls),
         ):
             if addresses:
                 shown = settings if "main" in parts else _plain(settings)
                 routes = service_routes(herder, shown, forward=forward, parts=parts)
-                self._servers.append((HttpServer(routes, request_seconds_max=limit), addresses))
+                self._servers.append((HttpServer(routes, request_seconds_max=limit), addresses, tls))
 
     async def listen(self) -> list[int]:
         """Serve all addresses and return their ports; raises OSError where one is taken, having closed the others."""
-        places = [(server, each) for server, addresses in self._servers for each in addresses]
+        places = [(server, each, tls) for server, addresses, tls in self._servers for each in addresses]
         try:
-            ports = [await server.listen(each.host, each.port) for server, each in places]
+            ports = [
+                await server.listen(each.host, each.port, tls if each.is_secure else None)
+                for server, each, tls in places
+            ]
         except OSError:
             await self.close()
             raise
@@ -68,7 +73,7 @@ class RestService:
 
     async def close(self) -> None:
         """Stop listening."""
-        for server, _ in self._servers:
+        for server, *_ in self._servers:
             await server.close()
 
 
@@ -81,7 +86,7 @@ def service_routes(
     herder: Herder,
     settings: RestSettings,
     *,
-    forward: Forward = forward_by_http,
+    forward: Forward,
     parts: Sequence[str] = ("main", "admin"),
 ) -> list[Route]:
     """Return the routes of a worker's interface; `parts` are `main` and `admin`."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from ottla.base import ConfigError
 from ottla.connect.rest_logins import Logins, rest_logins
+from ottla.http import asking_context, serving_context
 
-__all__ = ["Address", "RestSettings", "parse_addresses", "rest_settings"]
+__all__ = ["Address", "RestSettings", "https_properties", "parse_addresses", "rest_settings"]
 
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 _HEADER = re.compile(
@@ -26,6 +28,13 @@ class Address:
 
     host: str
     port: int
+    is_secure: bool = False
+    """True for HTTPS."""
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
+        return "https" if self.is_secure else "http"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,12 @@ class RestSettings:
     logins: Logins | None = None
     """Who may ask; everybody where None. `/admin` on listeners of its own is not asked, as in Kafka."""
 
+    tls: Callable[[], ssl.SSLContext] | None = None
+    """The context of the next connection to an HTTPS listener."""
+    admin_tls: Callable[[], ssl.SSLContext] | None = None
+    asking: ssl.SSLContext | None = field(default=None, repr=False)
+    """With what other workers are asked whose addresses are HTTPS."""
+
     topic_tracking: bool = True
     topic_reset: bool = True
     request_seconds_max: float = 90.0
@@ -60,9 +75,16 @@ def rest_settings(worker: Mapping[str, str]) -> RestSettings:
         listed = f"http://{worker.get('rest.host.name', '')}:{port}"
     methods = tuple(_words(worker.get("access.control.allow.methods", "")))
     rules = _headers(worker.get("response.http.headers.config", ""))
+    listeners = parse_addresses("listeners", listed or "http://:8083")
+    admin_listeners = None if admin is None else parse_addresses("admin.listeners", admin)
+    is_secure = any(each.is_secure for each in listeners)
+    own, admins = https_properties(worker), https_properties(worker, "admin.listeners.https.")
     return RestSettings(
-        listeners=parse_addresses("listeners", listed or "http://:8083"),
-        admin_listeners=None if admin is None else parse_addresses("admin.listeners", admin),
+        listeners=listeners,
+        admin_listeners=admin_listeners,
+        tls=_served("listeners", own) if is_secure else None,
+        admin_tls=_served("admin.listeners", admins) if any(each.is_secure for each in admin_listeners or ()) else None,
+        asking=asking_context(own) if is_secure else None,
         allowed_origins=tuple(_words(worker.get("access.control.allow.origin", ""))),
         allowed_methods=methods or _METHODS,
         headers=tuple((name, value) for action, name, value in rules if not action.endswith("date")),
@@ -89,10 +111,25 @@ def parse_addresses(name: str, text: str) -> tuple[Address, ...]:
     found = []
     for each in _words(text):
         match = _LISTENER.fullmatch(each)
-        if match is None or match[1].lower() != "http" or not 0 <= int(match[3]) < 65536:
-            raise ConfigError(name, each, "http://host:port; HTTPS is not served so far")
-        found.append(Address(match[2], int(match[3])))
+        scheme = "" if match is None else match[1].lower()
+        if match is None or scheme not in ("http", "https") or not 0 <= int(match[3]) < 65536:
+            raise ConfigError(name, each, "http://host:port or https://host:port")
+        found.append(Address(match[2], int(match[3]), scheme == "https"))
     return tuple(found)
+
+
+def _served(name: str, properties: Mapping[str, str | None]) -> Callable[[], ssl.SSLContext]:
+    try:
+        return serving_context(properties)
+    except ConfigError as error:
+        text = f"{name}: HTTPS cannot be served: {error}"
+        raise ConfigError(name, "https://", error.allowed, text) from error
+
+
+def https_properties(worker: Mapping[str, str], prefix: str = "listeners.https.") -> dict[str, str | None]:
+    """Return the `ssl.*` of HTTPS: those with the prefix where there are any, and the worker's own else, as in Kafka."""
+    own = {name.removeprefix(prefix): value for name, value in worker.items() if name.startswith(prefix)}
+    return {**(own or {name: value for name, value in worker.items() if name.startswith("ssl.")})}
 
 
 def _ms(name: str, text: str) -> int:

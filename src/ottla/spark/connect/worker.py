@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import socket
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from ottla.connect import (
     rest,
 )
 from ottla.connectors import CONNECTORS
+from ottla.http import serving_context
 from ottla.spark.connect.jobs import Jobs
 from ottla.spark.connect.runner import SparkTaskRunner
 from ottla.spark.connect.worker_metrics import MeasuredHerder, MetricsService
@@ -69,6 +71,8 @@ class Parts:
     groups: SinkGroups
     client: Client
     """Of the worker itself, for as long as it runs."""
+    asking: ssl.SSLContext | None = None
+    """With what workers are asked that are reached by HTTPS."""
 
 
 def standalone(parts: Parts) -> StandaloneHerder:
@@ -98,7 +102,7 @@ def distributed_herder(parts: Parts) -> distributed.DistributedHerder:
         make_client=lambda part: Client(bootstrap, client_id=f"{name}-{part}", network=network),
         make_runner=parts.make_runner,
         groups=parts.groups,
-        ask=rest.forward_by_http,
+        ask=rest.forwarding(parts.asking),
         providers=config.providers,
         worker=config.properties,
     )
@@ -160,8 +164,8 @@ class ConnectWorker:
             plugins = await asyncio.to_thread(_discovered, config.plugin_path)
         for place, reason in plugins.broken:
             log.warning("The plugin at %s cannot be loaded: %s", place, reason)
-        settings, port = _with_ports(settings)
-        worker_id, url = config.advertised(port)
+        settings, told = _with_ports(settings, config.advertised_scheme)
+        worker_id, url = config.advertised(told.host, told.port)
 
         def make_runner(owner: TaskOwner, plugins: Plugins = plugins) -> TaskRunner:
             self._runner = SparkTaskRunner(
@@ -176,7 +180,7 @@ class ConnectWorker:
 
         groups = ClientSinkGroups(client)
         self._herder = self._make_herder(
-            Parts(config, plugins, worker_id, url, cluster_id, make_runner, groups, client)
+            Parts(config, plugins, worker_id, url, cluster_id, make_runner, groups, client, settings.asking)
         )
         self._herder.loggers.on_change = self.runner.set_levels
         service = rest.RestService(self._herder, settings)
@@ -185,7 +189,7 @@ class ConnectWorker:
         except OSError as error:
             raise ConnectError(_why_not(error, settings, config.properties)) from error
         self._rest = service
-        self.urls = [f"http://{_shown(each.host)}:{each.port}" for each in settings.listeners]
+        self.urls = [f"{each.scheme}://{_shown(each.host)}:{each.port}" for each in settings.listeners]
         await self._serve_metrics(self._herder)
         if isinstance(self._herder, distributed.DistributedHerder):
             await self._herder.prepare()  # what is refused is refused before a session starts
@@ -197,12 +201,16 @@ class ConnectWorker:
         addresses = rest.parse_addresses(name, self.config.properties.get(name, ""))
         if not addresses:
             return
+        secure = any(each.is_secure for each in addresses)
         self._metrics = MetricsService(herder, lambda: self.runner)
         try:
-            ports = await self._metrics.listen(addresses)
+            tls = serving_context(rest.https_properties(self.config.properties)) if secure else None
+            ports = await self._metrics.listen(addresses, tls)
         except OSError as error:
             raise ConnectError(f"{name}: cannot listen on {', '.join(self.config[name])}: {error.strerror}") from error
-        self.metrics_urls = [f"http://{_shown(each.host)}:{port}" for each, port in zip(addresses, ports, strict=True)]
+        self.metrics_urls = [
+            f"{each.scheme}://{_shown(each.host)}:{port}" for each, port in zip(addresses, ports, strict=True)
+        ]
 
     async def close(self) -> None:
         """Stop connectors and tasks, then everything else; offsets are stored when this returns."""
@@ -239,21 +247,25 @@ async def _cluster_id(client: Client, bootstrap: str) -> str | None:
             await asyncio.sleep(0.5)
 
 
-def _with_ports(settings: rest.RestSettings) -> tuple[rest.RestSettings, int]:
-    """Return settings in which the first listener has a port, chosen by the system where it had none, and that port."""
-    first = settings.listeners[0] if settings.listeners else None
-    if first is None:
+def _with_ports(settings: rest.RestSettings, scheme: str) -> tuple[rest.RestSettings, rest.Address]:
+    """Return settings in which listeners have ports, chosen by the system where they had none, and the one to tell."""
+    listeners = []
+    for each in settings.listeners:
+        if not each.port:
+            with socket.create_server((each.host, 0)) as probe:
+                each = replace(each, port=probe.getsockname()[1])
+        listeners.append(each)
+    if not listeners:
         raise ConfigError("listeners", "", "one address at least, such as http://:8083")
-    if first.port:
-        return settings, first.port
-    with socket.create_server((first.host, 0)) as probe:
-        port = probe.getsockname()[1]
-    return replace(settings, listeners=(replace(first, port=port), *settings.listeners[1:])), port
+    told = next((each for each in listeners if each.scheme == scheme), None)
+    if told is None:
+        raise ConfigError("rest.advertised.listener", scheme, "the scheme of one of the listeners")
+    return replace(settings, listeners=tuple(listeners)), told
 
 
 def _why_not(error: OSError, settings: rest.RestSettings, properties: Mapping[str, str]) -> str:
     """Return what keeps the REST interface from listening, and what to do about it."""
-    addresses = ", ".join(f"http://{each.host}:{each.port}" for each in settings.listeners)
+    addresses = ", ".join(f"{each.scheme}://{each.host}:{each.port}" for each in settings.listeners)
     reason = os.strerror(error.errno) if error.errno else str(error)
     text = f"Unable to initialize REST server: cannot listen on {addresses}: {reason}."
     if error.errno != errno.EADDRINUSE:

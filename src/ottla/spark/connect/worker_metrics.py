@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
@@ -128,9 +129,11 @@ class MetricsService:
         routes = [Route("GET", "/metrics", self._metrics), Route("GET", "/livez", _alive)]
         self._server = HttpServer([*routes, *(Route("GET", path, self._ready) for path in ("/readyz", "/healthz"))])
 
-    async def listen(self, addresses: Iterable[rest.Address]) -> list[int]:
-        """Serve some addresses and return their ports; raises OSError where one is taken."""
-        return [await self._server.listen(each.host, each.port) for each in addresses]
+    async def listen(
+        self, addresses: Iterable[rest.Address], tls: Callable[[], ssl.SSLContext] | None = None
+    ) -> list[int]:
+        """Serve some addresses and return their ports, HTTPS with `tls`; raises OSError where one is taken."""
+        return [await self._server.listen(each.host, each.port, tls if each.is_secure else None) for each in addresses]
 
     async def close(self) -> None:
         """Stop serving."""
