@@ -107,7 +107,6 @@ def test_what_a_file_says_in_vain_is_told_and_old_names_are_understood() -> None
     [
         ({"security.protocol": "TLS"}, "security.protocol.*one of PLAINTEXT, SSL"),
         ({"security.protocol": "SASL_PLAINTEXT"}, "GSSAPI"),
-        ({"consumer.security.protocol": "SASL_PLAINTEXT", "consumer.sasl.mechanism": "PLAIN"}, "consumer.*jaas"),
         ({"security.protocol": "SSL", "ssl.truststore.location": "/k"}, "ssl.truststore.location"),
         ({"ssl.client.auth": "required"}, "ssl.client.auth"),
         ({"rest.advertised.listener": "ftp"}, "rest.advertised.listener.*http or https"),

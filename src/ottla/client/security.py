@@ -145,8 +145,8 @@ def security_of(properties: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def unused_security(properties: Mapping[str, str | None]) -> dict[str, str]:
-    """Return which of these properties change nothing, and why."""
-    protocol = (properties.get(PROTOCOL) or "PLAINTEXT").strip().upper()
+    """Return which of these properties change nothing, and why, as far as they tell: without a protocol nobody knows."""
+    protocol = (properties.get(PROTOCOL) or "SASL_SSL").strip().upper()
     found = {}
     for key in security_of(properties):
         if key.startswith(JAVA_ONLY):

@@ -130,10 +130,6 @@ def _refuse(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
     for kind in ClientKind:
         for name, why in unsupported(kind, _client(properties, kind)):
             raise config_error(f"{kind.value}.{name}: {why}")
-        try:
-            ClientSecurity.of(security_of(_client(properties, kind)))
-        except ConfigError as error:
-            raise config_error(f"{kind.value}.{error}") from error
     if "session.timeout.ms" in values and values["heartbeat.interval.ms"] >= values["session.timeout.ms"]:
         raise ConfigError(
             "heartbeat.interval.ms", values["heartbeat.interval.ms"], "less than session.timeout.ms, as a rule a third"
@@ -156,7 +152,7 @@ def _has_https(properties: Mapping[str, str]) -> bool:
 
 
 def _warnings(properties: Mapping[str, str], values: Mapping[str, Any], mode: WorkerMode) -> list[str]:
-    known, unused = mode.definition.keys, unused_security(properties)
+    known, unused = mode.definition.keys, unused_security({"security.protocol": "PLAINTEXT", **properties})
     places = [each.strip() for each in properties.get("plugin.path", "").split(",")]
     found = [
         f"plugin.path: there is no {each}; it is passed over" for each in places if each and not Path(each).exists()
