@@ -17,7 +17,7 @@ from tests.processes import below, command_of, parents
 __all__ = ["Driver", "Placed"]
 
 ROOT = Path(__file__).parents[3]
-START_SECONDS_MAX = 90.0
+START_SECONDS_MAX = 240.0
 APPLICATION = (sys.executable, "-m", "tests.streams.kills.query")
 QUERIES = 2
 WORKER, EXECUTOR = "pyspark.daemon", "CoarseGrainedExecutorBackend"

@@ -19,7 +19,7 @@ STRICT_FROM = 6
 async def create_topics(context: RequestContext[ControllerParts], request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics that the client may create, and answer once they are committed."""
     services = context.services
-    everywhere = context.allows(Operation.CREATE, Resource.CLUSTER)
+    everywhere = context.would_allow(Operation.CREATE, Resource.CLUSTER)
     allowed = {
         each.name
         for each in request.topics
