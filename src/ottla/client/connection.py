@@ -11,7 +11,7 @@ import asyncio
 import random
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ottla.base import ErrorCode, KafkaError, WireError
@@ -83,7 +83,7 @@ class Connection:
         self._writable.set()
         self._correlation_id = 0
         self._is_secured = False
-        self._begin_login: Callable[[], ClientExchange] | None = None
+        self._begin_login: Callable[[], Awaitable[ClientExchange]] | None = None
         self._login_timeout_s = 0.0
         self._renewal: asyncio.Task[None] | None = None
         """The renewal of the login under way: all else waits for it."""
@@ -254,9 +254,9 @@ class Connection:
 
     # -- logging in
 
-    async def _log_in(self, begin: Callable[[], ClientExchange], timeout_s: float) -> None:
+    async def _log_in(self, begin: Callable[[], Awaitable[ClientExchange]], timeout_s: float) -> None:
         """Log in, or renew the login; raises KafkaError where the broker refuses, or does not prove who it is."""
-        exchange = begin()
+        exchange = await begin()
         version = self.version_for(ApiKey.SASL_HANDSHAKE, lowest=1)
         hello = await self._asked(SaslHandshakeRequest(mechanism=exchange.mechanism), version, timeout_s)
         if hello.error_code:

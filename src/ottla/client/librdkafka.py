@@ -50,6 +50,8 @@ def _tls(given: Mapping[str, str]) -> dict[str, str]:
 
 def _login(given: Mapping[str, str]) -> dict[str, str]:
     mechanism = given[MECHANISM]
+    if mechanism == "OAUTHBEARER":
+        raise ConfigError(MECHANISM, mechanism, "is not supported where librdkafka connects")
     options = client_entry(given.get(JAAS), None, mechanism).options
     if options.get("tokenauth", "").lower() == "true":
         raise ConfigError(JAAS, "[hidden]", "", f"{JAAS}: librdkafka cannot log in with a delegation token")

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from ottla.base import ConfigError
+from ottla.client.access_tokens import LOGIN_HANDLERS, AccessTokens
 from ottla.net import FrameProtocol, Network, ProtocolFactory, Server, TcpNetwork, TlsBuffer, TlsProtocol
 from ottla.security import ScramMechanism, Tls, TlsSettings, client_entry
 from ottla.security.sasl import AuthenticationError, ClientExchange, PlainClient, ScramClient, check_mechanisms
@@ -40,7 +41,7 @@ class ClientSecurity:
     """How a client's connections are encrypted, and as whom it logs in."""
 
     def __init__(
-        self, protocol: str, *, tls: Tls | None = None, begin: Callable[[], ClientExchange] | None = None
+        self, protocol: str, *, tls: Tls | None = None, begin: Callable[[], Awaitable[ClientExchange]] | None = None
     ) -> None:
         self.protocol = protocol
         self.tls = tls
@@ -58,28 +59,33 @@ class ClientSecurity:
         return cls(protocol, tls=tls, begin=_login(given) if protocol.startswith("SASL") else None)
 
 
-def _login(given: Mapping[str, str]) -> Callable[[], ClientExchange]:
+def _login(given: Mapping[str, str]) -> Callable[[], Awaitable[ClientExchange]]:
     """Return what begins a login; what is wrong with it is said now, and not at the first connection."""
     mechanism = given.get(MECHANISM) or KAFKAS_MECHANISM
     check_mechanisms(MECHANISM, [mechanism])
+    by_access_token = mechanism == "OAUTHBEARER"
     for key in JAVA_CLASSES:
-        if given.get(key):
+        built_in = LOGIN_HANDLERS if by_access_token and key == "sasl.login.callback.handler.class" else ()
+        if given.get(key) and given[key] not in built_in:
             raise ConfigError(key, given[key], "Java's classes cannot be used here; leave it unset")
-    if mechanism == "OAUTHBEARER":
-        raise ConfigError(MECHANISM, mechanism, "clients of Ottla do not ask for access tokens so far")
     options = client_entry(given.get(JAAS), None, mechanism).options
+    if by_access_token:
+        return AccessTokens(given, options).begin
     user, password = options.get("username", ""), options.get("password", "")
     by_token = options.get("tokenauth", "").lower() == "true"
     scram = ScramMechanism.of_name(mechanism)
 
-    def begin() -> ClientExchange:
+    def made() -> ClientExchange:
         if scram is None:
             return PlainClient(user, password)
         nonce = secrets.token_urlsafe(NONCE_BYTES)
         return ScramClient(scram, user=user, password=password, nonce=nonce, by_token=by_token)
 
+    async def begin() -> ClientExchange:
+        return made()
+
     try:
-        begin()
+        made()
     except AuthenticationError as error:
         raise ConfigError(JAAS, "[hidden]", error.message, f"{JAAS}: {error.message}") from error
     return begin

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 PREFIX = "ssl."
 JAAS = "sasl.jaas.config"
+TOKENS = "sasl.oauthbearer."
 AMONG_BROKERS, TO_CONTROLLERS = "sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"
 
 
@@ -51,7 +52,11 @@ class Links:
         try:
             if listener.protocol.logs_in:
                 mechanism = str(self._config.static.get(mechanism_key) or BROKER_KEYS[mechanism_key].default)
-                inline = self._config.listener_values(listener, "").get(f"{mechanism.lower()}.{JAAS}")
+                own = self._config.listener_values(listener, "")
+                inline = own.get(f"{mechanism.lower()}.{JAAS}")
+                for prefix in ("", f"{mechanism.lower()}."):
+                    begins = prefix + TOKENS
+                    values |= {key.removeprefix(prefix): text for key, text in own.items() if key.startswith(begins)}
                 values["sasl.mechanism"] = mechanism
                 if mechanism != BROKER_KEYS[mechanism_key].default:
                     values[JAAS] = jaas_text([server_entry(inline, jaas, listener=listener.name, mechanism=mechanism)])

@@ -1,4 +1,4 @@
-"""The door through which an issuer's keys come: a file, or https, and only from where whoever runs the process allowed it.
+"""The door through which an issuer's keys and tokens come: a file, or https, and only from where the process allows it.
 
 It waits for the network, so whoever runs a loop asks it from a thread. Redirects are not followed: they would lead past the
 list of what is allowed (CVE-2025-27817).
@@ -7,21 +7,23 @@ list of what is allowed (CVE-2025-27817).
 from __future__ import annotations
 
 import ssl
-from collections.abc import Collection
+from base64 import b64encode
+from collections.abc import Collection, Mapping
 from http.client import HTTPException
 from typing import IO, Any
 from urllib.error import URLError
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 from ottla.base import ConfigError, OttlaError
 from ottla.security.key_file import read_file
 
-__all__ = ["KeysUnreachableError", "check_url", "read_keys"]
+__all__ = ["KeysUnreachableError", "ask_token", "check_url", "read_keys"]
 
 JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 BYTES_MAX = 1 << 20
+TIMEOUT_SECONDS = 10.0
 
 
 class KeysUnreachableError(OttlaError):
@@ -33,22 +35,27 @@ class _NoRedirects(HTTPRedirectHandler):
         """Refuse."""
 
 
-def check_url(url: str, allowed: Collection[str]) -> None:
+def check_url(url: str, allowed: Collection[str], *, key: str = JWKS_URL) -> None:
     """Raise ConfigError unless keys may be read from there: `file:` or `https:`, and exactly a URL of the list."""
     parts = urlsplit(url)
     if parts.scheme not in ("file", "https") or (parts.scheme == "file" and parts.netloc not in ("", "localhost")):
-        raise ConfigError(JWKS_URL, url, "must be a https: or a file: URL")
+        raise ConfigError(key, url, "must be a https: or a file: URL")
     if parts.username or parts.password:
-        raise ConfigError(JWKS_URL, "[hidden]", "must not hold a password")
+        raise ConfigError(key, "[hidden]", "must not hold a password")
     if url not in allowed:
-        raise ConfigError(JWKS_URL, url, f"is not in {ALLOWED_URLS}, which names the URLs that may be read")
+        raise ConfigError(key, url, f"is not in {ALLOWED_URLS}, which names the URLs that may be read")
 
 
 def read_keys(
-    url: str, allowed: Collection[str], *, timeout_seconds: float = 10.0, context: ssl.SSLContext | None = None
+    url: str,
+    allowed: Collection[str],
+    *,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    context: ssl.SSLContext | None = None,
+    key: str = JWKS_URL,
 ) -> bytes:
     """Return what stands there; raises ConfigError where that may not be read, KeysUnreachableError where it cannot be."""
-    check_url(url, allowed)
+    check_url(url, allowed, key=key)
     parts = urlsplit(url)
     if parts.scheme == "file":
         try:
@@ -56,12 +63,36 @@ def read_keys(
         except OSError as error:
             raise KeysUnreachableError(f"{url}: {error.strerror or error}") from error
     else:
-        opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context), _NoRedirects())
-        try:
-            with opener.open(Request(url, headers={"Accept": "application/json"}), timeout=timeout_seconds) as answer:
-                data = answer.read(BYTES_MAX + 1)
-        except (URLError, HTTPException, OSError, ValueError) as error:
-            raise KeysUnreachableError(f"{url}: {error}") from error
+        data = _asked(Request(url, headers={"Accept": "application/json"}), timeout_seconds, context)
     if len(data) > BYTES_MAX:
         raise KeysUnreachableError(f"{url}: more than {BYTES_MAX} bytes")
     return bytes(data)
+
+
+def ask_token(
+    url: str,
+    allowed: Collection[str],
+    *,
+    form: Mapping[str, str],
+    credentials: tuple[str, str],
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    context: ssl.SSLContext | None = None,
+) -> bytes:
+    """Return what an issuer answers to a client that shows its secret (RFC 6749, 2.3.1); raises as `read_keys`."""
+    check_url(url, allowed, key="sasl.oauthbearer.token.endpoint.url")
+    shown = b64encode(":".join(credentials).encode()).decode()
+    headers = {"Accept": "application/json", "Authorization": f"Basic {shown}"}
+    request = Request(url, urlencode(form).encode(), headers, method="POST")
+    data = _asked(request, timeout_seconds, context)
+    if len(data) > BYTES_MAX:
+        raise KeysUnreachableError(f"{url}: more than {BYTES_MAX} bytes")
+    return data
+
+
+def _asked(request: Request, timeout_seconds: float, context: ssl.SSLContext | None) -> bytes:
+    opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context), _NoRedirects())
+    try:
+        with opener.open(request, timeout=timeout_seconds) as answer:
+            return bytes(answer.read(BYTES_MAX + 1))
+    except (URLError, HTTPException, OSError, ValueError) as error:
+        raise KeysUnreachableError(f"{request.full_url}: {error}") from error

@@ -1,0 +1,190 @@
+"""Our own client logs in with access tokens: of a file, and of an issuer that it asks with its secret."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import parse_qs
+
+import pytest
+
+from ottla.base import ConfigError, ErrorCode, KafkaError
+from ottla.broker import Node
+from ottla.broker.requests.links import Links
+from ottla.client import Client, ClientSecurity, Limits, SecuredNetwork, client_network
+from ottla.config import BrokerConfig
+from ottla.net import TcpNetwork
+from ottla.security.sasl import ClientExchange
+from ottla.security.tls import Tls
+from ottla.security.tls_settings import TlsSettings
+from tests.broker.node_client import run
+from tests.broker.test_oauthbearer import KEY, NEXT, RULES, publish, started, token
+from tests.security.authority import authority, signed
+
+CA = authority()
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+ALLOWED = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={}"
+
+
+class Issuer(BaseHTTPRequestHandler):
+    """Gives a token to whoever knows the secret, and counts."""
+
+    asked: ClassVar[list[dict[str, list[str]]]] = []
+
+    def do_POST(self) -> None:
+        known = base64.b64encode(b"app:never-shown").decode()
+        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        Issuer.asked.append(form)
+        is_known = self.headers["Authorization"] == f"Basic {known}"
+        body = json.dumps({"access_token": token()}).encode() if is_known else b"{}"
+        self.send_response(200 if is_known else 401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def issuer() -> Iterator[str]:
+    identity = signed(CA, "issuer")
+    keys = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": identity.key_pem(),
+        "ssl.keystore.certificate.chain": identity.chain_pem(),
+    }
+    Issuer.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Issuer) as server:
+        server.socket = Tls(TlsSettings.of(keys), server=True).context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"https://127.0.0.1:{server.server_port}/token"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def properties(url: str, **options: str) -> dict[str, str]:
+    written = "".join(f' {key.replace("_", ".")}="{value}"' for key, value in options.items())
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.jaas.config": f"{MODULE} required{written};",
+    }
+
+
+async def run_client(node: Node, given: dict[str, str], connections: int = 1) -> None:
+    """Log in so many times with one token's owner."""
+    network = client_network(given)
+    for _ in range(connections):
+        limits = Limits(connect_s=30, unreachable_s=0)
+        async with Client(f"127.0.0.1:{node.listeners[0].port}", limits=limits, network=network) as client:
+            assert (await client.metadata()).nodes
+
+
+async def node_at(folder: Path) -> Node:
+    url = publish(folder / "keys.json", KEY)
+    return await started(folder / "data", *RULES, f"sasl.oauthbearer.jwks.endpoint.url={url}", allowed=url)
+
+
+def test_a_token_of_a_file_is_a_login_and_one_that_is_not_of_the_issuer_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "token"
+    monkeypatch.setenv("KAFKA_OPTS", ALLOWED.format(f"file://{path}"))
+
+    async def test() -> None:
+        node = await node_at(tmp_path)
+        try:
+            path.write_text(token() + "\n")
+            await run_client(node, properties(f"file://{path}"))
+            path.write_text(token(NEXT))
+            with pytest.raises(KafkaError, match="invalid_token") as caught:
+                await run_client(node, properties(f"file://{path}"))
+            assert caught.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+        finally:
+            await node.stop()
+
+    run(test)
+
+
+def test_an_issuer_is_asked_once_for_many_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, issuer: str
+) -> None:
+    trusted = tmp_path / "issuer.pem"
+    trusted.write_text(CA.chain_pem())
+    trust = {"ssl_truststore_type": "PEM", "ssl_truststore_location": str(trusted)}
+    monkeypatch.setenv("KAFKA_OPTS", ALLOWED.format(issuer))
+
+    async def test() -> None:
+        node = await node_at(tmp_path)
+        try:
+            right = properties(issuer, clientId="app", clientSecret="never-shown", scope="logs", **trust)
+            await run_client(node, right, connections=3)
+            assert Issuer.asked == [{"grant_type": ["client_credentials"], "scope": ["logs"]}]
+            with pytest.raises(KafkaError, match="401") as caught:
+                await run_client(node, properties(issuer, clientId="app", clientSecret="mistaken", **trust))
+            assert "mistaken" not in str(caught.value)
+        finally:
+            await node.stop()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("url", "more", "words"),
+    [
+        ("", {}, "token.endpoint.url is not set"),
+        ("http://x/token", {}, "must be a URL of file: or https:"),
+        ("https://elsewhere/token", {}, "allowed.urls"),
+        ("file:///etc/passwd", {}, "allowed.urls"),
+        ("https://known/token", {}, "client.credentials.client.id"),
+        ("https://known/token", {"sasl.oauthbearer.jwt.retriever.class": "com.acme.Retriever"}, "retriever.class"),
+        ("https://known/token", {"sasl.login.callback.handler.class": "com.acme.Handler"}, "callback.handler"),
+    ],
+)
+def test_what_cannot_be_asked_for_a_token_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, url: str, more: dict[str, str], words: str
+) -> None:
+    monkeypatch.setenv("KAFKA_OPTS", ALLOWED.format("https://known/token"))
+    with pytest.raises(ConfigError) as caught:
+        ClientSecurity.of(properties(url) | more)
+    assert words in str(caught.value)
+
+
+def test_a_nodes_links_log_in_with_the_token_that_their_listener_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("aa.bb.cc")
+    monkeypatch.setenv("KAFKA_OPTS", ALLOWED.format(f"file://{path}"))
+    own = "listener.name.sasl_plaintext.oauthbearer."
+    config = BrokerConfig.load(
+        overrides=[
+            "listeners=SASL_PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:1",
+            "controller.listener.names=CONTROLLER",
+            "listener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "security.inter.broker.protocol=SASL_PLAINTEXT",
+            "sasl.mechanism.inter.broker.protocol=OAUTHBEARER",
+            f"{own}sasl.jaas.config={MODULE} required;",
+            f"{own}sasl.oauthbearer.token.endpoint.url=file://{path}",
+        ]
+    )
+    links = Links(config, TcpNetwork(), jaas={})
+    assert isinstance(links.to_brokers, SecuredNetwork) and isinstance(links.to_controllers, TcpNetwork)
+    begin = links.to_brokers.security.begin
+    assert begin is not None
+    assert b"auth=Bearer aa.bb.cc" in asyncio.run(_begun(begin)).start()
+
+
+async def _begun(begin: Callable[[], Awaitable[ClientExchange]]) -> ClientExchange:
+    return await begin()
