@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.base import ZERO_UUID, Clock, Offload, Rng, StorageError, Uuid
+from ottla.broker.api.api_versions import is_answered
 from ottla.broker.auto_creation import AutoCreation
 from ottla.broker.configuration import Configuration
 from ottla.broker.controller.channel import ControllerChannel
@@ -260,19 +261,25 @@ class Node:
             authentications=self._limits.authentications,
         )
         self._tokens = Tokens(self.config)
-        self._logins = Logins(
+        self._logins = self._make_logins()
+        self._links = Links(self.config, self._network, jaas=jaas_file(self.config.system_properties))
+        self._incarnation_id = Uuid(self._rng.randbytes(16))
+
+    def _make_logins(self) -> Logins:
+        """Construct what lets clients in where they log in; raises ConfigError where it cannot be as configured."""
+        configuration = self._configuration
+        return Logins(
             self.config,
             image=lambda: self._quorum.image,
             tokens=self._tokens,
             settings=lambda: configuration.broker.settings,
+            versions_answered=is_answered,
             counts=self._limits.authentications,
             clock=self._clock,
             rng=self._rng,
             offload=self._offload,
-            loop=loop,
+            loop=self._loop,
         )
-        self._links = Links(self.config, self._network, jaas=jaas_file(self.config.system_properties))
-        self._incarnation_id = Uuid(self._rng.randbytes(16))
 
     # -- starting
 
@@ -426,6 +433,7 @@ class Node:
             encryption=self._encryption,
             authorizer=self._authorizer,
             tokens=self._tokens,
+            logins=self._logins,
             auto_creation=AutoCreation(self._configuration, self._controller),
             metrics=metrics,
             traffic=self._partitions.traffic,
@@ -450,6 +458,7 @@ class Node:
         self._follow_quotas(services)
         self._quorum.subscribe(self._tokens.image_changed)
         self._quorum.subscribe(self._encryption.image_changed)
+        self._quorum.subscribe(self._logins.image_changed)
         self._quorum.subscribe(self._links.image_changed)
         self._quorum.subscribe(ElectionCounts(metrics, is_controller=lambda: self._quorum.is_leader).image_changed)
 

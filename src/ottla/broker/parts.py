@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.authorizer import Authorizer
     from ottla.broker.requests.encryption import Encryption
     from ottla.broker.requests.handler import Handler
+    from ottla.broker.sasl.logins import Logins
     from ottla.broker.sasl.tokens import Tokens
     from ottla.broker.services import Services
     from ottla.metadata import Image
@@ -159,6 +160,7 @@ class ControllerParts(ImageParts, QuorumParts, Protocol):
     node_id: NodeId
     controller: ControllerChannel
     encryption: Encryption
+    logins: Logins
     quotas: Quotas | None
     rng: Rng
 

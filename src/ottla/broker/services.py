@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.authorizer import Authorizer
     from ottla.broker.requests.encryption import Encryption
     from ottla.broker.requests.handler import Handler
+    from ottla.broker.sasl.logins import Logins
     from ottla.broker.sasl.tokens import Tokens
     from ottla.metadata import Image
     from ottla.replica import FetchSessionCache
@@ -61,6 +62,7 @@ class Services:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     encryption: Encryption
+    logins: Logins
     authorizer: Authorizer
     tokens: Tokens
     auto_creation: AutoCreation

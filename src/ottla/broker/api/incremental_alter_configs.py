@@ -134,7 +134,7 @@ def refused_stores(
     names: Iterable[str],
     applies: bool,
 ) -> KafkaError | None:
-    """Return why this broker's listeners cannot use the stores that are wanted: only this broker can open them.
+    """Return why this broker's listeners cannot be as they are wanted: only it can open stores, and knows its logins.
 
     `own` is all that would be configured for this broker, `names` what the client names of it.
     """
@@ -142,7 +142,8 @@ def refused_stores(
     if resource != (ResourceType.BROKER, str(services.node_id)) or context.connected.is_controller:
         return None
     try:
-        services.encryption.check(services.image, own, names=frozenset(names), applies=applies)
+        services.encryption.check(services.image, own, names=(named := frozenset(names)), applies=applies)
+        services.logins.check(services.image, own, named)
     except KafkaError as error:
         return error
     return None

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from ottla.base import Clock, ConfigError, Offload, Rng
-from ottla.broker.api.api_versions import is_answered
+from ottla.base import Clock, ConfigError, ErrorCode, KafkaError, Offload, Rng
 from ottla.broker.requests.authentication_counts import AuthenticationCounts
 from ottla.broker.requests.connection import RequestSink
+from ottla.broker.requests.encryption import own_configuration
 from ottla.broker.sasl.bearer_tokens import BearerTokens
 from ottla.broker.sasl.client_login import LoginDoor
-from ottla.broker.sasl.mechanisms import ListenerMechanisms, mechanisms_of
+from ottla.broker.sasl.mechanisms import ListenerMechanisms, check_prefixes, mechanisms_of
 from ottla.broker.sasl.pending_logins import PendingLogins
 from ottla.broker.sasl.tokens import Tokens
 from ottla.config import BrokerConfig, BrokerSettings, Listener
-from ottla.metadata import Image
+from ottla.metadata import Delta, Image
 from ottla.security import ScramMechanism
 from ottla.security.sasl import OAuthBearerServer, PlainServer, ScramLogin, ScramServer, ServerExchange
 
 __all__ = ["Logins"]
 
+log = logging.getLogger(__name__)
+
+SASL = "sasl."
 NONCE_BYTES = 24
 DECOY_KEY_BYTES = 32
 
@@ -37,17 +41,24 @@ class Logins:
         image: Callable[[], Image],
         tokens: Tokens,
         settings: Callable[[], BrokerSettings],
+        versions_answered: Callable[[memoryview], bool],
         counts: AuthenticationCounts,
         clock: Clock,
         rng: Rng,
         offload: Offload,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Raises ConfigError where a listener cannot be as it is configured."""
-        self._by_name = mechanisms_of(config)
+        """Raises ConfigError where a listener cannot be as it is configured.
+
+        `versions_answered` says of an ApiVersions request whether it is answered without an error.
+        """
+        self._config = config
+        self._by_name = dict(mechanisms_of(config))
+        self._doors: dict[str, LoginDoor] = {}
         self._image = image
         self._tokens = tokens
         self._settings = settings
+        self._versions_answered = versions_answered
         self._counts = counts
         self._clock = clock
         self._rng = rng
@@ -82,19 +93,54 @@ class Logins:
         mechanisms = self._by_name.get(listener.name)
         if mechanisms is None:
             return router
-        return LoginDoor(
+        self._doors[listener.name] = door = LoginDoor(
             router,
             self._exchanges(mechanisms),
             listener=listener.name,
             max_reauth_ms=mechanisms.max_reauth_ms,
             frame_bytes_max=mechanisms.frame_bytes_max,
             settings=self._settings,
-            versions_answered=is_answered,
+            versions_answered=self._versions_answered,
             pending=self._pending,
             counts=self._counts,
             clock=self._clock,
             loop=self._loop,
         )
+        return door
+
+    def check(self, image: Image, own: Mapping[str, str], names: Iterable[str]) -> None:
+        """Raise INVALID_REQUEST where a wanted dynamic configuration of this broker, which differs in `names`, cannot be."""
+        wanted = [name for name in names if SASL in name]
+        if wanted:
+            try:
+                check_prefixes(wanted, own)
+                self._changed(self._config.with_dynamic(default=image.default_broker_config(), own=own))
+            except ConfigError as error:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+    def image_changed(self, old: Image, image: Image, delta: Delta) -> None:
+        """Take in what the cluster's metadata says of this broker's logins (KIP-226), for who logs in from now on."""
+        config = own_configuration(self._config, image, delta)
+        if config is None:
+            return
+        try:
+            found = self._changed(config)
+        except ConfigError as error:
+            log.error("Logins stay as they are configured: %s", error)
+            return
+        self._by_name |= found
+        for name, door in self._doors.items():
+            door.exchanges = self._exchanges(found[name])
+            door.max_reauth_ms = found[name].max_reauth_ms
+
+    def _changed(self, config: BrokerConfig) -> Mapping[str, ListenerMechanisms]:
+        """Return what the listeners would be configured with; raises ConfigError."""
+        found = mechanisms_of(config)
+        for name, mechanisms in found.items():
+            if "OAUTHBEARER" in mechanisms.names and name not in self._bearers:
+                text = "an issuer's keys are read when the broker starts: it has to be started again"
+                raise ConfigError("sasl.enabled.mechanisms", "OAUTHBEARER", text)
+        return found
 
     def _exchanges(self, mechanisms: ListenerMechanisms) -> Mapping[str, Callable[[], ServerExchange]]:
         """Return what begins an exchange of each mechanism."""

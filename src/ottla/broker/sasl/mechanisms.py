@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.base import ConfigError
 from ottla.config import BROKER_KEYS, BrokerConfig, Listener, Value
 from ottla.security import JaasEntry, parse_jaas_file, plain_users, read_file, server_entry
 from ottla.security.sasl import PlainUsers, check_mechanisms
 
-__all__ = ["ListenerMechanisms", "jaas_file", "mechanisms_of"]
+__all__ = ["ListenerMechanisms", "check_prefixes", "jaas_file", "mechanisms_of"]
 
 JAAS_FILE = "java.security.auth.login.config"
 CALLBACKS = "sasl.server.callback.handler.class"
@@ -119,6 +119,17 @@ def mechanisms_of(config: BrokerConfig) -> Mapping[str, ListenerMechanisms]:
                 text = f"listener {listener.name}: {error}"
                 raise ConfigError(error.key, error.value, error.allowed, text) from error
     return found
+
+
+def check_prefixes(names: Iterable[str], own: Mapping[str, str]) -> None:
+    """Raise ConfigError for a login of a listener that names no mechanism, and would be passed over."""
+    for name in names:
+        bare = name == JAAS or (name.startswith("listener.name.") and name.count(".") == JAAS.count(".") + 3)
+        if bare and name in own and name.endswith(JAAS):
+            example = f"listener.name.NAME.MECHANISM.{JAAS}"
+            raise ConfigError(
+                name, "[hidden]", "", f"{name} must be prefixed with a listener and its mechanism: {example}"
+            )
 
 
 def _texts(value: Value) -> tuple[str, ...]:
