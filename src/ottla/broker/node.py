@@ -30,6 +30,7 @@ from ottla.broker.coordinators.transaction_markers import Markers
 from ottla.broker.metrics import Metrics
 from ottla.broker.monitoring.health import Health, Stage
 from ottla.broker.monitoring.report import MetricsReport
+from ottla.broker.policies import policies_of
 from ottla.broker.quorum.driver import Quorum, QuorumNetwork, QuorumSettings
 from ottla.broker.quorum.vacancy import Vacancy
 from ottla.broker.quotas import Quotas
@@ -96,6 +97,7 @@ class Node:
         self._rng = rng
         self._offload = offload
         self._authorizer = authorizer_of(config, clock)
+        self._policies = policies_of(config)
         self._services: Services | None = None
         self._undo: list[Callable[[], object]] = []
         """What has to be undone where the start fails."""
@@ -432,6 +434,7 @@ class Node:
             answer_memory=self._answer_memory,
             encryption=self._encryption,
             authorizer=self._authorizer,
+            policies=self._policies,
             tokens=self._tokens,
             logins=self._logins,
             auto_creation=AutoCreation(self._configuration, self._controller),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
     from ottla.broker.metadata_answers import MetadataAnswers
     from ottla.broker.metrics import Metrics, Traffic
+    from ottla.broker.policies import Policies
     from ottla.broker.quorum.driver import Quorum
     from ottla.broker.quotas import Quotas
     from ottla.broker.replicas.confirmation import Confirmation
@@ -161,6 +162,7 @@ class ControllerParts(ImageParts, QuorumParts, Protocol):
     controller: ControllerChannel
     encryption: Encryption
     logins: Logins
+    policies: Policies
     quotas: Quotas | None
     rng: Rng
 

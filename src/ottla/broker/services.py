@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base import Clock, NodeId, Offload, Rng
 from ottla.broker.metadata_answers import MetadataAnswers
+from ottla.broker.policies import Policies
 
 if TYPE_CHECKING:
     from ottla.broker.auto_creation import AutoCreation
@@ -77,6 +78,7 @@ class Services:
     """Where this node is a broker."""
     duties: ControllerDuties | None = None
     """Where this node may lead the quorum."""
+    policies: Policies = field(default_factory=Policies)
     quotas: Quotas | None = None
     """Where some user or client id has a quota."""
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)

@@ -16,8 +16,6 @@ from ottla.config.types import Value
 __all__ = ["EFFECTIVE", "INEFFECTIVE", "PROTECTIONS", "ineffective", "refuse_protections"]
 
 PROTECTIONS: Mapping[str, str] = {
-    "create.topic.policy.class.name": "policies for topics are not supported so far; leave it unset",
-    "alter.config.policy.class.name": "policies for configurations are not supported so far; leave it unset",
     "client.quota.callback.class": "quotas of one's own making are not supported so far; leave it unset",
 }
 """Keys of plugins that refuse or limit what clients do, and what is said where one is named."""

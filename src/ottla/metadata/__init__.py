@@ -37,6 +37,7 @@ from ottla.metadata.image import (
     ResourceType,
     Topic,
 )
+from ottla.metadata.policies import ConfigPolicy, PolicyViolationError, ProposedConfig, ProposedTopic, TopicPolicy
 from ottla.metadata.snapshot import lowered, record_version, snapshot_records
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "AclChanges",
     "Acls",
     "Broker",
+    "ConfigPolicy",
     "ConfigResource",
     "Controller",
     "DelegationToken",
@@ -65,10 +67,14 @@ __all__ = [
     "Endpoint",
     "Image",
     "Partition",
+    "PolicyViolationError",
+    "ProposedConfig",
+    "ProposedTopic",
     "QuotaEntity",
     "Record",
     "ResourceType",
     "Topic",
+    "TopicPolicy",
     "apply",
     "apply_all",
     "decide",

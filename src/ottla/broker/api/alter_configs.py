@@ -53,7 +53,9 @@ async def _alter_stored(context: RequestContext[ControllerParts], request: Alter
     wanted = request.replace(resources=stored)
 
     def decision(image: Image) -> decide.Decision[list[decide.AlteredConfig]]:
-        return decide.replace_configs(image, wanted, config=services.configuration.broker)
+        return decide.replace_configs(
+            image, wanted, config=services.configuration.broker, policy=services.policies.configs
+        )
 
     results += [_answer(each) for each in await services.quorum.submit(decision, makes_room=may_make_room(wanted))]
     return AlterConfigsResponse(responses=results)

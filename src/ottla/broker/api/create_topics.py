@@ -36,6 +36,7 @@ async def create_topics(context: RequestContext[ControllerParts], request: Creat
             config=services.configuration.broker,
             rng=services.rng,
             charge=None if quota is None else quota.charge,
+            policy=services.policies.topics,
         )
 
     decided = await services.quorum.submit(decision, timeout_ms=request.timeout_ms)

@@ -67,7 +67,9 @@ async def _alter_stored(
     services = context.services
 
     def decision(image: Image) -> decide.Decision[list[decide.AlteredConfig]]:
-        return decide.alter_configs(image, request, config=services.configuration.broker)
+        return decide.alter_configs(
+            image, request, config=services.configuration.broker, policy=services.policies.configs
+        )
 
     altered = await services.quorum.submit(decision, makes_room=may_make_room(request))
     return IncrementalAlterConfigsResponse(responses=[_answer(each) for each in altered])

@@ -15,6 +15,7 @@ from ottla.metadata.decide.elections import elect_unclean_leaders
 from ottla.metadata.decide.partition_change import elr_enabled
 from ottla.metadata.decide.resources import key_of, validate_resource, validate_values
 from ottla.metadata.image import ConfigResource, Image, ResourceType
+from ottla.metadata.policies import ConfigPolicy, ProposedConfig, held_against
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.clear_elr_record import ClearElrRecord
 from ottla.wire.messages.config_record import ConfigRecord
@@ -49,7 +50,11 @@ Operations = list[tuple[str, int, str | None]]
 
 
 def alter_configs(
-    image: Image, request: IncrementalAlterConfigsRequest, *, config: BrokerConfig
+    image: Image,
+    request: IncrementalAlterConfigsRequest,
+    *,
+    config: BrokerConfig,
+    policy: ConfigPolicy | None = None,
 ) -> Decision[list[AlteredConfig]]:
     """Choose the records for these operations; each resource changes as a whole, or fails by itself."""
     asked: list[tuple[ConfigResource, Operations]] = []
@@ -58,11 +63,11 @@ def alter_configs(
         for entry in each.configs:
             operations.append((entry.name, entry.config_operation, entry.value))
         asked.append((ConfigResource(each.resource_type, each.resource_name), operations))
-    return _decide(image, asked, config, whole=False, validate_only=request.validate_only)
+    return _decide(image, asked, config, whole=False, validate_only=request.validate_only, policy=policy)
 
 
 def replace_configs(
-    image: Image, request: AlterConfigsRequest, *, config: BrokerConfig
+    image: Image, request: AlterConfigsRequest, *, config: BrokerConfig, policy: ConfigPolicy | None = None
 ) -> Decision[list[AlteredConfig]]:
     """Choose the records that leave each resource with exactly these values; what is not named is removed."""
     asked: list[tuple[ConfigResource, Operations]] = [
@@ -72,7 +77,7 @@ def replace_configs(
         )
         for each in request.resources
     ]
-    return _decide(image, asked, config, whole=True, validate_only=request.validate_only)
+    return _decide(image, asked, config, whole=True, validate_only=request.validate_only, policy=policy)
 
 
 def _decide(
@@ -82,6 +87,7 @@ def _decide(
     *,
     whole: bool,
     validate_only: bool,
+    policy: ConfigPolicy | None,
 ) -> Decision[list[AlteredConfig]]:
     asked = list(asked)
     doubled = {resource for resource, count in Counter(resource for resource, _ in asked).items() if count > 1}
@@ -94,7 +100,10 @@ def _decide(
                 results.append(AlteredConfig(resource, error))
             continue
         try:
-            records += _resource_records(image, resource, operations, config, whole=whole)
+            changes = _resource_records(image, resource, operations, config, whole=whole)
+            if policy is not None:
+                held_against(policy, _proposed(resource, changes))
+            records += changes
             results.append(AlteredConfig(resource))
         except KafkaError as error:
             results.append(AlteredConfig(resource, error))
@@ -102,6 +111,11 @@ def _decide(
         return Decision((), results)
     records += _elr_cleared(image, records)
     return Decision((*records, *_now_led(image, records, config)), results)
+
+
+def _proposed(resource: ConfigResource, changes: Iterable[ConfigRecord]) -> ProposedConfig:
+    values = {each.name: each.value for each in changes if each.value is not None}
+    return ProposedConfig(ResourceType(resource.type).name, resource.name, values)
 
 
 def _elr_cleared(image: Image, records: Iterable[Record]) -> Iterator[Record]:
@@ -124,7 +138,7 @@ def _now_led(image: Image, records: Iterable[Record], config: BrokerConfig) -> I
 
 def _resource_records(
     image: Image, resource: ConfigResource, operations: Operations, config: BrokerConfig, *, whole: bool
-) -> list[Record]:
+) -> list[ConfigRecord]:
     validate_resource(image, resource)
     _validate_operations(operations)
     old = dict(image.config(resource.type, resource.name))

@@ -12,6 +12,7 @@ from ottla.metadata.decide.assignments import PARTITIONS_PER_REQUEST_MAX, chosen
 from ottla.metadata.decide.decision import Decision
 from ottla.metadata.decide.names import colliding, validate_topic_name
 from ottla.metadata.image import Image, Partition, ResourceType
+from ottla.metadata.policies import ProposedTopic, TopicPolicy, held_against
 from ottla.metadata.snapshot import partition_record
 from ottla.wire.messages.config_record import ConfigRecord
 from ottla.wire.messages.create_partitions import (
@@ -42,9 +43,15 @@ Charge = Callable[[int], None]
 
 
 def create_topics(
-    image: Image, request: CreateTopicsRequest, *, config: BrokerConfig, rng: Rng, charge: Charge | None = None
+    image: Image,
+    request: CreateTopicsRequest,
+    *,
+    config: BrokerConfig,
+    rng: Rng,
+    charge: Charge | None = None,
+    policy: TopicPolicy | None = None,
 ) -> Decision[CreateTopicsResponse]:
-    """Choose the records that create these topics; each topic succeeds or fails by itself.
+    """Choose the records that create these topics; each topic succeeds or fails by itself, also before the policy.
 
     Raises POLICY_VIOLATION for more partitions in one request than fit in an atomic batch. With `validate_only` there
     are no records, and the response is what it would have been.
@@ -63,6 +70,8 @@ def create_topics(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _validate_new_name(image, topic.name, collisions)
             created, result = _create_topic(image, topic, configs, rng)
+            if policy is not None:
+                held_against(policy, _proposed(topic, result))
             if charge is not None:
                 charge(result.num_partitions)
             collisions.add(topic.name)
@@ -129,6 +138,17 @@ def _create_topic(
         configs=described,
     )
     return records, result
+
+
+def _proposed(topic: CreatableTopic, result: CreatableTopicResult) -> ProposedTopic:
+    is_placed = bool(topic.assignments)
+    return ProposedTopic(
+        topic.name,
+        None if is_placed else result.num_partitions,
+        None if is_placed else result.replication_factor,
+        {each.partition_index: tuple(each.broker_ids) for each in topic.assignments} if is_placed else None,
+        _requested_configs(topic),
+    )
 
 
 def _requested_configs(topic: CreatableTopic) -> dict[str, str]:
