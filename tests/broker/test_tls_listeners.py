@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,8 @@ def test_without_a_known_certificate_nobody_comes_in_where_one_is_required(tmp_p
         found = await page(node)
         assert 'socket_server_metrics_failed_authentication_total{listener="SSL"} 2' in found
         assert 'socket_server_metrics_successful_authentication_total{listener="SSL"} 1' in found
+        ends = re.search(r'ottla_tls_certificate_end_seconds\{listener="SSL"\} (\S+)', found)
+        assert ends is not None and 29 * 86400 < float(ends[1]) - time.time() < 31 * 86400
 
     run_node(tmp_path, test, "listener.name.ssl.ssl.client.auth=required")
 

@@ -210,6 +210,7 @@ class ReportParts(Protocol):
     groups: GroupCoordinator
     answer_memory: AnswerMemory
     authorizer: Authorizer
+    encryption: Encryption
     metrics: Metrics
     traffic: Traffic
     replication: Replication | None

@@ -75,6 +75,12 @@ class Tls:
         """The leaf certificates that this side shows, in DER."""
         return tuple(each.chain[0] for each in self._stores.keys.keys)
 
+    @property
+    def ends_s(self) -> float:
+        """When the first of its certificates ends, those above the leaf too, in seconds since 1970; inf without any."""
+        ends = [certificate_end_s(each) for entry in self._stores.keys.keys for each in entry.chain]
+        return min(ends, default=float("inf"))
+
     def check(self, settings: TlsSettings, *, must_meet_itself: bool = False) -> None:
         """Raise INVALID_REQUEST where `reload` would refuse these settings; changes nothing."""
         self._renewed(settings, must_meet_itself=must_meet_itself)
@@ -156,6 +162,16 @@ def certificate_name(certificate: bytes) -> str:
 
     try:
         return name_text(x509.load_der_x509_certificate(certificate).subject.public_bytes())
+    except ValueError as error:
+        raise _refused("a certificate of the key store is damaged") from error
+
+
+def certificate_end_s(certificate: bytes) -> float:
+    """Return when a certificate ends, in seconds since 1970; raises ConfigError where it is none."""
+    from cryptography import x509
+
+    try:
+        return x509.load_der_x509_certificate(certificate).not_valid_after_utc.timestamp()
     except ValueError as error:
         raise _refused("a certificate of the key store is damaged") from error
 

@@ -129,6 +129,8 @@ def _of_the_node() -> Iterator[tuple[str, Family]]:
     yield f"{sockets}connection_creation_total", Family(COUNTER, "Connections ever served", ("listener",))
     yield from _of_logins(sockets)
     yield from _of_authorizer()
+    ends = "When the first certificate that a listener shows ends, in seconds since 1970"
+    yield "ottla_tls_certificate_end_seconds", Family(GAUGE, ends, ("listener",))
     yield f"{sockets}incoming_byte_total", Family(COUNTER, "Bytes of requests")
     yield f"{sockets}outgoing_byte_total", Family(COUNTER, "Bytes of answers")
     yield f"{log}logmanager_offlinelogdirectorycount", Family(GAUGE, "Log directories that have failed")

@@ -182,6 +182,8 @@ class MetricsReport:
             page.add(f"{sockets}connection_count", count, tags(listener=listener))
             page.add(f"{sockets}connection_creation_total", limits.created[listener], tags(listener=listener))
         self._write_logins(page, sockets)
+        for tls in self._services.encryption:
+            page.add("ottla_tls_certificate_end_seconds", tls.ends_s, tags(listener=tls.listener.name))
         page.add(f"{sockets}incoming_byte_total", limits.received_bytes)
         page.add(f"{sockets}outgoing_byte_total", limits.sent_bytes)
         memory = self._services.answer_memory

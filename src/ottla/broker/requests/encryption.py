@@ -45,9 +45,9 @@ class ListenerTls:
         return self._tls.context
 
     @property
-    def certificates(self) -> tuple[bytes, ...]:
-        """What the listener shows, in DER."""
-        return self._tls.certificates
+    def ends_s(self) -> float:
+        """When the first certificate that it shows ends, in seconds since 1970."""
+        return self._tls.ends_s
 
     def principal(self, session: ssl.SSLObject) -> str | None:
         """Return whom a client's certificate stands for, None without one; raises WireError where no rule applies."""
