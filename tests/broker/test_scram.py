@@ -162,6 +162,18 @@ def test_a_user_whom_there_is_not_is_asked_and_refused_like_any_other(tmp_path: 
     run(test)
 
 
+def test_with_a_secret_of_the_cluster_unknown_users_look_the_same_on_all_of_its_nodes(tmp_path: Path) -> None:
+    salts = []
+
+    async def test() -> None:
+        for folder, secret in (("a", "one"), ("b", "one"), ("c", "other")):
+            async with running_node(tmp_path / folder, *SETTINGS, f"delegation.token.secret.key={secret}") as client:
+                salts.append((await first_answer(client, "nobody", "n"))["s"])
+
+    run(test)
+    assert salts[0] == salts[1] != salts[2]
+
+
 def test_a_controller_listener_cannot_use_scram(tmp_path: Path) -> None:
     settings = (
         "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",

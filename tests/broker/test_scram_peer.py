@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -119,7 +120,9 @@ def printed(*bootstraps: str) -> list[list[tuple[int, list[str]]]]:
     with peer.one_jvm() as tool:
         for bootstrap in bootstraps:
             done = [tool("configs", "--bootstrap-server", bootstrap, *call) for call in CALLS]
-            found.append([(each.returncode, sorted(each.stdout.splitlines())) for each in done])  # Java's hash order
+            found.append(
+                [(each.returncode, sorted(re.split(r"[\s,]+", each.stdout))) for each in done]
+            )  # Java's hash order
     return found
 
 

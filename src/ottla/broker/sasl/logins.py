@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 SASL = "sasl."
 NONCE_BYTES = 24
+DECOYS = b"salts of users whom there are not"
 DECOY_KEY_BYTES = 32
 
 
@@ -64,7 +65,9 @@ class Logins:
         self._rng = rng
         self._offload = offload
         self._loop = loop
-        self._decoy_key = rng.randbytes(DECOY_KEY_BYTES)
+        has_scram = any(ScramMechanism.of_name(name) for each in self._by_name.values() for name in each.names)
+        shared = tokens.key_for(DECOYS) if has_scram else None
+        self._decoy_key = shared or rng.randbytes(DECOY_KEY_BYTES)
         self._pending = PendingLogins(
             loop,
             counts,
