@@ -79,7 +79,8 @@ def test_an_unknown_key_is_named_in_a_warning(tmp_path: Path) -> None:
     ("override", "key"),
     [
         ("listeners=SSL://127.0.0.1:0", "inter.broker.listener.name"),
-        ("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "authorizer.class.name"),
+        ("authorizer.class.name=com.example.Authorizer", "authorizer.class.name"),
+        ("listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT", "GSSAPI"),
         ("create.topic.policy.class.name=com.example.Policy", "create.topic.policy.class.name"),
         ("alter.config.policy.class.name=com.example.Policy", "alter.config.policy.class.name"),
         ("client.quota.callback.class=com.example.Quotas", "client.quota.callback.class"),

@@ -113,9 +113,11 @@ def refuse_unbuilt(config: BrokerConfig) -> None:
 
     Starting without it would leave open what the operator believes to be closed.
     """
+    from ottla.broker import mechanisms_of
     from ottla.config import PROTECTIONS, refuse_protections
 
     refuse_protections({key: getattr(config.settings, key.replace(".", "_")) for key in PROTECTIONS})
+    mechanisms_of(config)
     named = config.voters or config.settings.controller_quorum_bootstrap_servers
     if "controller" not in config.roles and not named:
         given = ",".join(config.settings.process_roles)
@@ -129,8 +131,6 @@ def serve(config: BrokerConfig) -> int:
     import asyncio
 
     raise_descriptor_limit()
-    if config.listens_on_default_only:
-        warn(f"no listener is configured: only programs on this machine reach {config.listeners[0]}")
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(run_node(config))
 
@@ -174,6 +174,8 @@ async def run_node(config: BrokerConfig) -> int:
         loop.add_signal_handler(number, stop, number)
     offload = ThreadsAndProcess()
     node = Node(config, OsDisk(), TcpNetwork(), SystemClock(), random.SystemRandom(), offload)
+    if config.listens_on_default_only:
+        warn(f"no listener is configured: only programs on this machine reach {config.listeners[0]}")
     try:
         if not await is_started(node, stopping):
             return 0
