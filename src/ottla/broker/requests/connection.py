@@ -18,12 +18,14 @@ from typing import Any, Protocol
 from ottla.base import Offload, WireError
 from ottla.broker.requests.answer_memory import AnswerMemory, Turn, may_be_large
 from ottla.broker.requests.connected import Connected
+from ottla.broker.requests.line_rate import LineRate
 from ottla.broker.requests.outbound import Outbound
 from ottla.net import FrameProtocol
 
 __all__ = ["Connection", "Pending", "RequestSink"]
 
 log = logging.getLogger(__name__)
+log.addFilter(LineRate())
 
 WAITING_REQUESTS_MAX = 64
 """Requests of one connection whose answers may wait at once; clients allow themselves five by default."""
