@@ -16,6 +16,7 @@ from ottla.broker.requests.handlers import all_handlers
 from ottla.security import Operation, Resource
 from ottla.wire import APIS, ApiKey, Message
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests import peer
@@ -36,10 +37,25 @@ GRANTED = (
     allowed(READER, Operation.READ, Resource.GROUP, "open-group"),
     allowed(READER, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, "open-id"),
 )
+OPERATIONS = [
+    each for each in Operation if each not in (Operation.UNKNOWN, Operation.ANY, Operation.DELETE, Operation.ALL)
+]
+OPERATIONS += [Operation.DELETE, Operation.ALL]
+"""In the order in which they are tried: what may delete comes last."""
+USERS = ("admin", "reader", *(each.name for each in OPERATIONS))
 LOGIN = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    f'username="admin" password="{PASSWORD}" user_admin="{PASSWORD}" user_reader="{PASSWORD}";'
+    f'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="{PASSWORD}" '
+    + " ".join(f'user_{each}="{PASSWORD}"' for each in USERS)
+    + ";"
 )
+OPEN = {
+    Resource.TOPIC: "open",
+    Resource.GROUP: "open-group",
+    Resource.TRANSACTIONAL_ID: "open-id",
+    Resource.CLUSTER: "kafka-cluster",
+    Resource.USER: "User:x",
+    Resource.DELEGATION_TOKEN: "token",
+}
 
 
 def kafka_settings(port: int) -> tuple[str, ...]:
@@ -78,6 +94,9 @@ class LoggedIn:
         except asyncio.IncompleteReadError as error:
             self.close()
             raise WireError(CLOSES) from error
+        except asyncio.CancelledError:  # what comes late must not be taken for the next answer
+            self.close()
+            raise
 
     def close(self) -> None:
         if self._client is not None:
@@ -87,7 +106,7 @@ class LoggedIn:
 
 async def told(ask: Callable[[Message, int], Awaitable[Any]], request: Message, version: int, names: Names) -> Any:
     try:
-        return lines(await asyncio.wait_for(ask(request, version), 20), names)
+        return lines(await asyncio.wait_for(ask(request, version), 5), names)
     except WireError:
         return frozenset({CLOSES})
     except TimeoutError:
@@ -101,15 +120,23 @@ def listeners(handler: Handler[Any]) -> list[str]:
     return [each for each in ("broker", "controller") if each in APIS[handler.api_key].listeners]
 
 
-UNCOMPARED = frozenset({ApiKey.API_VERSIONS})
-"""What `test_api_versions_peer.py` compares."""
+UNCOMPARED = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""What `test_api_versions_peer.py` compares, and what a connection cannot ask again once somebody has logged in."""
+OF_LOGINS = frozenset(
+    {
+        *(ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN),
+        *(ApiKey.DESCRIBE_DELEGATION_TOKEN, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS),
+    }
+)
+"""What is answered by how somebody has logged in, which nobody has who is asked for here; and what Kafka's controller fails
+at (UNKNOWN_SERVER_ERROR)."""
 
 
 async def everything_told(sides: Sides, hidden: Names) -> dict[str, Any]:
     """Ask every API in every version about what is hidden and what is not there, and for all that there is."""
     found: dict[str, Any] = {}
     for handler in all_handlers():
-        if handler.api_key in UNCOMPARED:
+        if handler.api_key in UNCOMPARED | OF_LOGINS:
             continue
         name = APIS[handler.api_key].name
         for version in range(handler.versions[0], handler.versions[1] + 1):
@@ -186,3 +213,67 @@ def test_who_may_little_is_answered_as_by_kafka(tmp_path: Path) -> None:
             difference = f"{name}: ours {sorted(mine - theirs)}, Kafka's {sorted(theirs - mine)}"
             wrong.setdefault(difference, []).append(which)
     assert not wrong, "\n".join(f"{difference}: {', '.join(which)}" for difference, which in wrong.items())
+
+
+REFUSED = re.compile(r"error_code=(29|30|31|53|65)$")
+"""Codes of who may not."""
+
+
+async def refusals(ask: Callable[[Message, int], Awaitable[Any]], names: Names) -> dict[str, frozenset[str]]:
+    """Return by API, in its highest version, where an answer says that somebody may not."""
+    found: dict[str, frozenset[str]] = {}
+    for handler in all_handlers():
+        if handler.api_key in UNCOMPARED or "broker" not in APIS[handler.api_key].listeners:
+            continue
+        version = handler.versions[1]
+        for at, request in enumerate(requests_about(handler, names, version)):
+            if getattr(request, "acks", -1) == -1:
+                answer = await told(ask, request, version, names)
+                found[f"{APIS[handler.api_key].name} {at}"] = frozenset(filter(REFUSED.search, answer))
+    return found
+
+
+async def each_right(
+    admin: Callable[[Message, int | None], Awaitable[Any]], asker: Callable[[str], Any]
+) -> dict[str, frozenset[str]]:
+    """Give each operation to a user of its own, on everything that is open, and return what all are refused."""
+    await hidden_world(admin, lambda: asyncio.sleep(0.05))
+    entries = [
+        allowed(f"User:{operation.name}", operation, resource, name)
+        for operation in OPERATIONS
+        for resource, name in OPEN.items()
+    ]
+    await grant(admin, tuple(entries))
+    await asyncio.sleep(0.5)  # until a broker's own authorizer has the entries, too
+    [topic] = (await admin(MetadataRequest(topics=[MetadataRequestTopic(name="open")]), 12)).topics
+    names = Names("open", bytes(topic.topic_id), "open-group", "open-id")
+    found: dict[str, frozenset[str]] = {}
+    for operation in OPERATIONS:
+        user = asker(operation.name)
+        for label, refused in (await refusals(user.ask, names)).items():
+            found[f"{operation.name}: {label}"] = refused
+    return found
+
+
+def test_each_operation_opens_what_it_opens_at_kafkas(tmp_path: Path) -> None:
+    found: dict[str, dict[str, frozenset[str]]] = {}
+    port = free_port()
+
+    async def kafkas() -> None:
+        found["Kafka"] = await each_right(LoggedIn(port, "admin").ask, lambda user: LoggedIn(port, user))
+
+    async def ours() -> None:
+        async with running_node(tmp_path / "ours", *AUTHORIZER, "group.initial.rebalance.delay.ms=0") as client:
+            found["ours"] = await each_right(
+                Asker(client.node, ADMIN).ask, lambda user: Asker(client.node, f"User:{user}")
+            )
+
+    with peer.running_broker(tmp_path / "kafka", port, heap="400m", overrides=kafka_settings(port)):
+        run(kafkas, 400)
+    run(ours, 400)
+    wrong = [
+        f"{label}: ours {sorted(found['ours'][label] - theirs)}, Kafka's {sorted(theirs - found['ours'][label])}"
+        for label, theirs in found["Kafka"].items()
+        if found["ours"][label] != theirs
+    ]
+    assert not wrong, "\n".join(wrong)

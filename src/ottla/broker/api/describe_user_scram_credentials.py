@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.base import KafkaError
 from ottla.broker.parts import ImageParts
 from ottla.broker.requests.handler import Handler, RequestContext
 from ottla.metadata import decide
@@ -39,9 +40,20 @@ def _result(found: decide.FoundCredentials) -> DescribeUserScramCredentialsResul
     )
 
 
+def refuse(request: DescribeUserScramCredentialsRequest, error: KafkaError) -> DescribeUserScramCredentialsResponse:
+    """Say of each user who was named, and of the whole, that the request failed."""
+    code, text = int(error.code), error.message
+    return DescribeUserScramCredentialsResponse(
+        error_code=code,
+        error_message=text,
+        results=[DescribeUserScramCredentialsResult(error_code=code, error_message=text) for _ in request.users or ()],
+    )
+
+
 HANDLER = Handler(
     DescribeUserScramCredentialsRequest,
     versions=(0, 0),
     needs=Needs(Operation.DESCRIBE, Resource.CLUSTER),
     handle=describe_user_scram_credentials,
+    error_response=refuse,
 )

@@ -28,8 +28,6 @@ def offset_delete(context: RequestContext[GroupParts], request: OffsetDeleteRequ
         return refuse(request, KafkaError(ErrorCode.INVALID_GROUP_ID))
     refused: list[OffsetDeleteResponseTopic] = []
     asked = request.replace(topics=_permitted(context, request, refused))
-    if refused and not asked.topics:
-        return OffsetDeleteResponse(topics=refused)
 
     def decide(shard: Shard, token: int) -> Decision:
         return groups.delete_offsets(shard.groups.get(request.group_id), shard.offsets, asked)
