@@ -204,7 +204,16 @@ class Rounds:
             return True
 
         self._until(is_known, "an answer of the broker and the database", seconds)
-        self._until(lambda: self._has_flown(marks, **known), f"records up to {marks} and {known}", seconds)
+        self._until(
+            lambda: self._has_flown(marks, **known),
+            lambda: f"records up to {marks} and {known}, beyond {self._standing(marks)},",
+            seconds,
+        )
+
+    def _standing(self, marks: dict[str, int]) -> dict[str, object]:
+        """Say how far each destination is."""
+        places = {"stored": self._committed("s3"), "laid": self._committed("lake"), "copied": self._last("copied")}
+        return {**places, "all in the file": self._is_in_file(marks)}
 
     def _has_flown(self, marks: dict[str, int], stored: int, laid: int, order: int) -> bool:
         if (self._committed("s3") or 0) <= stored or (self._committed("lake") or 0) <= laid:
@@ -233,11 +242,15 @@ class Rounds:
         except psycopg.Error:
             return None
 
-    def _until(self, done: Callable[[], Any], what: str, seconds: float = GO_ON_SECONDS_MAX) -> None:
+    def _until(
+        self, done: Callable[[], Any], what: str | Callable[[], str], seconds: float = GO_ON_SECONDS_MAX
+    ) -> None:
         until = time.monotonic() + seconds
         while not done():
             self._supervise()
-            assert time.monotonic() < until, f"{what} did not come in {seconds:.0f} s; {self._status()}"
+            if time.monotonic() >= until:
+                said = what if isinstance(what, str) else what()
+                raise AssertionError(f"{said} did not come in {seconds:.0f} s; {self._status()}")
             time.sleep(LOOK_SECONDS)
 
     def _ask(self, method: str, path: str, body: Any = None, seconds: float = GO_ON_SECONDS_MAX) -> dict[str, Any]:
