@@ -42,6 +42,18 @@ def test_each_listener_is_said_to_be_open_to_somebody(
     assert finding.status is status and said in finding.said
 
 
+def test_what_holds_for_one_listener_alone_is_stronger() -> None:
+    settings = {
+        "listeners": "SSL://:9093",
+        "listener.security.protocol.map": MAP,
+        "authorizer.class.name": "",
+        "listener.name.ssl.ssl.client.auth": "required",
+        "ssl.client.auth": "none",
+    }
+    [finding] = listener_findings(NodeId(1), settings)
+    assert "who has a certificate" in finding.said
+
+
 def test_entries_that_never_hold_and_entries_for_everybody_are_named() -> None:
     entries = [ENTRY, replace(ENTRY, host="10.0.0.0/8"), replace(ENTRY, principal="User:*", operation=Operation.ALL)]
     never, everybody, count = acl_findings(entries)

@@ -18,7 +18,7 @@ __all__ = ["acl_findings", "acls", "authorizers", "listener_findings", "listener
 
 BROKER_RESOURCE = 4
 LOOPBACK = ("127.", "localhost", "::1", "[::1]")
-KEYS = ("authorizer.class.name", "listeners", "listener.security.protocol.map", "ssl.client.auth")
+CLIENT_AUTH = "ssl.client.auth"
 NEEDS_ALL = "set the same authorizer.class.name on every broker and controller: who is refused by one asks the other"
 
 
@@ -28,7 +28,7 @@ def _settings(client: BlockingClient, cluster: Cluster) -> dict[NodeId, dict[str
     found = {}
     for node in sorted(cluster.nodes):
         resource = DescribeConfigsResource(
-            resource_type=BROKER_RESOURCE, resource_name=str(node), configuration_keys=list(KEYS)
+            resource_type=BROKER_RESOURCE, resource_name=str(node), configuration_keys=None
         )
         (result,) = client.request(DescribeConfigsRequest(resources=[resource]), node=node, lowest=1).results
         if result.error_code:
@@ -66,7 +66,9 @@ def listener_findings(node: NodeId, settings: Mapping[str, str]) -> list[Finding
     for text in filter(None, settings["listeners"].split(",")):
         name, _, address = text.strip().partition("://")
         protocol = protocols.get(name.upper(), name.upper())
-        said = f"{name} of broker {node} ({address}): {_open_to(protocol, settings)}"
+        asks = settings.get(f"listener.name.{name.lower()}.{CLIENT_AUTH}", settings.get(CLIENT_AUTH))
+        needs_certificate = protocol == "SSL" and asks == "required"
+        said = f"{name} of broker {node} ({address}): {_open_to(protocol, settings, needs_certificate)}"
         is_local = address.startswith(LOOPBACK)
         is_open = protocol in ("PLAINTEXT", "SASL_PLAINTEXT")
         if is_local or not is_open:
@@ -82,15 +84,15 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     return [(name.strip().upper(), protocol.strip().upper()) for name, _, protocol in pairs]
 
 
-def _open_to(protocol: str, settings: Mapping[str, str]) -> str:
+def _open_to(protocol: str, settings: Mapping[str, str], needs_certificate: bool) -> str:
     has_authorizer = bool(settings["authorizer.class.name"])
     nobody_in_particular = "User:ANONYMOUS, as far as ACLs allow" if has_authorizer else "everyone, for everything"
     rights = "as far as ACLs allow" if has_authorizer else "for everything"
     if protocol == "PLAINTEXT":
         return f"open to {nobody_in_particular}; what travels can be read"
+    if needs_certificate:
+        return f"open to who has a certificate, {rights}; encrypted"
     if protocol == "SSL":
-        if settings.get("ssl.client.auth") == "required":
-            return f"open to who has a certificate, {rights}"
         return f"open to {nobody_in_particular}; encrypted"
     words = "what travels can be read" if protocol == "SASL_PLAINTEXT" else "encrypted"
     return f"open to who logs in, {rights}; {words}"

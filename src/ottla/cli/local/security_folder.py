@@ -102,7 +102,7 @@ class SecurityFolder:
         yield f"log.dirs={self.path.absolute() / 'data'}"
         yield ""
         yield from self._store_lines(BROKER)
-        yield "listener.name.ssl.ssl.client.auth=required"
+        yield "ssl.client.auth=required"
         yield "# CN=ann stands for User:ann"
         yield "ssl.principal.mapping.rules=RULE:^CN=([^,]+)$/$1/,DEFAULT"
         yield ""
