@@ -61,7 +61,7 @@ format: .venv/.installed  ## apply the formatters and the linter's safe fixes
 generate: .venv/.installed  ## rewrite everything that is generated from facts
 	@$(PY) tools/generate.py
 
-new-api: .venv/.installed  ## begin a handler and its test (NAME=DescribeDelegationToken; CONTRIBUTING.md)
+new-api: .venv/.installed  ## begin a handler and its test (NAME=ShareGroupDescribe; CONTRIBUTING.md)
 	@$(PY) tools/new_api.py "$(NAME)"
 
 new-command: .venv/.installed  ## begin a command and its test (NAME=broker-load WHAT="print how busy brokers are"; CONTRIBUTING.md)

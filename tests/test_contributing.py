@@ -18,7 +18,7 @@ from ottla import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
-MADE_UP = re.compile(r"describe_delegation_token|broker_load|heartbeat")
+MADE_UP = re.compile(r"share_group_describe|broker_load|heartbeat")
 """What the walks take for an example."""
 
 
@@ -45,13 +45,13 @@ def run_as_module(path: Path) -> dict[str, object]:
 
 
 def test_a_new_api_is_a_handler_of_all_of_kafkas_versions(checkout: Path) -> None:
-    handler, test, advertised = NEW_API.made("DescribeDelegationToken", root=checkout)
+    handler, test, advertised = NEW_API.made("ShareGroupDescribe", root=checkout)
     found = run_as_module(handler)["HANDLER"]
-    assert (found.api_key, found.versions) == (41, (1, 3))  # type: ignore[attr-defined]
-    assert "test_describe_delegation_token_is_answered" in run_as_module(test)
+    assert (found.api_key, found.versions) == (77, (1, 1))  # type: ignore[attr-defined]
+    assert "test_share_group_describe_is_answered" in run_as_module(test)
     before, after = ((root / "tests/broker/advertised.py").read_text() for root in (ROOT, checkout))
     assert advertised == checkout / "tests/broker/advertised.py"
-    assert "DescribeDelegationToken" in before and "DescribeDelegationToken" not in after
+    assert "ShareGroupDescribe" in before and "ShareGroupDescribe" not in after
     bounds = [int(re.findall(r"^MISSING_MAX = (\d+)", text, re.MULTILINE)[0]) for text in (before, after)]
     assert bounds[1] == bounds[0] - 1
 

@@ -1,4 +1,4 @@
-"""`make new-api NAME=DescribeDelegationToken`: a handler and its test, which CONTRIBUTING.md's walk begins with.
+"""`make new-api NAME=ShareGroupDescribe`: a handler and its test, which CONTRIBUTING.md's walk begins with.
 
 Both run as they are: the API answers its versions with an answer in which every field has its default.
 """
@@ -54,7 +54,7 @@ def test_{snake}_is_answered(tmp_path: Path, version: int) -> None:
 
 
 def snake_of(name: str) -> str:
-    """Return `describe_delegation_token` for `DescribeDelegationToken`."""
+    """Return `share_group_describe` for `ShareGroupDescribe`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 

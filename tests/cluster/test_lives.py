@@ -143,7 +143,7 @@ async def bounce(cluster: SimCluster, stopped: int) -> None:
     await cluster.stop(stopped)
     assert cluster.loop.time() - started < 5.0
     await cluster.until(lambda: partition(cluster, third, name).leader == third)
-    assert cluster.quorum(third).image.brokers[stopped].fenced, "it was let go"
+    await cluster.until(lambda: cluster.quorum(third).image.brokers[stopped].fenced)  # it was let go
     await cluster.start(stopped)
     await cluster.until(lambda: active(cluster, third) == {1, 2, 3})
     await cluster.until(lambda: set(partition(cluster, third, name).isr) == {stopped, third})

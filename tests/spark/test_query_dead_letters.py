@@ -112,7 +112,7 @@ def test_a_record_that_fails_is_one_letter_however_many_kinds_of_columns_a_batch
         "value.converter.schemas.enable": "false",
         "errors.tolerance": "all",
     }
-    frames = _Frames(spec_of("nowhere:1", config), config, Reading(), ())
+    frames = _Frames(spec_of("nowhere:1", config), config, Reading(), (), {})
     with frames.of(_Rows(batch)) as opened:  # type: ignore[arg-type]
         assert len(opened) == 3, "one frame for each kind of columns"
         rows: list[Any] = [row for frame in opened for row in frame.rows.found]  # type: ignore[attr-defined]

@@ -260,7 +260,7 @@ def test_topics_are_made_as_their_group_has_them(broker: str, client: BlockingCl
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("security.protocol", "SASL_SSL"), ("transactional.id", "mine"), ("acks", "2"), ("compression.type", "rar")],
+    [("security.protocol", "TLS"), ("transactional.id", "mine"), ("acks", "2"), ("compression.type", "rar")],
 )
 def test_client_properties_that_cannot_be_honoured_are_named(broker: str, key: str, value: str) -> None:
     port = Port()
