@@ -8,23 +8,23 @@ from collections.abc import Iterable, Mapping
 __all__ = ["BUDGET", "BUDGET_MAX", "TESTS_MIN", "lines", "minutes_of"]
 
 BUDGET: Mapping[str, float] = {
-    "streams": 4.4,
+    "streams": 4.0,
     "sim": 2.6,
-    "connect": 2.0,
+    "connect": 1.7,
     "spark": 1.5,
     "cluster": 1.8,
     "cli": 1.8,
-    "log": 1.0,
-    "faults": 0.6,
-    "broker": 2.0,
+    "log": 0.8,
+    "faults": 0.4,
+    "broker": 3.0,
     "crash": 0.6,
     "connectors": 1.3,
     "groups": 0.4,
     "transactions": 0.6,
     "raft": 0.2,
     "examples": 1.0,
-    "security": 0.8,
-    "others": 2.2,
+    "security": 0.5,
+    "others": 2.6,
 }
 """Minutes of a run on two processors that does nothing else. What needs more goes to `make compat` or `make nightly`."""
 BUDGET_MAX = 25.0
