@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.base import ConfigError
-from ottla.client.security import JAAS, MECHANISM, ClientSecurity
+from ottla.client.security import JAAS, MECHANISM, ClientSecurity, security_of
 from ottla.security import TlsSettings, client_entry, openssl_cipher, pem_stores
 
 __all__ = ["librdkafka_security"]
-
-PREFIXES = ("security.", "ssl.", "sasl.")
 
 
 def librdkafka_security(properties: Mapping[str, Any]) -> dict[str, str]:
@@ -22,7 +20,7 @@ def librdkafka_security(properties: Mapping[str, Any]) -> dict[str, str]:
 
     What begins with none of `security.`, `ssl.` and `sasl.` is left to the caller.
     """
-    given = {key: str(value) for key, value in properties.items() if value is not None and key.startswith(PREFIXES)}
+    given = {key: str(value) for key, value in security_of(properties).items()}
     protocol = ClientSecurity.of(given).protocol  # what is wrong with the properties is said in our words
     found = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
     if protocol.endswith("SSL"):

@@ -264,5 +264,6 @@ def await_topic(properties: Mapping[str, str], topic: str, *, timeout_ms: str, n
 
 def patient(properties: Mapping[str, str], timeout_ms: str) -> dict[str, str]:
     """Return what a client of our own is told: how it is protected, and how long it may try."""
-    protected = {key: value for key, value in properties.items() if key.startswith(PROTECTION)}
-    return protected | {"default.api.timeout.ms": timeout_ms}
+    from ottla.client import security_of
+
+    return security_of(properties) | {"default.api.timeout.ms": timeout_ms}
