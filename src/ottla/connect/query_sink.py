@@ -13,6 +13,7 @@ It runs in the worker, not on an executor, and needs no import of PySpark. There
 The group `connect-<name>` says where the query goes on. Offsets are committed when `write` has returned, so that every
 record is written at least once. A sink that keeps the `token` and the `ends` of its last batch together with the data and
 returns them from `recover` has each record exactly once: a batch that it has, and whose commit was lost, is not repeated.
+With `begin` that holds beside a worker that was taken for dead, too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from ottla.base import OffsetRange, TopicPartition
+from ottla.base import Offset, OffsetRange, TopicPartition
 
 __all__ = [
     "Files",
@@ -102,10 +103,26 @@ class QueryBatch:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The last batch that a sink has: its token, and where reading goes on behind it."""
+    """The last batch that a sink has, or the run that began last: its token, and where reading goes on behind it."""
 
     token: str
     ends: Mapping[TopicPartition, int]
+    is_newest: bool = False
+    """Whether no later run can have committed offsets: those under another token are of an older one, and came late."""
+
+    def positions(self, committed: Mapping[TopicPartition, tuple[Offset, str | None]]) -> dict[TopicPartition, Offset]:
+        """Return where reading goes on, of what the group has: offsets and the tokens they were committed under.
+
+        None is for what was committed by somebody else, who is followed.
+        """
+        found = {}
+        for partition, (offset, token) in committed.items():
+            end = Offset(self.ends.get(partition, offset))
+            if token == self.token:
+                found[partition] = max(offset, end)
+            else:
+                found[partition] = end if self.is_newest and token is not None else offset
+        return found
 
 
 class Files(Protocol):
@@ -184,6 +201,14 @@ class QuerySink:
     def recover(self) -> Recovered | None:
         """Return the last batch that is durable, after ending what was begun of it; None for a sink that cannot say."""
         return None
+
+    def begin(self, token: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Begin a run, behind what `recover` returned, before any offset is committed under its token.
+
+        A run that was replaced may go on where it stood still. A sink that refuses what such a one writes from here on,
+        by raising ConnectError, and returns the token and the positions from `recover` until there is a batch, can say
+        `is_newest` there.
+        """
 
     def write(self, batch: QueryBatch) -> None:
         """Make a batch durable; offsets are committed when this has returned.

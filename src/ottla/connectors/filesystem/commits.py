@@ -4,21 +4,24 @@ A batch goes like this:
 
 1. Spark's tasks write files into `<logs>/<connector>/staging/…`, where no reader looks; they are made durable;
 2. a commit file is created, `<logs>/<connector>/commits/<number>.json`, with what is to be renamed into what, and how far
-   the batch goes. Once that is durable, the batch is decided;
+   the run has come in each partition. Once that is durable, and there is none of a higher number, the batch is decided;
 3. the files are renamed to their final names, one by one: each is seen whole or not at all. The names are made durable,
    and only then is anything cleared away that could bring them back;
 4. the worker commits the offsets.
 
-Whoever starts does 3 again for the last commit file, and throws away what was staged and not decided. Spark's own file
-sink leaves files of broken batches between the others and keeps a list of the good ones, which only Spark reads; here
-there is nothing to leave out, for any reader. A commit file is created only where there is none of its number, so that of
-two workers that both believe to run the task one fails.
+Whoever starts does 3 again for the last commit file, and creates one of its own with the next number and no files: that is
+where its run begins. From then on an older run decides nothing any more, for it finds either its number taken or a higher
+one. Only then is thrown away what is staged. A run that stood still while another took its place, and goes on where it
+was, would else commit a batch of which half of the files were cleared away meanwhile.
+
+Spark's own file sink leaves files of broken batches between the others and keeps a list of the good ones, which only Spark
+reads; here there is nothing to leave out, for any reader.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +34,10 @@ __all__ = ["Commits", "Move"]
 VERSION = 1
 COMMITS_KEPT = 100
 RENAMES_AT_ONCE = 8
+WHOLE, TORN = ".json", ".torn"
+"""What the names of commit files end with; those that were not whole when a later run began are given another name, under
+which their writer does not find them."""
+GIVES_WAY = "another worker runs the same connector. This one gives way"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,48 +57,65 @@ class Commits:
         self._folder = f"{folder}/commits"
         self.staging = f"{folder}/staging"
         self._next = 1
+        self._ends: dict[TopicPartition, int] = {}
 
     def recover(self) -> Recovered | None:
-        """Finish what the last commit decided, and clear away what nobody did; returns how far that commit goes."""
-        numbers = self._numbers()
-        found = None
-        while numbers and found is None:
-            found = self._read(numbers[-1])
-            if found is None:  # it was being created when its writer died, and decided nothing
-                self._files.delete(self._file(numbers.pop()))
-        self._next = numbers[-1] + 1 if numbers else 1
-        recovered = None
-        if found is not None:
-            self._finish([Move(*each) for each in found["files"]])
-            ends = {TopicPartition(topic, partition): end for topic, partition, _, end in found["stretches"]}
-            recovered = Recovered(found["token"], ends)
-        self._files.delete(self.staging)
-        return recovered
+        """Finish what the last run decided; returns how far that run came."""
+        found = self._last()
+        if found is None:
+            return None
+        self._finish([Move(*each) for each in found["files"]])
+        ends = {TopicPartition(topic, partition): end for topic, partition, _, end in found["stretches"]}
+        ends |= {TopicPartition(topic, partition): end for topic, partition, end in found.get("ends", ())}
+        return Recovered(found["token"], ends, is_newest="ends" in found)
 
-    def commit(self, token: str, ranges: Sequence[OffsetRange], moves: list[Move]) -> None:
-        """Decide a batch and bring its files to their places; raises ConnectError where another writer is at it.
+    def begin(self, token: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Begin a run behind what `recover` found, and clear away what nobody decided. Older runs decide nothing from now on.
+
+        Raises ConnectError where another run began since then.
+        """
+        staged = self._files.names(self.staging)  # what later runs stage is not among it
+        self._ends = dict(positions)
+        self._decide(token, (), ())
+        for name in staged:
+            self._files.delete(f"{self.staging}/{name}")
+        for number, name in self._numbered():
+            if number < self._next - COMMITS_KEPT:
+                self._files.delete(f"{self._folder}/{name}")
+
+    def commit(self, token: str, ranges: Sequence[OffsetRange], moves: Sequence[Move]) -> None:
+        """Decide a batch and bring its files to their places; raises ConnectError where another worker is at it.
 
         A power failure later than this takes nothing of the batch. Raises OSError where that cannot be had.
         """
+        self._files.sync([each.staged for each in moves])
+        self._decide(token, ranges, moves)
+        self._finish(moves)
+        self._files.delete(self._file(self._next - 1 - COMMITS_KEPT))
+
+    def _decide(self, token: str, ranges: Sequence[OffsetRange], moves: Sequence[Move]) -> None:
+        """Create the next commit file; it counts once it is durable and the last."""
+        ends = {**self._ends, **{each.partition: each.end for each in ranges}}
         facts = {
             "version": VERSION,
             "token": token,
             "stretches": [[*each.partition, each.start, each.end] for each in sorted(ranges)],
+            "ends": [[*partition, end] for partition, end in sorted(ends.items())],
             "files": [[each.staged, each.final, each.size] for each in moves],
         }
-        self._files.sync([each.staged for each in moves])
+        file = self._file(self._next)
         try:
-            self._files.create(self._file(self._next), json.dumps(facts))
+            self._files.create(file, json.dumps(facts))
         except FileExistsError as error:
-            raise ConnectError(
-                f"{self._file(self._next)} is there already: another worker runs the same connector. This one gives way"
-            ) from error
-        self._files.sync([self._file(self._next)])
-        self._finish(moves)
-        self._files.delete(self._file(self._next - COMMITS_KEPT))
+            raise ConnectError(f"{file} is there already: {GIVES_WAY}") from error
+        self._files.sync([file])
+        last, name = self._numbered()[-1]
+        if last != self._next or not name.endswith(WHOLE):
+            raise ConnectError(f"{file} is not the last commit file: {GIVES_WAY}")
+        self._ends = ends
         self._next += 1
 
-    def _finish(self, moves: list[Move]) -> None:
+    def _finish(self, moves: Sequence[Move]) -> None:
         """Do what was decided, durably: what is staged may be cleared away then."""
         with ThreadPoolExecutor(RENAMES_AT_ONCE) as pool:
             for _ in pool.map(self._rename_one, moves):
@@ -109,20 +133,38 @@ class Commits:
             self._files.delete(move.final)
         self._files.rename(move.staged, move.final)
 
-    def _numbers(self) -> list[int]:
-        names = [name.removesuffix(".json") for name in self._files.names(self._folder)]
-        return sorted(int(name) for name in names if name.isdecimal())
+    def _last(self) -> dict[str, Any] | None:
+        """Return what the last commit file says that is whole; the next number is behind all that are there.
 
-    def _read(self, number: int) -> dict[str, Any] | None:
+        One that is not whole may still be written by a run that stands still. It is renamed before it is looked at once
+        more: it is whole by then, and counts, or its writer, who looks for it when it is whole, misses it.
+        """
+        numbered = self._numbered()
+        self._next = numbered[-1][0] + 1 if numbered else 1
+        for _, name in reversed(numbered):
+            found = self._read(name)
+            if found is None and name.endswith(WHOLE):
+                torn = name.removesuffix(WHOLE) + TORN
+                self._files.rename(f"{self._folder}/{name}", f"{self._folder}/{torn}")
+                found = self._read(torn)
+            if found is not None:
+                return found
+        return None
+
+    def _numbered(self) -> list[tuple[int, str]]:
+        names = ((name.removesuffix(WHOLE).removesuffix(TORN), name) for name in self._files.names(self._folder))
+        return sorted((int(number), name) for number, name in names if number.isdecimal())
+
+    def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            found = json.loads(self._files.read(self._file(number)))
+            found = json.loads(self._files.read(f"{self._folder}/{name}"))
         except ValueError:
             return None
         if found.get("version") != VERSION:
             raise ConnectError(
-                f"{self._file(number)} is of version {found.get('version')}, and {VERSION} is known here"
+                f"{self._folder}/{name} is of version {found.get('version')}, and {VERSION} is known here"
             )
         return dict(found)
 
     def _file(self, number: int) -> str:
-        return f"{self._folder}/{number:010d}.json"
+        return f"{self._folder}/{number:010d}{WHOLE}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import unquote
 
-from ottla.base import ConfigError, OffsetRange
+from ottla.base import ConfigError, OffsetRange, TopicPartition
 from ottla.connect import (
     ConfigDef,
     ConfigValue,
@@ -98,6 +98,10 @@ class FilesystemSink(QuerySink):
     def recover(self) -> Recovered | None:
         """See `QuerySink`."""
         return self._commits.recover()
+
+    def begin(self, token: str, positions: Mapping[TopicPartition, int]) -> None:
+        """See `QuerySink`."""
+        self._commits.begin(token, positions)
 
     def write(self, batch: QueryBatch) -> None:
         """Stage the files, decide the batch, rename."""

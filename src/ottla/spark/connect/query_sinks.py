@@ -237,18 +237,19 @@ class _Run:
         committed = {each: found for each, found in committed.items() if each.topic not in renewed}
         known = {each: found.offset for each, found in committed.items()}
         if recovered is not None:
-            for each, end in recovered.ends.items():
-                before = committed.get(each)
-                if before is not None and before.metadata == MARK + recovered.token and end > before.offset:
-                    words = "%s: %s has been written up to %d, past the committed %d"
-                    log.info(words, self._name, each, end, before.offset)
-                    known[each] = Offset(end)
+            under = {each: (found.offset, _token_of(found.metadata)) for each, found in committed.items()}
+            ahead = {each: end for each, end in recovered.positions(under).items() if end != known[each]}
+            for each, end in ahead.items():
+                words = "%s: %s has been written up to %d; committed is %d"
+                log.info(words, self._name, each, end, known[each])
+            known |= ahead
         found = find_partitions(client, self._subscription)
         self._ids = {}
         reset = self._consumer.get("auto.offset.reset", "earliest")
         self._positions = reset_offsets(client, found, known, dict.fromkeys({each.topic for each in found}, reset))
         self._renewed(client)  # notes the topics' ids
         self._token = uuid.uuid4().hex
+        self._sink.begin(self._token, self._positions)
         self._committed = {}
         self._commit(client, self._positions)
 
@@ -406,6 +407,11 @@ class _Run:
         self._metrics["partition-count"] = len(self._positions)
         self._metrics["put-batch-max-time-ms"] = max(self._metrics.get("put-batch-max-time-ms", 0.0), seconds * 1000)
         self._port.report({**self._metrics, **lags})
+
+
+def _token_of(metadata: str | None) -> str | None:
+    """Return the token of the run that committed an offset under these words; None where it was somebody else."""
+    return metadata.removeprefix(MARK) if metadata and metadata.startswith(MARK) else None
 
 
 def _shown(properties: Mapping[str, str]) -> dict[str, str]:
