@@ -70,7 +70,7 @@ class Commits:
         return Recovered(found["token"], ends, is_newest="ends" in found)
 
     def begin(self, token: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Begin a run behind what `recover` found, and clear away what nobody decided. Older runs decide nothing from now on.
+        """Begin a run behind what `recover` found, from which on older ones decide nothing, and clear away what they staged.
 
         Raises ConnectError where another run began since then.
         """
