@@ -33,7 +33,8 @@ MATRIX: dict[str, set[str]] = {
         *("metadata", "groups", "transactions", "http"),
     },
     "streams": {"base", "config"},
-    "registry": _SERVICES,
+    "schemas": set(),
+    "registry": {*_SERVICES, "schemas"},
     "connect": {*_SERVICES, "wire", "security"},
     "connectors": {"base", "config", "connect"},
     "sql": {*_SERVICES, "registry", "connect", "streams"},
@@ -42,14 +43,20 @@ MATRIX: dict[str, set[str]] = {
 }
 """Package -> the packages that it may import. `cli` may import any, but all except `admin` only inside functions."""
 
-PURE = {"base", "wire", "raft", "metadata", "replica", "groups", "transactions", "security", "config", "streams"}
+PURE = {
+    *("base", "wire", "raft", "metadata", "replica", "groups", "transactions", "security", "config", "streams"),
+    "schemas",
+}
 PURE_PARTS = {
     f"connect/{part}" for part in ("converters", "data", "grouping", "handling", "herding", "storage", "transforms")
 }
 """Packages that are pure inside one that is not; they import `base` and `config` only."""
 DISK = {"log"}
 WORLD = {"asyncio", "socket", "threading", "time", "random", "os", "subprocess", "selectors", "multiprocessing"}
-DOORS = {("log", "os_disk.py"), ("security", "key_file.py"), ("security", "key_reader.py")}
+DOORS = {
+    *(("log", "os_disk.py"), ("security", "key_file.py"), ("security", "key_reader.py")),
+    *(("schemas", "compiler.py"), ("schemas", "compiler_process.py")),
+}
 """The files of a pure or a disk package that may touch the operating system: what they do has no other way."""
 
 INNER_PACKAGES = (

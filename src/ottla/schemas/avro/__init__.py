@@ -1,0 +1,1 @@
+"""Avro: its types, its text, its rules of resolution."""

@@ -1,0 +1,157 @@
+"""Avro's rules of schema resolution: whether a reader's schema can take what a writer's schema wrote.
+
+The answers, their places and their order are those of Java's SchemaCompatibility.
+"""
+
+from __future__ import annotations
+
+from ottla.schemas.avro.schema import AvroSchema
+from ottla.schemas.avro.types import (
+    Array,
+    AvroType,
+    Enumeration,
+    Field,
+    Fixed,
+    Kind,
+    Map,
+    Named,
+    Record,
+    Union,
+)
+from ottla.schemas.interface import Incompatibility
+
+__all__ = ["avro_incompatibilities"]
+
+_DEPTH_MAX = 120
+"""Of types in types that are followed by name."""
+_STEPS_MAX = 200_000
+_FOUND_MAX = 1_000
+"""Incompatibilities that are told; there may be as many as fields times branches."""
+
+_PROMOTIONS = {
+    Kind.LONG: {Kind.INT},
+    Kind.FLOAT: {Kind.INT, Kind.LONG},
+    Kind.DOUBLE: {Kind.INT, Kind.LONG, Kind.FLOAT},
+    Kind.BYTES: {Kind.STRING},
+    Kind.STRING: {Kind.BYTES},
+}
+"""What else a reader of a type takes."""
+
+_SENTENCES = {
+    "NAME_MISMATCH": "The types at {path} have different names",
+    "FIXED_SIZE_MISMATCH": "The fixed type at {path} has another size in the {reader} schema than in the {writer} schema",
+    "MISSING_ENUM_SYMBOLS": "The enum at {path} of the {reader} schema has no default and lacks {info} of the {writer}",
+    "READER_FIELD_MISSING_DEFAULT_VALUE": (
+        "The field {info} at {path} of the {reader} schema has no default, and the {writer} schema has no such field"
+    ),
+    "TYPE_MISMATCH": "The type at {path} of the {reader} schema cannot take that of the {writer} schema",
+    "MISSING_UNION_BRANCH": "The union at {path} of the {reader} schema has no branch for a type of the {writer} schema",
+}
+
+_Found = tuple[Incompatibility, ...]
+
+
+def avro_incompatibilities(reader: AvroSchema, writer: AvroSchema) -> list[Incompatibility]:
+    """Return why data of the writer cannot be read; empty where it can."""
+    return list(_Comparison().compare(reader.type, writer.type, ()))
+
+
+class _Comparison:
+    """One comparison; a pair of types that is met again has the answer that it had."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[int, int], _Found | None] = {}
+        self._steps_left = _STEPS_MAX
+
+    def compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> _Found:
+        key = (id(reader), id(writer))
+        if key in self._answers:
+            return self._answers[key] or ()  # under way: as far as is known now it fits
+        self._steps_left -= 1
+        if len(path) > 2 * _DEPTH_MAX or self._steps_left < 0:
+            return _found("TYPE_MISMATCH", path, "too deep, or too much, to be compared")
+        self._answers[key] = None
+        answer = self._calculated(reader, writer, path)[:_FOUND_MAX]
+        self._answers[key] = answer
+        return answer
+
+    def _calculated(self, reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> _Found:
+        if isinstance(writer, Union):
+            return self._from_union(reader, writer, path)
+        if isinstance(reader, Union):
+            if any(not self.compare(branch, writer, path) for branch in reader.branches):
+                return ()
+            return _lacking(writer, path)
+        if isinstance(reader, Array) and isinstance(writer, Array):
+            return self.compare(reader.items, writer.items, (*path, "items"))
+        if isinstance(reader, Map) and isinstance(writer, Map):
+            return self.compare(reader.values, writer.values, (*path, "values"))
+        if isinstance(reader, Fixed) and isinstance(writer, Fixed):
+            return _names(reader, writer, path) + _sizes(reader, writer, path)
+        if isinstance(reader, Enumeration) and isinstance(writer, Enumeration):
+            return _names(reader, writer, path) + _symbols(reader, writer, path)
+        if isinstance(reader, Record) and isinstance(writer, Record):
+            return _names(reader, writer, path) + self._fields(reader, writer, path)
+        if reader.kind is writer.kind or writer.kind in _PROMOTIONS.get(reader.kind, ()):
+            return ()
+        return _mismatch(reader, writer, path)
+
+    def _from_union(self, reader: AvroType, writer: Union, path: tuple[str, ...]) -> _Found:
+        found: list[Incompatibility] = []
+        for index, branch in enumerate(writer.branches):
+            if isinstance(reader, Union):
+                if self.compare(reader, branch, (*path, str(index))):
+                    found += _lacking(branch, (*path, str(index)))
+            else:
+                found += self.compare(reader, branch, path)
+        return tuple(found)
+
+    def _fields(self, reader: Record, writer: Record, path: tuple[str, ...]) -> _Found:
+        written = {field.name: field for field in writer.fields}
+        found: list[Incompatibility] = []
+        for index, field in enumerate(reader.fields):
+            here = (*path, "fields", str(index))
+            source = _written(field, written)
+            if source is not None:
+                found += self.compare(field.type, source.type, (*here, "type"))
+            elif not field.has_default and not (isinstance(field.type, Enumeration) and field.type.default):
+                found += _found("READER_FIELD_MISSING_DEFAULT_VALUE", here, field.name)
+        return tuple(found)
+
+
+def _written(field: Field, written: dict[str, Field]) -> Field | None:
+    """Return the writer's field that a reader's field is read from: the one of its name, or of an alias."""
+    return next((written[name] for name in (field.name, *field.aliases) if name in written), None)
+
+
+def _names(reader: Named, writer: Named, path: tuple[str, ...]) -> _Found:
+    """Names are compared without their namespaces; a reader's alias is a full name."""
+    if reader.name.simple == writer.name.simple or writer.name.full in reader.aliases:
+        return ()
+    return _found("NAME_MISMATCH", (*path, "name"), f"expected: {writer.name.full}")
+
+
+def _sizes(reader: Fixed, writer: Fixed, path: tuple[str, ...]) -> _Found:
+    if reader.size == writer.size:
+        return ()
+    return _found("FIXED_SIZE_MISMATCH", (*path, "size"), f"expected: {writer.size}, found: {reader.size}")
+
+
+def _symbols(reader: Enumeration, writer: Enumeration, path: tuple[str, ...]) -> _Found:
+    missing = sorted(set(writer.symbols) - set(reader.symbols))
+    if not missing or reader.default is not None:
+        return ()
+    return _found("MISSING_ENUM_SYMBOLS", (*path, "symbols"), f"[{', '.join(missing)}]")
+
+
+def _mismatch(reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> _Found:
+    info = f"reader type: {reader.kind.upper()} not compatible with writer type: {writer.kind.upper()}"
+    return _found("TYPE_MISMATCH", path, info)
+
+
+def _lacking(writer: AvroType, path: tuple[str, ...]) -> _Found:
+    return _found("MISSING_UNION_BRANCH", path, f"reader union lacking writer type: {writer.kind.upper()}")
+
+
+def _found(kind: str, path: tuple[str, ...], info: str) -> _Found:
+    return (Incompatibility(kind, "/" + "/".join(path), _SENTENCES[kind], info),)

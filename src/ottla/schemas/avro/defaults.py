@@ -1,0 +1,64 @@
+"""Whether the default of a field is a value of its type."""
+
+from __future__ import annotations
+
+from ottla.schemas.avro.types import Array, AvroType, Field, Kind, Map, Record, Union
+from ottla.schemas.interface import InvalidSchemaError
+from ottla.schemas.json_text import JsonValue, write_json
+
+__all__ = ["check_default"]
+
+_SHOWN_MAX = 200
+_STEPS_MAX = 100_000
+_TEXTS = {Kind.STRING, Kind.BYTES, Kind.ENUM, Kind.FIXED}
+_BITS = {Kind.INT: 31, Kind.LONG: 63}
+
+
+def check_default(field: Field, depth_max: int) -> None:
+    """Raise InvalidSchemaError where a default is no value of its field's type, or has no end."""
+    walk = _Walk(field, depth_max)
+    if not walk.fits(field.type, field.default, 0):
+        shown = write_json(field.default)[:_SHOWN_MAX]
+        raise InvalidSchemaError(f"Invalid default for field {field.name}: {shown} is no {field.type.kind}")
+
+
+class _Walk:
+    """One look at a default. A union takes what any of its branches takes, as Java's parser says since Avro 1.12."""
+
+    def __init__(self, field: Field, depth_max: int) -> None:
+        self._field = field
+        self._depth_max = depth_max
+        self._steps_left = _STEPS_MAX
+
+    def fits(self, kind: AvroType, value: JsonValue, depth: int) -> bool:
+        self._steps_left -= 1
+        if depth > self._depth_max or not self._steps_left:
+            raise InvalidSchemaError(f"The default for field {self._field.name} is too deep, or has no end")
+        if isinstance(kind, Union):
+            return any(self.fits(branch, value, depth + 1) for branch in kind.branches)
+        if isinstance(kind, Array):
+            return isinstance(value, list) and all(self.fits(kind.items, each, depth + 1) for each in value)
+        if isinstance(kind, Map):
+            return isinstance(value, dict) and all(self.fits(kind.values, each, depth + 1) for each in value.values())
+        if isinstance(kind, Record):
+            return isinstance(value, dict) and all(self._field_fits(each, value, depth) for each in kind.fields)
+        return _fits_simply(kind.kind, value)
+
+    def _field_fits(self, field: Field, value: dict[str, JsonValue], depth: int) -> bool:
+        if field.name in value:
+            return self.fits(field.type, value[field.name], depth + 1)
+        return field.has_default and self.fits(field.type, field.default, depth + 1)
+
+
+def _fits_simply(kind: Kind, value: JsonValue) -> bool:
+    if kind in _TEXTS:
+        return isinstance(value, str)
+    if kind is Kind.NULL:
+        return value is None
+    if kind is Kind.BOOLEAN:
+        return isinstance(value, bool)
+    if isinstance(value, bool):
+        return False
+    if bits := _BITS.get(kind):
+        return isinstance(value, int) and -(1 << bits) <= value < 1 << bits
+    return isinstance(value, int | float)

@@ -1,0 +1,1 @@
+"""JSON Schema: documents, what they mean, and how they may change."""
