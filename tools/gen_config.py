@@ -53,6 +53,10 @@ class Table:
         return self.kind.capitalize()
 
 
+BROKERS_ONLY = {"config.providers"}
+"""Keys of brokers and clients that only brokers honour."""
+
+
 def load(kind: str) -> Table:
     """Read one table of facts, with the keys that it lacks and Ottla's own defaults."""
     keys = json.loads((PROTOCOL / f"configs_{kind}.json").read_text())
@@ -86,6 +90,13 @@ def quoted(text: str | None) -> str:
     return "None" if text is None else json.dumps(text)
 
 
+def doc_of(table: Table, name: str) -> str:
+    """Return what is said of a key."""
+    return (
+        table.default_doc if table.kind in CLIENT_KINDS and name in BROKERS_ONLY else DOCS.get(name, table.default_doc)
+    )
+
+
 def render_keys(table: Table) -> str:
     """Return the module that holds the table."""
     modes = {"cluster-wide": "CLUSTER_WIDE", "per-broker": "PER_BROKER", None: "READ_ONLY"}
@@ -95,7 +106,7 @@ def render_keys(table: Table) -> str:
         rows.append(
             f"    ConfigKey({quoted(key['name'])}, {key['type']}, {quoted(default_text(key))}, "
             f"{quoted(key['valid'] or None)}, {quoted(key['importance'])}, {mode}, {key['internal']}, "
-            f"{key['name'] in FACTS['non_empty_lists']}, {quoted(DOCS.get(key['name'], table.default_doc))}),\n"
+            f"{key['name'] in FACTS['non_empty_lists']}, {quoted(doc_of(table, key['name']))}),\n"
         )
     types = sorted({key["type"] for key in table.keys})
     used_modes = [mode for mode in modes.values() if any(f" {mode}, " in row for row in rows)]

@@ -21,7 +21,7 @@ from ottla.wire.messages.metadata import MetadataRequest
 from tests.broker.node_client import NodeClient, run, start_node
 from tests.net.certificates import client_context
 from tests.security.authority import Identity, authority, signed
-from tests.security.tls_files import key_properties, listener_overrides
+from tests.security.tls_files import key_properties, listener_overrides, trust_properties
 
 CA = authority()
 BROKER, RENEWED, OTHER = signed(CA, "broker"), signed(CA, "broker"), signed(CA, "other")
@@ -183,3 +183,62 @@ def test_https_pages_show_new_keys_too(tmp_path: Path) -> None:
         assert await shown_by_pages(node) == RENEWED.leaf
 
     run_node(tmp_path, test, "ottla.http.listeners=https://127.0.0.1:0")
+
+
+def test_keys_that_stand_elsewhere_are_looked_up_and_again_when_asked(tmp_path: Path) -> None:
+    provider = "config.providers.dir.class=org.apache.kafka.common.config.provider.DirectoryConfigProvider"
+    changes: dict[str, str | None] = {
+        "listener.name.ssl.ssl.keystore.key": f"${{dir:{tmp_path}:key}}",
+        "listener.name.ssl.ssl.keystore.certificate.chain": f"${{dir:{tmp_path}:chain}}",
+    }
+
+    def kept(identity: Identity) -> None:
+        (tmp_path / "key").write_text(identity.key_pem())
+        (tmp_path / "chain").write_text(identity.chain_pem())
+
+    async def test(node: Node) -> None:
+        client = await connected(node)
+        assert shown(client) == BROKER.leaf
+        kept(RENEWED)
+        assert await altered(client, changes) == (0, "")
+        assert shown(await connected(node)) == RENEWED.leaf
+        kept(BROKER)
+        assert await altered(client, changes) == (0, "")
+        assert shown(await connected(node)) == BROKER.leaf
+        (tmp_path / "key").unlink()
+        code, message = await altered(client, changes)
+        assert code == INVALID_REQUEST and f"${{dir:{tmp_path}:key}} is not there" in message
+        kept(UNKNOWN)
+        code, message = await altered(client, changes)
+        assert code == INVALID_REQUEST and "PRIVATE KEY" not in message
+        assert shown(await connected(node)) == BROKER.leaf
+
+    kept(BROKER)
+    trusted = key_properties(tmp_path, BROKER, "unused") | trust_properties(tmp_path, CA)
+    trusted.pop("ssl.keystore.location")
+    overrides = [f"{key}={value}" for key, value in trusted.items()]
+    inline = [f"{name.removeprefix('listener.name.ssl.')}={value}" for name, value in changes.items()]
+
+    async def whole() -> None:
+        ports = ("listeners=SSL://127.0.0.1:0", "security.inter.broker.protocol=SSL", "node.id=1")
+        node = await start_node(tmp_path / "data", *ports, *overrides, "config.providers=dir", provider, *inline)
+        try:
+            await test(node)
+        finally:
+            await node.stop()
+
+    run(whole)
+
+
+def test_what_a_whole_configuration_leaves_out_is_looked_at_too(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        client = await connected(node)
+        assert await altered(client, {LOCATION: stored(tmp_path, RENEWED, "new")}) == (0, "")
+        stored(tmp_path, OTHER, "listener")
+        resource = legacy.AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name="1", configs=[])
+        request = legacy.AlterConfigsRequest(resources=[resource], validate_only=False)
+        (result,) = (await client.ask(request)).responses
+        assert result.error_code == INVALID_REQUEST
+        assert shown(await connected(node)) == RENEWED.leaf
+
+    run_node(tmp_path, test)

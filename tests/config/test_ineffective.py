@@ -19,7 +19,6 @@ BY_PART = {
     "group.streams.num.standby.replicas": "1",
     "remote.log.manager.thread.pool.size": "3",
     "sasl.kerberos.kinit.cmd": "/bin/kinit",
-    "config.providers": "file",
     "metric.reporters": "com.example.Reporter",
     "num.io.threads": "9",
     "queued.max.requests": "100",

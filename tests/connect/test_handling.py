@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base import ConfigError
+from ottla.config import EnvironmentProvider, placeholders, resolved
 from ottla.connect import (
     ConnectError,
     DataError,
@@ -26,12 +27,10 @@ from ottla.connect.handling import (
     Tolerance,
     context_headers,
     masked,
-    placeholders,
-    resolved,
     restart_delay_ms,
     sensitive_keys,
 )
-from ottla.connect.providers import EnvironmentProvider, providers_of
+from ottla.connect.providers import providers_of
 from ottla.connect.transforms.chain import Stage
 
 TRANSFORMS = "org.apache.kafka.connect.transforms."

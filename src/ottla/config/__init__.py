@@ -16,6 +16,7 @@ from ottla.config.entries import ConfigEntry, ConfigSource, Synonym
 from ottla.config.group_keys import GROUP_KEYS
 from ottla.config.ineffective import PROTECTIONS, refuse_protections
 from ottla.config.listeners import HttpListener, Listener, SecurityProtocol, Voter
+from ottla.config.placeholders import Placeholder, is_placeholder, placeholders, resolved
 from ottla.config.producer_keys import PRODUCER_KEYS
 from ottla.config.properties import (
     environment_properties,
@@ -23,6 +24,7 @@ from ottla.config.properties import (
     parse_properties,
     system_properties,
 )
+from ottla.config.providers import EnvironmentProvider, ProviderError, Providers, providers_of
 from ottla.config.streams_keys import STREAMS_KEYS
 from ottla.config.topic import TopicConfig, validate_topic_configs
 from ottla.config.topic_keys import TOPIC_KEYS
@@ -43,9 +45,13 @@ __all__ = [
     "ConfigKey",
     "ConfigSource",
     "ConfigType",
+    "EnvironmentProvider",
     "HttpListener",
     "Listener",
     "Password",
+    "Placeholder",
+    "ProviderError",
+    "Providers",
     "SecurityProtocol",
     "Synonym",
     "TopicConfig",
@@ -54,11 +60,15 @@ __all__ = [
     "Value",
     "Voter",
     "environment_properties",
+    "is_placeholder",
     "is_sensitive",
     "override_properties",
     "parse_properties",
     "parse_value",
+    "placeholders",
+    "providers_of",
     "refuse_protections",
+    "resolved",
     "system_properties",
     "validate_broker_configs",
     "validate_topic_configs",

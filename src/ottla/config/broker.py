@@ -30,6 +30,8 @@ from ottla.config.properties import (
     parse_properties,
     system_properties,
 )
+from ottla.config.providers import PREFIX as PROVIDERS
+from ottla.config.providers import Providers, found, providers_of
 from ottla.config.synonyms import BROKER_SYNONYMS
 from ottla.config.types import ConfigKey, UpdateMode, Value, value_text
 
@@ -51,7 +53,7 @@ REPLICA_SELECTORS = tuple(
 )
 """Kafka's own answers to the question which replica a consumer reads from (KIP-392), by their names there."""
 
-_PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
+_PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", PROVIDERS)
 """Keys under these belong to plugins, which name them as they like."""
 
 
@@ -78,6 +80,10 @@ class BrokerConfig:
     warnings: tuple[str, ...] = ()
     system_properties: Mapping[str, str] = field(default_factory=dict)
     """What Kafka takes from the process and from no configuration: the `-Dkey=value` of KAFKA_OPTS."""
+    providers: Providers = field(default=Providers({}), compare=False)
+    """Where the `${…}` of its values are looked up (KIP-421)."""
+    looked_up: frozenset[str] = frozenset()
+    """The keys whose values in `static` were; these nobody is shown."""
 
     @classmethod
     def load(
@@ -90,15 +96,27 @@ class BrokerConfig:
         """
         given = parse_properties(text) | override_properties(overrides)
         variables = environment_properties(environment or {})
-        known = {name: value for name, value in variables.items() if _is_known(name)}
+        known = {name: value for name, value in variables.items() if _is_known(name) or name.startswith(PROVIDERS)}
         static = _with_both_ids(parse_properties(text) | known | override_properties(overrides))
+        providers = providers_of(static, environment or {})
+        elsewhere = found(static, providers)
+        static |= elsewhere
         static |= _under_home(static, (environment or {}).get("HOME", ""))
         strange = [(name, name) for name in given if not _is_known(name) and not name.startswith(_PLUGIN_PREFIXES)]
         strange += [(name, _variable(name)) for name in variables if name not in known]
         warnings = gone_lines(strange) + [_unknown(*each) for each in strange if _is_told(*each)]
         properties = system_properties(environment or {})
-        config = cls(static=static, warnings=tuple(warnings), system_properties=properties)
-        config.validate()
+        config = cls(
+            static=static,
+            warnings=tuple(warnings),
+            system_properties=properties,
+            providers=providers,
+            looked_up=frozenset(elsewhere),
+        )
+        try:
+            config.validate()
+        except ConfigError as error:
+            raise _without_secret(error, elsewhere) from None
         return replace(config, warnings=(*warnings, *ineffective(static)))
 
     def with_dynamic(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:
@@ -108,13 +126,35 @@ class BrokerConfig:
         replayed log, and a broker must start even so.
         """
         warnings: list[str] = []
-        layers = [_usable(values, per_broker=per, warnings=warnings) for values, per in ((default, False), (own, True))]
+        given = ((self._dynamic(values, warnings), per) for values, per in ((default, False), (own, True)))
+        layers = [_usable(values, per_broker=per, warnings=warnings) for values, per in given]
         changed = replace(self, dynamic_default=layers[0], dynamic=layers[1], warnings=tuple(warnings))
         try:
             changed.validate()
         except ConfigError as error:
             return replace(self, warnings=(*warnings, f"dynamic broker configuration ignored: {error}"))
         return changed
+
+    def look_up(self, dynamic: Mapping[str, str]) -> dict[str, str]:
+        """Return dynamic values with what their `${…}` stand for; raises ConfigError for one that is not there.
+
+        Only a password may stand elsewhere: who sees any other value would read the broker's files by it.
+        """
+        elsewhere = found({name: text for name, text in dynamic.items() if is_sensitive(name)}, self.providers)
+        return {**dynamic, **elsewhere}
+
+    def _dynamic(self, values: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
+        usable: dict[str, str] = {}
+        for name, text in values.items():
+            try:
+                usable |= self.look_up({name: text})
+            except ConfigError as error:
+                warnings.append(f"dynamic broker configuration ignored: {error}")
+        return usable
+
+    def is_shown(self, name: str) -> bool:
+        """Return whether a key's value may be seen: it is no secret, and was not looked up."""
+        return not is_sensitive(name) and not self.looked_up.intersection(BROKER_SYNONYMS.get(name, (name,)))
 
     @cached_property
     def settings(self) -> BrokerSettings:
@@ -311,7 +351,7 @@ class BrokerConfig:
 
     def _entry(self, name: str, layers: tuple[Layer, ...]) -> ConfigEntry:
         key = _key_of(name)
-        sensitive = key is None or key.sensitive  # what is not known may be a plugin's secret
+        sensitive = not self.is_shown(name)
         known = layers[:-1] if name in THROTTLES else layers
         chain = synonym_chain(name, BROKER_SYNONYMS.get(name, (name,)), known, sensitive=sensitive)
         value = None
@@ -336,7 +376,7 @@ class BrokerConfig:
         return [
             replace(
                 self._entry(name, layers),
-                value=None if BROKER_KEYS[name].sensitive else self.dynamic_default[name],
+                value=self.dynamic_default[name] if self.is_shown(name) else None,
                 source=ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
             )
             for name in sorted(wanted & self.dynamic_default.keys())
@@ -415,6 +455,14 @@ def _key_of(name: str) -> ConfigKey | None:
         name = name.removeprefix("listener.name.").partition(".")[2]
         return BROKER_KEYS.get(name) or BROKER_KEYS.get(name.partition(".")[2])
     return BROKER_KEYS.get(name)
+
+
+def _without_secret(error: ConfigError, elsewhere: Mapping[str, str]) -> ConfigError:
+    """Return an error that shows nothing of what was looked up."""
+    if not any(value and value in f"{error} {error.value}" for value in elsewhere.values()):
+        return error
+    text = f"{error.key}: what its ${{…}} stands for cannot be its value"
+    return ConfigError(error.key, "[hidden]", "", text)
 
 
 def _is_known(name: str) -> bool:

@@ -41,7 +41,7 @@ BROKER_KEYS: dict[str, ConfigKey] = {key.name: key for key in (
     ConfigKey("compression.lz4.level", INT, "9", "[1,...,17]", "MEDIUM", CLUSTER_WIDE, False, False, "Effort of LZ4 when the broker compresses."),
     ConfigKey("compression.type", STRING, "producer", "[uncompressed, zstd, lz4, snappy, gzip, producer]", "HIGH", CLUSTER_WIDE, False, False, "Codec of stored batches; `producer` keeps each batch as it was sent."),
     ConfigKey("compression.zstd.level", INT, "3", "[-131072,...,22]", "MEDIUM", CLUSTER_WIDE, False, False, "Effort of zstd when the broker compresses; negative levels are faster and weaker."),
-    ConfigKey("config.providers", LIST, "", None, "LOW", CLUSTER_WIDE, False, False, "Known to Kafka's brokers; Ottla reads and validates it."),
+    ConfigKey("config.providers", LIST, "", None, "LOW", CLUSTER_WIDE, False, False, "Where `${NAME:PATH:KEY}` in values is looked up: names, each with `config.providers.NAME.class` and `.param.\u2026` ([security.md](security.md#secrets-elsewhere))."),
     ConfigKey("connection.failed.authentication.delay.ms", INT, "100", "[0,...]", "LOW", READ_ONLY, False, False, "How long a refused login waits for its answer and its end."),
     ConfigKey("connections.max.idle.ms", LONG, "600000", None, "MEDIUM", READ_ONLY, False, False, "After so long without a request a connection is closed."),
     ConfigKey("connections.max.reauth.ms", LONG, "0", None, "MEDIUM", READ_ONLY, False, False, "How long a login lasts unless its client renews it on the open connection; 0 for as long as the credential."),

@@ -39,7 +39,6 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
             *("ssl.trustmanager.algorithm", "security.providers"),
         ),
     ),
-    ("a ${…} stays the text that it is", ("config.providers",)),
     (
         "metrics are served over HTTP instead (http.listeners)",
         ("metric.reporters", "kafka.metrics.", "metrics.", "telemetry.max.bytes"),

@@ -51,20 +51,23 @@ class TopicConfig:
         key = TOPIC_KEYS[name]
         text = value_text(getattr(self.settings, key.field))
         chain: tuple[Synonym, ...] = ()
+        sensitive = key.sensitive
         if name in TOPIC_SYNONYMS:
             broker_name = TOPIC_SYNONYMS[name][0][0]
             names = BROKER_SYNONYMS.get(broker_name, (broker_name,))
-            chain = synonym_chain(broker_name, names, self.broker.layers, sensitive=False)
+            shown = self.broker.is_shown(broker_name)
+            sensitive = not shown and name not in self.overrides
+            chain = synonym_chain(broker_name, names, self.broker.layers, sensitive=not shown)
         if name in self.overrides:
             chain = (Synonym(name, text, ConfigSource.DYNAMIC_TOPIC_CONFIG), *chain)
         return ConfigEntry(
             name=name,
-            value=text,
+            value=None if sensitive else text,
             source=chain[0].source if chain else ConfigSource.DEFAULT_CONFIG,
             synonyms=chain,
             type=key.type,
             read_only=False,
-            sensitive=key.sensitive,
+            sensitive=sensitive,
             doc=key.doc,
         )
 

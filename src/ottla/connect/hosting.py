@@ -11,12 +11,12 @@ from typing import Any
 
 from ottla.base import ConfigError
 from ottla.client import security_of
+from ottla.config import resolved
 from ottla.connect import herding
 from ottla.connect.client_overrides import ineffective_overrides
 from ottla.connect.connector_config import validate_connector
 from ottla.connect.connector_host import ConnectorHost
 from ottla.connect.errors import ConnectError
-from ottla.connect.handling import resolved
 from ottla.connect.herder import GroupBusyError, SinkGroups, TaskStart
 from ottla.connect.herding.offsets import Pair
 from ottla.connect.log_context import connector_context
@@ -69,7 +69,7 @@ class Hosting:
         providers: Providers | None = None,
         worker: Mapping[str, str] | None = None,
     ) -> None:
-        self._plugins, self._groups, self._providers = plugins, groups, providers or Providers({})
+        self._plugins, self._groups, self._providers = plugins, groups, providers or Providers()
         self._worker = {"header.converter": _HEADERS, **(worker or {})}
         self.connectors = ConnectorHost(plugins, worker_id, tell=tell, reconfigure=reconfigure)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from ottla.base import ConfigError
 from ottla.client import ClientSecurity, security_of, unused_security
+from ottla.config import resolved
 from ottla.connect.client_overrides import ALLOWLIST, ClientKind, ineffective_keys, override_policy, unsupported
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import config_error
-from ottla.connect.handling import resolved
 from ottla.connect.providers import Providers, providers_of
 from ottla.connect.rest_logins import rest_logins
 from ottla.connect.worker_keys import DISTRIBUTED_ONLY, distributed_def, standalone_def

@@ -27,7 +27,8 @@ async def alter_configs(context: RequestContext[ControllerParts], request: Alter
         own = {each.name: each.value for each in resource.configs if each.value is not None}
         name = (resource.resource_type, resource.resource_name)
         may = may_alter(context, *name)
-        error = refused_stores(context, name, own, names=own, applies=not request.validate_only) if may else None
+        named = {*own, *context.services.image.broker_config(context.services.node_id)}  # what is left out, is removed
+        error = refused_stores(context, name, own, names=named, applies=not request.validate_only) if may else None
         if error is not None:
             results.append(_result(resource, error))
         else:

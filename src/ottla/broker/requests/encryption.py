@@ -117,11 +117,18 @@ class Encryption:
         With `applies` what is configured alike is read again, for its files may have changed: no record of the metadata
         will say so. Raises INVALID_REQUEST where a listener could not become what it says.
         """
+        try:
+            self._config.look_up(own)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
         wanted = self._config.with_dynamic(default=image.default_broker_config(), own=own)
+        before = image.broker_config(self._config.node_id)
         for each in self._by_name.values():
-            if any(name.startswith(each.listener.own_prefix + PREFIX) for name in names):
+            named = [name for name in names if name.startswith(each.listener.own_prefix + PREFIX)]
+            if named:
                 each.check(wanted)
-                if applies and each.is_configured_alike(wanted):
+                is_said_already = all(own.get(name) == before.get(name) for name in named)
+                if applies and (is_said_already or each.is_configured_alike(wanted)):
                     each.reload(wanted)
 
     def image_changed(self, old: Image, image: Image, delta: Delta) -> None:

@@ -1,14 +1,13 @@
 """What is done about records that fail, and about values that stand elsewhere; decisions only. Pure."""
 
 from ottla.connect.handling.dead_letters import ErrorContext, context_headers, error_log_line
-from ottla.connect.handling.placeholders import Placeholder, masked, placeholders, resolved, sensitive_keys
+from ottla.connect.handling.secrets import masked, sensitive_keys
 from ottla.connect.handling.tolerance import Decision, Fail, Processing, Retry, Skip, Tolerance, restart_delay_ms
 
 __all__ = [
     "Decision",
     "ErrorContext",
     "Fail",
-    "Placeholder",
     "Processing",
     "Retry",
     "Skip",
@@ -16,8 +15,6 @@ __all__ = [
     "context_headers",
     "error_log_line",
     "masked",
-    "placeholders",
-    "resolved",
     "restart_delay_ms",
     "sensitive_keys",
 ]

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ottla.config import placeholders
 from ottla.connect.errors import AlreadyExistsError, BadRequestError, NotFoundError
-from ottla.connect.handling.placeholders import HIDDEN, placeholders
+from ottla.connect.handling.secrets import HIDDEN
 from ottla.connect.storage import (
     ConfigState,
     ConnectorConfig,

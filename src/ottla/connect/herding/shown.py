@@ -8,7 +8,7 @@ from typing import Any
 from ottla.connect.config_def import ConfigDef, key_info
 from ottla.connect.connector_config import connector_def, enriched_def
 from ottla.connect.errors import BadRequestError, ConnectError, NotFoundError
-from ottla.connect.handling.placeholders import HIDDEN, masked, sensitive_keys
+from ottla.connect.handling.secrets import HIDDEN, masked, sensitive_keys
 from ottla.connect.herding.decisions import View
 from ottla.connect.plugins import PluginKind, Plugins
 from ottla.connect.storage import ConfigState, Status, TaskId

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ottla.base import ConfigError
 from ottla.client import ClientSecurity, SecuredNetwork
+from ottla.config import ProviderError, providers_of, resolved
 
 __all__ = ["SECRET_KEYS", "KeptAside", "network_of"]
 
@@ -50,14 +51,12 @@ def _security(properties: Properties) -> ClientSecurity:
 def _found(properties: Mapping[str, str]) -> dict[str, str]:
     if not any(PLACE in each for each in properties.values()):
         return dict(properties)
-    from ottla.connect import ConnectError, handling, providers_of
-
     settings = {"config.providers": ",".join(PROVIDERS)}
     package = "org.apache.kafka.common.config.provider"
     settings |= {f"config.providers.{name}.class": f"{package}.{kind}" for name, kind in PROVIDERS.items()}
     try:
-        found = handling.resolved(properties, providers_of(settings).lookup)
-    except ConnectError as error:
+        found = resolved(properties, providers_of(settings).lookup)
+    except ProviderError as error:
         raise ConfigError("${…}", "", "", f"what protects the connections is not to be had here: {error}") from error
     for key, value in found.items():
         if value == properties[key] and PLACE in value:
