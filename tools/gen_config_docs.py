@@ -59,7 +59,7 @@ WITHOUT = """### Read and validated, without effect so far
 
 These keys may stand in a configuration that comes from Kafka. They are checked like all others and answered to clients
 that ask, and nothing depends on them yet. A broker's start names those that would be missed and are set to other than
-their defaults; a quota callback is refused:
+their defaults:
 
 """
 

@@ -16,6 +16,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.askers import ADMIN, Asker
 from tests.broker.node_client import run, running_node, start_node
+from tests.broker.site_package import install
 
 MODULE = """
 from ottla.metadata import PolicyViolationError
@@ -64,13 +65,7 @@ missing = site_rules:NotThere
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Install a package with these rules."""
-    site = tmp_path / "site"
-    info = site / "site_rules-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / "site_rules.py").write_text(MODULE)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: site-rules\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINTS)
-    monkeypatch.syspath_prepend(str(site))
+    install(tmp_path / "site", monkeypatch, MODULE, ENTRY_POINTS)
     return tmp_path / "data"
 
 

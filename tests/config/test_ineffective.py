@@ -1,4 +1,4 @@
-"""Settings that are accepted and change nothing are named at the start; those that were to protect something are refused."""
+"""Settings that are accepted and change nothing are named at the start."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base import ConfigError
-from ottla.config import BROKER_KEYS, PROTECTIONS, BrokerConfig, refuse_protections
+from ottla.config import BROKER_KEYS, BrokerConfig
 from ottla.config.ineffective import EFFECTIVE, INEFFECTIVE, ineffective
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "ottla"
@@ -50,11 +49,3 @@ def test_what_is_said_to_be_without_effect_is_read_nowhere() -> None:
     named = [key for key in BROKER_KEYS if key.startswith(begins) and not key.startswith(EFFECTIVE)]
     assert len(named) > 100
     assert [key for key in named if f".{key.replace('.', '_')}" in source] == [GATE]
-
-
-@pytest.mark.parametrize("key", PROTECTIONS)
-def test_a_plugin_that_was_to_protect_something_is_refused(key: str) -> None:
-    values = {**dict.fromkeys(PROTECTIONS), key: "com.example.Plugin"}
-    with pytest.raises(ConfigError, match=key):
-        refuse_protections(values)
-    refuse_protections(dict.fromkeys(PROTECTIONS))

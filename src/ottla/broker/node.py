@@ -246,7 +246,7 @@ class Node:
             loop=loop,
         )
         self._answer_memory = AnswerMemory(loop, self.config.settings.ottla_answer_memory_bytes)
-        self._quotas = Quotas(loop, self.config.settings)
+        self._quotas = Quotas(loop, self.config)
         self._limits = ConnectionLimits(
             loop,
             lambda: configuration.broker.settings,
@@ -552,7 +552,7 @@ class Node:
 
         def changed(old: Image, image: Image, delta: Delta) -> None:
             self._quotas.image_changed(old, image, delta)
-            services.quotas = self._quotas if self._quotas.clients.table.has_client_quotas else None
+            services.quotas = self._quotas if self._quotas.clients.limits_clients else None
 
         self._quorum.subscribe(changed)
 
@@ -631,6 +631,7 @@ class Node:
             await self._leave()
         await self._listeners.close()
         self._logins.close()
+        self._quotas.close()
         await self._limits.close_all()
         assert self._transactions is not None
         self._transactions.close()

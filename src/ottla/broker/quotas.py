@@ -7,15 +7,29 @@ pay for quotas that are not used.
 from __future__ import annotations
 
 import asyncio
+import logging
 from time import perf_counter_ns
 from typing import Any
 
+from ottla.broker.plugins import plugin
 from ottla.broker.requests.handler import RequestContext
-from ottla.config import BrokerSettings
-from ottla.metadata import Delta, Image
-from ottla.security import ClientQuotas, MutationQuota, QuotaKind, SampledRate, Windows
+from ottla.broker.requests.line_rate import LineRate
+from ottla.config import BrokerConfig
+from ottla.metadata import ClusterView, Delta, Image
+from ottla.security import CalledBack, ClientQuotas, MutationQuota, QuotaCallback, QuotaKind, SampledRate, Windows
 
-__all__ = ["Quotas"]
+__all__ = ["GROUP", "Quotas"]
+
+log = logging.getLogger(__name__)
+log.addFilter(LineRate(10))
+
+GROUP = "ottla.quotas"
+"""The group of entry points: each names a class with the methods of Kafka's ClientQuotaCallback."""
+CALLBACK = "client.quota.callback.class"
+METHODS = (
+    *("quota_metric_tags", "quota_limit", "update_quota", "remove_quota"),
+    *("quota_reset_required", "update_cluster_metadata"),
+)
 
 NS_PER_PERCENT = 10_000_000
 """Nanoseconds of one processor in a second, by percent."""
@@ -27,13 +41,17 @@ SLOWEST_RATE = 0.001
 class Quotas:
     """Charges clients for what they do; times are those of the event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, settings: BrokerSettings) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, config: BrokerConfig) -> None:
+        """Raises ConfigError for a callback that cannot be had."""
         self._loop = loop
+        settings = config.settings
         windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * MS_PER_S)
         controller = Windows(
             settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * MS_PER_S
         )
-        self.clients = ClientQuotas(windows, controller_windows=controller)
+        self._callback = callback_of(config)
+        self._called_back = None if self._callback is None else CalledBack(self._callback, _callback_failed)
+        self.clients = ClientQuotas(windows, controller_windows=controller, source=self._called_back)
         self._connections = SampledRate(windows)
         self.throttled: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
         """How often each kind of quota has made a client wait."""
@@ -42,6 +60,18 @@ class Quotas:
         """Take over the quotas that the image has."""
         if delta.quotas_changed:
             self.clients.configure(image.client_quotas)
+        changed = delta.topics_changed or delta.topics_deleted or delta.brokers_changed
+        if self._called_back is not None and changed:
+            self._called_back.cluster_changed(ClusterView(image))
+
+    def close(self) -> None:
+        """Let a callback go."""
+        close = getattr(self._callback, "close", None)
+        if close is not None:
+            try:
+                close()
+            except Exception as error:  # another's code: the node stops all the same
+                _callback_failed("it was not closed", error)
 
     def now_ms(self) -> int:
         """Return the loop's time."""
@@ -98,6 +128,19 @@ class Quotas:
         if wait_ms > 0:
             self.throttled[kind] += 1
         return wait_ms
+
+
+def callback_of(config: BrokerConfig) -> QuotaCallback | None:
+    """Return the class that says what limits clients, None where none is configured; raises ConfigError."""
+    name = config.settings.client_quota_callback_class
+    if not name:
+        return None
+    callback: QuotaCallback = plugin(config, CALLBACK, name, GROUP, *METHODS)
+    return callback
+
+
+def _callback_failed(what: str, error: Exception) -> None:
+    log.error("%s has failed and %s: %s: %s", CALLBACK, what, type(error).__name__, error)
 
 
 def _client(context: RequestContext[Any]) -> tuple[str, str]:

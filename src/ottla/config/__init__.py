@@ -14,7 +14,6 @@ from ottla.config.broker_settings import BrokerSettings
 from ottla.config.consumer_keys import CONSUMER_KEYS
 from ottla.config.entries import ConfigEntry, ConfigSource, Synonym
 from ottla.config.group_keys import GROUP_KEYS
-from ottla.config.ineffective import PROTECTIONS, refuse_protections
 from ottla.config.listeners import HttpListener, Listener, SecurityProtocol, Voter
 from ottla.config.placeholders import Placeholder, is_placeholder, placeholders, resolved
 from ottla.config.producer_keys import PRODUCER_KEYS
@@ -36,7 +35,6 @@ __all__ = [
     "CONSUMER_KEYS",
     "GROUP_KEYS",
     "PRODUCER_KEYS",
-    "PROTECTIONS",
     "STREAMS_KEYS",
     "TOPIC_KEYS",
     "BrokerConfig",
@@ -67,7 +65,6 @@ __all__ = [
     "parse_value",
     "placeholders",
     "providers_of",
-    "refuse_protections",
     "resolved",
     "system_properties",
     "validate_broker_configs",

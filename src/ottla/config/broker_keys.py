@@ -36,7 +36,7 @@ BROKER_KEYS: dict[str, ConfigKey] = {key.name: key for key in (
     ConfigKey("broker.id", INT, "-1", None, "HIGH", READ_ONLY, False, False, "Old name of `node.id`."),
     ConfigKey("broker.rack", STRING, None, None, "MEDIUM", READ_ONLY, False, False, "Where the broker stands; replicas of a partition are spread over racks."),
     ConfigKey("broker.session.timeout.ms", INT, "9000", None, "MEDIUM", READ_ONLY, False, False, "After so long without heartbeat the controller fences a broker."),
-    ConfigKey("client.quota.callback.class", CLASS, None, None, "LOW", READ_ONLY, False, False, "Known to Kafka's brokers; Ottla reads and validates it."),
+    ConfigKey("client.quota.callback.class", CLASS, None, None, "LOW", READ_ONLY, False, False, "The name of an entry point `ottla.quotas`, a class that says what clients are limited to ([security.md](security.md#rules-of-ones-own))."),
     ConfigKey("compression.gzip.level", INT, "-1", "[1,...,9] or -1", "MEDIUM", CLUSTER_WIDE, False, False, "Effort of gzip when the broker compresses; -1 is gzip's own default."),
     ConfigKey("compression.lz4.level", INT, "9", "[1,...,17]", "MEDIUM", CLUSTER_WIDE, False, False, "Effort of LZ4 when the broker compresses."),
     ConfigKey("compression.type", STRING, "producer", "[uncompressed, zstd, lz4, snappy, gzip, producer]", "HIGH", CLUSTER_WIDE, False, False, "Codec of stored batches; `producer` keeps each batch as it was sent."),

@@ -1,24 +1,16 @@
-"""Settings of Kafka's brokers that are read and validated here and change nothing, and those that must not pass for set.
+"""Settings of Kafka's brokers that are read and validated here and change nothing.
 
-A configuration that comes from Kafka starts; what somebody set on purpose and would miss is named, with why. Where a setting
-is to protect something, starting without it would leave open what its owner believes to be closed: it is refused.
+A configuration that comes from Kafka starts; what somebody set on purpose and would miss is named, with why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.base import ConfigError
 from ottla.config.authorization import AUTHORIZER_KEYS
 from ottla.config.broker_keys import BROKER_KEYS
-from ottla.config.types import Value
 
-__all__ = ["EFFECTIVE", "INEFFECTIVE", "PROTECTIONS", "ineffective", "refuse_protections"]
-
-PROTECTIONS: Mapping[str, str] = {
-    "client.quota.callback.class": "quotas of one's own making are not supported so far; leave it unset",
-}
-"""Keys of plugins that refuse or limit what clients do, and what is said where one is named."""
+__all__ = ["EFFECTIVE", "INEFFECTIVE", "ineffective"]
 
 EFFECTIVE = ("share.coordinator.state.topic.",)
 """How a topic of Kafka's would be made that a client can ask for; the samples of Kafka set two of these."""
@@ -84,13 +76,6 @@ def ineffective(static: Mapping[str, str]) -> list[str]:
         if why is not None and not _is_default(name, text):
             found.setdefault(why, []).append(name)
     return [f"without effect: {', '.join(names)} ({why})" for why, names in found.items()]
-
-
-def refuse_protections(settings: Mapping[str, Value]) -> None:
-    """Raise ConfigError for the first key of PROTECTIONS that names a class."""
-    for key, words in PROTECTIONS.items():
-        if settings[key]:
-            raise ConfigError(key, str(settings[key]), words)
 
 
 def _has_authorizer(static: Mapping[str, str]) -> bool:

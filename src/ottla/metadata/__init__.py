@@ -9,6 +9,7 @@ committed.
 from ottla.metadata import decide
 from ottla.metadata.acls import NO_ACLS, Acl, AclChanges, Acls
 from ottla.metadata.apply import Record, apply, apply_all
+from ottla.metadata.cluster_view import ClusterView
 from ottla.metadata.delta import Delta, delta_between
 from ottla.metadata.features import (
     DEFAULT_LEVELS,
@@ -59,6 +60,7 @@ __all__ = [
     "AclChanges",
     "Acls",
     "Broker",
+    "ClusterView",
     "ConfigPolicy",
     "ConfigResource",
     "Controller",

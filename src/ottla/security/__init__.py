@@ -23,6 +23,7 @@ from ottla.security.acls import (
 )
 from ottla.security.audit import AuditedRequest, AuditLog
 from ottla.security.authorizer import AuthorizerNotReadyError, Decision, StandardAuthorizer, super_users
+from ottla.security.quota_callback import CalledBack, QuotaCallback
 from ottla.security.quotas import (
     CLIENT_QUOTAS,
     IP_QUOTAS,
@@ -78,6 +79,7 @@ __all__ = [
     "AuditedRequest",
     "Authority",
     "AuthorizerNotReadyError",
+    "CalledBack",
     "ClientQuotas",
     "Decision",
     "DelegationTokens",
@@ -90,6 +92,7 @@ __all__ = [
     "Operation",
     "PatternType",
     "PermissionType",
+    "QuotaCallback",
     "QuotaKind",
     "QuotaTable",
     "QuotaUse",

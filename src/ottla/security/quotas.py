@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import ip_address
+from typing import Protocol
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.security.rates import SampledRate, TokenBucket, Windows
@@ -20,6 +21,8 @@ __all__ = [
     "QUOTA_KINDS",
     "ClientQuotas",
     "Entity",
+    "Limit",
+    "LimitSource",
     "MutationQuota",
     "QuotaKind",
     "QuotaTable",
@@ -52,12 +55,24 @@ QUOTA_KINDS: dict[str, QuotaKind] = {kind.value: kind for kind in QuotaKind}
 
 
 @dataclass(frozen=True, slots=True)
-class _Limit:
+class Limit:
     """A limit per second and the user and client id that share it, "" where it does not depend on one."""
 
     bound: float
     user: str
     client_id: str
+
+
+class LimitSource(Protocol):
+    """Who says instead of the table what limits a client."""
+
+    def limit(self, kind: QuotaKind, user: str, client_id: str) -> Limit | None:
+        """Return the limit, and by what its use is counted."""
+        ...
+
+    def configure(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
+        """Hear of the quotas that are set."""
+        ...
 
 
 class QuotaTable:
@@ -83,7 +98,7 @@ class QuotaTable:
         """True where some address has a quota."""
         return any(self._limits[kind] for kind in IP_QUOTAS)
 
-    def of_client(self, kind: QuotaKind, user: str, client_id: str) -> _Limit | None:
+    def of_client(self, kind: QuotaKind, user: str, client_id: str) -> Limit | None:
         """Return the limit of a user's client, and who shares it."""
         limits = self._limits[kind]
         if not limits:
@@ -91,7 +106,7 @@ class QuotaTable:
         for entity, shared_by in _most_particular_first(user, client_id):
             bound = limits.get(entity)
             if bound is not None:
-                return _Limit(bound, *shared_by)
+                return Limit(bound, *shared_by)
         return None
 
     def of_ip(self, address: str) -> float | None:
@@ -153,7 +168,14 @@ class _Meter:
 class ClientQuotas:
     """The one owner of what clients have used of their quotas on this node; times are milliseconds of any clock."""
 
-    def __init__(self, windows: Windows | None = None, *, controller_windows: Windows | None = None) -> None:
+    def __init__(
+        self,
+        windows: Windows | None = None,
+        *,
+        controller_windows: Windows | None = None,
+        source: LimitSource | None = None,
+    ) -> None:
+        self._source = source
         self._windows = windows or Windows()
         self._controller_windows = controller_windows or Windows()
         self._table = QuotaTable({})
@@ -169,11 +191,18 @@ class ClientQuotas:
         """The quotas that are set now."""
         return self._table
 
+    @property
+    def limits_clients(self) -> bool:
+        """True where some user or client id may have a limit."""
+        return self._source is not None or self._table.has_client_quotas
+
     def configure(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
         """Take over quotas; what was used of those that stay counts on."""
         self._table = QuotaTable(quotas)
         self._forget_resolved()
-        if not quotas:
+        if self._source is not None:
+            self._source.configure(quotas)
+        elif not quotas:
             self._meters.clear()
 
     def charge(self, kind: QuotaKind, user: str, client_id: str, amount: float, now_ms: int) -> int:
@@ -230,6 +259,9 @@ class ClientQuotas:
             each.clear()
 
     def _meter(self, kind: QuotaKind, user: str, client_id: str, now_ms: int) -> _Meter | None:
+        if self._source is not None:
+            given = self._source.limit(kind, user, client_id)
+            return None if given is None else self._kept((kind, given.user, given.client_id), given.bound, now_ms)
         if kind is QuotaKind.PRODUCE:
             resolved = self._produce
         elif kind is QuotaKind.REQUEST:

@@ -114,9 +114,7 @@ def refuse_unbuilt(config: BrokerConfig) -> None:
     Starting without it would leave open what the operator believes to be closed.
     """
     from ottla.broker import mechanisms_of
-    from ottla.config import PROTECTIONS, refuse_protections
 
-    refuse_protections({key: getattr(config.settings, key.replace(".", "_")) for key in PROTECTIONS})
     mechanisms_of(config)
     named = config.voters or config.settings.controller_quorum_bootstrap_servers
     if "controller" not in config.roles and not named:
