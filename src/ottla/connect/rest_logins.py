@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ottla.base import ConfigError
 from ottla.config import parse_properties
+from ottla.security import BasicLogins
 
-__all__ = ["EXTENSION", "LOGIN_CONFIG", "Logins", "rest_logins"]
+__all__ = ["EXTENSION", "LOGIN_CONFIG", "rest_logins"]
 
 EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 LOGIN_CONFIG = "java.security.auth.login.config"
@@ -25,26 +23,7 @@ _FILE = re.compile(r'\bfile\s*=\s*(?:"([^"]*)"|(\S+))')
 _COMMENT = re.compile(r"/\*.*?\*/|^\s*(?://|#).*?$", re.DOTALL | re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Logins:
-    """Names and their passwords."""
-
-    passwords: Mapping[str, str] = field(repr=False)
-
-    def admit(self, authorization: str | None) -> bool:
-        """Return whether an `Authorization` header has a name of these and its password."""
-        kind, _, given = (authorization or "").strip().partition(" ")
-        if kind.lower() != "basic":
-            return False
-        try:
-            name, colon, password = base64.b64decode(given.strip(), validate=True).decode().partition(":")
-        except ValueError:
-            return False
-        wanted = self.passwords.get(name)
-        return wanted is not None and bool(colon) and hmac.compare_digest(wanted.encode(), password.encode())
-
-
-def rest_logins(worker: Mapping[str, str], environment: Mapping[str, str]) -> Logins | None:
+def rest_logins(worker: Mapping[str, str], environment: Mapping[str, str]) -> BasicLogins | None:
     """Return who may ask, None where everybody may; raises ConfigError for another extension and for what cannot be read.
 
     A file without a name is refused: Kafka's module then admits every password.
@@ -71,7 +50,7 @@ def rest_logins(worker: Mapping[str, str], environment: Mapping[str, str]) -> Lo
     passwords = parse_properties(_read(file[1] or file[2]))
     if not passwords:
         raise ConfigError(LOGIN_CONFIG, place, "a file of lines like name=password, which is not empty")
-    return Logins(passwords)
+    return BasicLogins(passwords)
 
 
 def _read(place: str) -> str:

@@ -45,7 +45,15 @@ OWN_KEYS: Mapping[str, OwnKey] = {
     "upgrade.drop.stores": OwnKey(
         "BOOLEAN", "false", None, "Start although stores with state are in the plan no more."
     ),
-    "http.listener": OwnKey("STRING", None, None, "host:port at which status and stores are served."),
+    "http.listener": OwnKey(
+        "STRING",
+        None,
+        None,
+        "[http:// or https://][HOST:]PORT at which status and stores are served; HTTPS with the `http.listener.ssl.…`.",
+    ),
+    "http.listener.logins.file": OwnKey(
+        "STRING", None, None, "A file of lines name=password: who may ask there (HTTP's basic authentication)."
+    ),
     "spark.master": OwnKey("STRING", "local[*]", None, "Spark's master, or `sc://host:port` for Spark Connect."),
 }
 """Settings of Ottla's own, in the style of Kafka's; `spark.…` beside these goes to the Spark session as it is."""

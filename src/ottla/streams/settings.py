@@ -15,6 +15,7 @@ from typing import Any
 
 from ottla.base import ConfigError
 from ottla.config import (
+    BROKER_KEYS,
     CONSUMER_KEYS,
     PRODUCER_KEYS,
     STREAMS_KEYS,
@@ -32,6 +33,8 @@ PREFIXES = ("main.consumer.", "restore.consumer.", "global.consumer.", "consumer
 """Kafka Streams' prefixes for the settings of its clients, and of internal topics."""
 PROTOCOL = "security.protocol"
 SECURITY_PREFIXES = ("ssl.", "sasl.")
+HTTP = "http.listener"
+HTTP_TLS = "http.listener.ssl."
 OLDER = {
     "cache.max.bytes.buffering": "statestore.cache.max.bytes",
     "default.deserialization.exception.handler": "deserialization.exception.handler",
@@ -205,6 +208,12 @@ class StreamsSettings:
         found = {name: text for name, text in self.clients.get("", {}).items() if name.startswith(SECURITY_PREFIXES)}
         return {PROTOCOL: str(self[PROTOCOL]).strip().upper(), **found}
 
+    @property
+    def http_tls(self) -> dict[str, str]:
+        """The `ssl.…` of HTTPS: those under `http.listener.` where there are any, and the application's own else."""
+        own = self.clients.get(HTTP)
+        return dict(own or {name: text for name, text in self.security.items() if name.startswith("ssl.")})
+
     def topic_config(self) -> dict[str, str]:
         """Return what `topic.…` sets for internal topics."""
         return dict(self.clients.get("topic", {}))
@@ -246,8 +255,19 @@ class _Reader:
         if name.startswith("spark."):
             self._spark[name] = _text(value)
             return
+        if name.startswith(HTTP_TLS):
+            self._http(name, _text(value))
+            return
         prefix = next((each for each in PREFIXES if name.startswith(each)), "")
         self._client(prefix, name.removeprefix(prefix), value)
+
+    def _http(self, name: str, text: str) -> None:
+        """Read what HTTPS is served with: the `ssl.…` of a listener, under a prefix."""
+        plain = name.removeprefix(f"{HTTP}.")
+        if plain not in BROKER_KEYS:
+            raise _unknown(name)
+        parse_value(BROKER_KEYS[plain]._replace(name=name), text)
+        self._clients.setdefault(HTTP, {})[plain] = text
 
     def _client(self, prefix: str, name: str, value: Any) -> None:
         """Read a setting of the consumer's or the producer's; without prefix it is for whichever knows it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,8 +14,8 @@ import pytest
 from ottla.base import ConfigError
 from ottla.cli.connect_rest import RestError
 from ottla.cli.connect_rest import Worker as AskedWorker
-from ottla.connect.rest import RestSettings, forwarding, rest_settings
-from ottla.http import HttpError
+from ottla.connect.rest import Address, RestSettings, forwarding, rest_settings
+from ottla.http import HttpError, asking_context, serving_context
 from tests.connect.rest.worker import running_worker
 from tests.net.certificates import client_context
 from tests.security.authority import Identity, authority, signed
@@ -51,6 +52,46 @@ def test_who_shows_no_certificate_is_not_let_in_where_one_is_asked_for(tmp_path:
         assert version(worker.port, CLIENT)
         with pytest.raises((urllib.error.URLError, OSError)):
             version(worker.port)
+
+
+def shown(port: int) -> bytes:
+    context = client_context(CA)
+    with (
+        socket.create_connection(("127.0.0.1", port)) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as session,
+    ):
+        found = session.getpeercert(binary_form=True)
+    assert found is not None
+    return found
+
+
+def test_a_store_that_is_replaced_counts_for_the_next_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, renewed, other = signed(CA, "worker"), signed(CA, "worker"), signed(CA, "other")
+    properties = {**key_properties(tmp_path, before, "store"), **trust_properties(tmp_path, CA)}
+    now = [0.0]
+    serving, asking = serving_context(properties, lambda: now[0]), asking_context(properties, lambda: now[0])
+    old = asking()
+
+    def replaced(identity: Identity | None) -> None:
+        if identity is None:
+            (tmp_path / "store.pem").unlink()
+        else:
+            (tmp_path / "new").write_text(identity.key_pem() + identity.chain_pem())
+            (tmp_path / "new").replace(tmp_path / "store.pem")
+        now[0] += 1
+
+    with running_worker(listeners=(Address("127.0.0.1", 0, True),), tls=serving) as worker:
+        assert shown(worker.port) == before.leaf
+        for refused in (other, None):
+            replaced(refused)
+            assert shown(worker.port) == shown(worker.port) == before.leaf
+            assert asking() is old
+        assert caplog.text.count("HTTPS keeps the stores that it has") == 4, "each says it once for each file"
+        replaced(renewed)
+        assert shown(worker.port) == renewed.leaf
+        assert asking() is not old
 
 
 def test_workers_ask_each_other_with_their_own_keys_and_look_at_names(tmp_path: Path) -> None:

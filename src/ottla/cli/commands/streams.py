@@ -120,10 +120,8 @@ def run(args: Namespace) -> int:
                 application.start()
             stopping.listen()
             status.say(f"Spark is there after {time.monotonic() - began_s:.1f} s; {FIRST_BATCH}")
-            if application.http_port is not None:
-                status.say(
-                    f"serving http://{(args.http or '').rpartition(':')[0] or HTTP_HOST}:{application.http_port}/status"
-                )
+            if application.http_url is not None:
+                status.say(f"serving {application.http_url}/status")
             while not application.state.is_final and not stopping.asked.wait(status.interval_s):
                 status.show()
     finally:

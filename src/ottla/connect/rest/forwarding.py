@@ -41,15 +41,15 @@ async def forwarded(request: Request, error: ElsewhereError, forward: Forward) -
     return await forward(request.method, error.url.rstrip("/") + address, await request.read(), headers)
 
 
-def forwarding(context: ssl.SSLContext | None = None) -> Forward:
-    """Return what asks another worker: by HTTPS with this context, or the system's authorities where there is none.
+def forwarding(context: Callable[[], ssl.SSLContext] | None = None) -> Forward:
+    """Return what asks another worker: by HTTPS with the context of that moment, or the system's authorities.
 
     It raises HttpError 500 where the other cannot be reached.
     """
 
     async def forward(method: str, address: str, body: bytes, headers: Mapping[str, str]) -> Reply:
         limit = aiohttp.ClientTimeout(total=ANSWER_SECONDS_MAX)
-        tls: ssl.SSLContext | bool = True if context is None else context
+        tls: ssl.SSLContext | bool = True if context is None else context()
         given: dict[str, Any] = {"data": body or None, "headers": dict(headers), "allow_redirects": False, "ssl": tls}
         try:
             async with (

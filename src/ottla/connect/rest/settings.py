@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.base import ConfigError
-from ottla.connect.rest_logins import Logins, rest_logins
+from ottla.connect.rest_logins import rest_logins
 from ottla.http import asking_context, serving_context
+from ottla.security import BasicLogins
 
 __all__ = ["Address", "RestSettings", "https_properties", "parse_addresses", "rest_settings"]
 
@@ -51,13 +52,13 @@ class RestSettings:
     header_dates: tuple[tuple[str, int], ...] = ()
     """Headers whose value is a time: so many ms from now."""
 
-    logins: Logins | None = None
+    logins: BasicLogins | None = None
     """Who may ask; everybody where None. `/admin` on listeners of its own is not asked, as in Kafka."""
 
     tls: Callable[[], ssl.SSLContext] | None = None
     """The context of the next connection to an HTTPS listener."""
     admin_tls: Callable[[], ssl.SSLContext] | None = None
-    asking: ssl.SSLContext | None = field(default=None, repr=False)
+    asking: Callable[[], ssl.SSLContext] | None = field(default=None, repr=False)
     """With what other workers are asked whose addresses are HTTPS."""
 
     topic_tracking: bool = True

@@ -71,7 +71,7 @@ class Parts:
     groups: SinkGroups
     client: Client
     """Of the worker itself, for as long as it runs."""
-    asking: ssl.SSLContext | None = None
+    asking: Callable[[], ssl.SSLContext] | None = None
     """With what workers are asked that are reached by HTTPS."""
 
 

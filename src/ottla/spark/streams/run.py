@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.spark.checkpoint_files import Files, HadoopFiles
 from ottla.spark.private_api.sessions import is_classic
@@ -38,7 +38,6 @@ __all__ = ["StreamsApplication"]
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
 """How often queries are looked at."""
-HTTP_HOST = "127.0.0.1"
 """Where HTTP is served unless a host is given."""
 PATIENCE_SECONDS = 30.0
 """How long a graceful stop waits for the batch that is being done."""
@@ -242,19 +241,21 @@ class StreamsApplication:
         """The port at which status and stores are served, where `http.listener` asks for it."""
         return self._server.port if self._server is not None else None
 
+    @property
+    def http_url(self) -> str | None:
+        """The address at which they are served."""
+        return self._server.url if self._server is not None else None
+
     # -- inside
 
     def _serve(self) -> None:
         """Serve status and stores; raises ConfigError for an address that is none, OSError for one that is taken."""
-        listener = self.settings["http.listener"]
-        if not listener:
+        if not self.settings["http.listener"]:
             return
-        host, _, port = listener.rpartition(":")
-        if not port.isdecimal():
-            raise ConfigError("http.listener", listener, "[HOST:]PORT is expected")
-        from ottla.spark.streams.web import ApplicationServer
+        from ottla.spark.streams.web import ApplicationServer, door_of
 
-        self._server = ApplicationServer(self, host or HTTP_HOST, int(port))
+        door = door_of(self.settings)
+        self._server = ApplicationServer(self, door.host, door.port, tls=door.tls, logins=door.logins)
 
     def _open_client(self) -> BlockingClient:
         name = self.settings["client.id"] or f"{self.settings.application_id}-driver"

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.http import HttpError, HttpServer, Reply, Request, Route, json_reply, text_reply
+from ottla.security import BasicLogins
 from ottla.spark.streams.plain_values import key_of_text, plain
 from ottla.spark.streams.state.store_tables import LAST
+from ottla.spark.streams.web_door import Door, door_of
 
 if TYPE_CHECKING:
     from ottla.spark.streams.state.stores import StoreView
     from ottla.spark.streams.states import State
     from ottla.streams import Topology
 
-__all__ = ["ApplicationServer", "lookup", "metrics_text"]
+__all__ = ["ApplicationServer", "Door", "door_of", "lookup", "metrics_text"]
+
+Handle = Callable[[Request], Awaitable[Reply]]
 
 LIMIT_DEFAULT = 1000
 START_SECONDS_MAX = 10.0
@@ -134,15 +140,29 @@ def _number(asked: dict[str, str], name: str, default: int) -> int:
 class ApplicationServer:
     """Serves an application on an event loop of its own, in a thread; `close` ends it."""
 
-    def __init__(self, application: ShownApplication, host: str, port: int) -> None:
-        """Listen; raises OSError where the address is taken."""
+    def __init__(
+        self,
+        application: ShownApplication,
+        host: str,
+        port: int,
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        logins: BasicLogins | None = None,
+    ) -> None:
+        """Listen; raises OSError where the address is taken.
+
+        With `tls`, which gives the context of the next connection, by HTTPS; with `logins` to these alone, but for health.
+        """
         self._application = application
+        self._logins = logins
         self._loop = asyncio.new_event_loop()
         self._server = HttpServer(self._routes())
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-http", daemon=True)
         self._thread.start()
         try:
-            self.port = self._run(lambda: self._server.listen(host, port))
+            self.port = self._run(lambda: self._server.listen(host, port, tls))
+            shown = f"[{host}]" if ":" in host else host
+            self.url = f"{'http' if tls is None else 'https'}://{shown}:{self.port}"
         except BaseException:
             self.close()
             raise
@@ -160,8 +180,23 @@ class ApplicationServer:
         return asyncio.run_coroutine_threadsafe(call(), self._loop).result(START_SECONDS_MAX)
 
     def _routes(self) -> Iterator[Route]:
-        yield Route("GET", "/status", self._status)
         yield Route("GET", "/health", self._health)
+        for route in self._guarded():
+            yield replace(route, handle=self._behind_logins(route.handle))
+
+    def _behind_logins(self, handle: Handle) -> Handle:
+        async def answer(request: Request) -> Reply:
+            if self._logins is not None and not self._logins.admit(request.headers.get("Authorization")):
+                refused = json_reply(
+                    {"error_code": 401, "message": "A name and its password are asked for."}, status=401
+                )
+                return replace(refused, headers={"WWW-Authenticate": 'Basic realm="ottla"'})
+            return await handle(request)
+
+        return answer
+
+    def _guarded(self) -> Iterator[Route]:
+        yield Route("GET", "/status", self._status)
         yield Route("GET", "/metrics", self._metrics)
         yield Route("GET", "/topology", self._topology)
         yield Route("GET", "/stores", self._stores)

@@ -1,0 +1,70 @@
+"""Where an application is served over HTTP, with which keys and to whom: `http.listener` and what belongs to it."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ottla.base import ConfigError
+from ottla.config import parse_properties
+from ottla.http import serving_context
+from ottla.security import BasicLogins
+from ottla.streams import StreamsSettings
+
+__all__ = ["Door", "door_of"]
+
+LISTENER = "http.listener"
+LOGINS = "http.listener.logins.file"
+HOST = "127.0.0.1"
+_ADDRESS = re.compile(r"(?:(https?)://)?(?:(\[[0-9a-f:%.]+\]|[^/\[\]]*):)?([0-9]+)/?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """An address, the context of the next connection to it (None: HTTP), and who may ask (None: everybody)."""
+
+    host: str
+    port: int
+    tls: Callable[[], ssl.SSLContext] | None
+    logins: BasicLogins | None
+
+
+def door_of(settings: StreamsSettings) -> Door:
+    """Return what the settings say; raises ConfigError for what cannot be honoured."""
+    listener = settings[LISTENER]
+    found = _ADDRESS.fullmatch(listener)
+    if found is None or int(found[3]) > 65535:
+        raise ConfigError(LISTENER, listener, "[http:// or https://][HOST:]PORT is expected")
+    is_secure = (found[1] or "").lower() == "https"
+    if not is_secure and settings.http_tls.get("ssl.client.auth", "none").lower() != "none":
+        text = "ssl.client.auth cannot be kept: clients show certificates by https://… alone"
+        raise ConfigError(LISTENER, listener, text)
+    host = (found[2] or HOST).removeprefix("[").removesuffix("]")
+    return Door(host, int(found[3]), _tls(settings) if is_secure else None, _logins(settings[LOGINS]))
+
+
+def _tls(settings: StreamsSettings) -> Callable[[], ssl.SSLContext]:
+    try:
+        return serving_context({**settings.http_tls})
+    except ConfigError as error:
+        text = f"{LISTENER}: HTTPS cannot be served: {error} (http.listener.ssl.… or ssl.…)"
+        raise ConfigError(LISTENER, settings[LISTENER], error.allowed, text) from error
+
+
+def _logins(place: str | None) -> BasicLogins | None:
+    if not place:
+        return None
+    try:
+        text = Path(place).read_text()
+    except (OSError, ValueError) as error:
+        raise ConfigError(LOGINS, place, "a file that can be read") from error
+    try:
+        passwords = parse_properties(text)
+    except ConfigError:
+        passwords = {}  # the error would show what stands there
+    if not passwords:
+        raise ConfigError(LOGINS, place, "a file of lines like name=password, which is not empty")
+    return BasicLogins(passwords)
