@@ -9,15 +9,16 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 import pytest
+from joserfc import jwk, jwt
 
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.broker import Node
 from ottla.broker.requests.links import Links
-from ottla.client import Client, ClientSecurity, Limits, SecuredNetwork, client_network
+from ottla.client import Client, ClientSecurity, Limits, SecuredNetwork, client_network, librdkafka_security
 from ottla.config import BrokerConfig
 from ottla.net import TcpNetwork
 from ottla.security.sasl import ClientExchange
@@ -32,8 +33,13 @@ MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 ALLOWED = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={}"
 
 
+BEARER = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
+RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
+JWT = "urn:ietf:params:oauth:{}:jwt-bearer"
+
+
 class Issuer(BaseHTTPRequestHandler):
-    """Gives a token to whoever knows the secret, and counts."""
+    """Gives a token to whoever knows the secret or shows an assertion, and counts."""
 
     asked: ClassVar[list[dict[str, list[str]]]] = []
 
@@ -41,7 +47,8 @@ class Issuer(BaseHTTPRequestHandler):
         known = base64.b64encode(b"app:never-shown").decode()
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         Issuer.asked.append(form)
-        is_known = self.headers["Authorization"] == f"Basic {known}"
+        asserts = "assertion" in form or "client_assertion" in form
+        is_known = self.headers["Authorization"] == (None if asserts else f"Basic {known}")
         body = json.dumps({"access_token": token()}).encode() if is_known else b"{}"
         self.send_response(200 if is_known else 401)
         self.send_header("Content-Length", str(len(body)))
@@ -138,6 +145,131 @@ def test_an_issuer_is_asked_once_for_many_connections(
             await node.stop()
 
     run(test)
+
+
+def signing_key(folder: Path, algorithm: str, passphrase: str | None) -> tuple[Path, jwk.Key]:
+    """Write a private key as a client has it, and return the key that an issuer knows."""
+    made: Any = jwk.RSAKey.generate_key(2048) if algorithm == "RS256" else jwk.ECKey.generate_key("P-256")
+    path = folder / "key.pem"
+    path.write_bytes(made.as_pem(private=True, password=passphrase))
+    return path, made
+
+
+@pytest.mark.parametrize(("algorithm", "passphrase"), [("RS256", None), ("ES256", "opens-it")])
+@pytest.mark.parametrize("retriever", ["", BEARER])
+def test_an_issuer_is_asked_with_what_the_client_has_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, issuer: str, algorithm: str, passphrase: str | None, retriever: str
+) -> None:
+    path, key = signing_key(tmp_path, algorithm, passphrase)
+    trusted, template = tmp_path / "issuer.pem", tmp_path / "template.json"
+    trusted.write_text(CA.chain_pem())
+    template.write_text(json.dumps({"header": {"kid": "mine", "alg": "none"}, "payload": {"tenant": "acme", "exp": 1}}))
+    files = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={path},{template}"
+    monkeypatch.setenv("KAFKA_OPTS", f"{ALLOWED.format(issuer)} {files}")
+    given = properties(issuer, scope="logs", ssl_truststore_type="PEM", ssl_truststore_location=str(trusted)) | {
+        f"sasl.oauthbearer.assertion.{name}": value
+        for name, value in {
+            "algorithm": algorithm,
+            "private.key.file": str(path),
+            "claim.iss": "me",
+            "claim.aud": "you",
+            "claim.jti.include": "true",
+            "template.file": str(template),
+            **({"private.key.passphrase": passphrase} if passphrase else {}),
+        }.items()
+    }
+    given |= {RETRIEVER: retriever} if retriever else {"sasl.oauthbearer.client.credentials.client.id": "app"}
+
+    async def test() -> None:
+        node = await node_at(tmp_path)
+        try:
+            await run_client(node, given, connections=2)
+        finally:
+            await node.stop()
+
+    run(test)
+    (form,) = Issuer.asked
+    if retriever:
+        (assertion,) = form.pop("assertion")
+        assert form == {"grant_type": [JWT.format("grant-type")], "scope": ["logs"]}
+    else:
+        (assertion,) = form.pop("client_assertion")
+        assert form.pop("client_assertion_type") == [JWT.format("client-assertion-type")]
+        assert form == {"grant_type": ["client_credentials"], "client_id": ["app"], "scope": ["logs"]}
+    found = jwt.decode(assertion, key, algorithms=[algorithm])
+    assert found.header == {"kid": "mine", "alg": algorithm, "typ": "JWT"}
+    assert {name: found.claims[name] for name in ("iss", "aud", "tenant")} == {
+        "iss": "me",
+        "aud": "you",
+        "tenant": "acme",
+    }
+    assert found.claims["exp"] - found.claims["iat"] == 300 and found.claims["iat"] - found.claims["nbf"] == 60
+    assert found.claims["jti"]
+
+
+def test_an_assertion_may_be_what_a_file_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, issuer: str) -> None:
+    path, trusted = tmp_path / "assertion", tmp_path / "issuer.pem"
+    path.write_text("aa.bb.cc\n")
+    trusted.write_text(CA.chain_pem())
+    files = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={path}"
+    monkeypatch.setenv("KAFKA_OPTS", f"{ALLOWED.format(issuer)} {files}")
+    given = properties(issuer, ssl_truststore_type="PEM", ssl_truststore_location=str(trusted))
+    given |= {RETRIEVER: BEARER, "sasl.oauthbearer.assertion.file": str(path)}
+
+    async def test() -> None:
+        node = await node_at(tmp_path)
+        try:
+            await run_client(node, given)
+        finally:
+            await node.stop()
+
+    run(test)
+    assert Issuer.asked == [{"grant_type": [JWT.format("grant-type")], "assertion": ["aa.bb.cc"]}]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "private.key.file is not set"),
+        ({"private.key.file": "/etc/passwd"}, "allowed.files"),
+        ({"file": "/etc/passwd"}, "allowed.files"),
+        ({"private.key.file": "KEY", "template.file": "/etc/passwd"}, "allowed.files"),
+        ({"private.key.file": "KEY", "algorithm": "HS256"}, "algorithm"),
+        ({"private.key.file": "KEY", "algorithm": "ES256"}, "its key is not one for ES256"),
+        ({"private.key.file": "KEY", "private.key.passphrase": "never-shown"}, "no private key in PEM"),
+        ({"private.key.file": "KEY", "claim.exp.seconds": "-1"}, "claim.exp.seconds"),
+        ({"private.key.file": "KEY", "template.file": "KEY"}, "a file of JSON"),
+    ],
+)
+def test_what_cannot_be_signed_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str], words: str
+) -> None:
+    path, _ = signing_key(tmp_path, "RS256", None)
+    files = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={path}"
+    monkeypatch.setenv("KAFKA_OPTS", f"{ALLOWED.format('https://known/token')} {files}")
+    given = {f"sasl.oauthbearer.assertion.{name}": value.replace("KEY", str(path)) for name, value in more.items()}
+    with pytest.raises(ConfigError) as caught:
+        ClientSecurity.of(properties("https://known/token") | {RETRIEVER: BEARER} | given)
+    assert (
+        words in str(caught.value) and "never-shown" not in str(caught.value) and "PRIVATE KEY" not in str(caught.value)
+    )
+
+
+def test_librdkafka_is_given_tokens_and_asks_for_the_next_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "token"
+    monkeypatch.setenv("KAFKA_OPTS", ALLOWED.format(f"file://{path}"))
+    give = librdkafka_security(
+        properties(f"file://{path}") | {"sasl.jaas.config": f'{MODULE} required extension_tenant="acme";'}
+    )["oauth_cb"]
+    path.write_text(token())
+    text, ends_s, principal, extensions = give("")
+    assert (text, principal, extensions) == (path.read_text(), "", {"tenant": "acme"}) and ends_s > 0
+    for useless in ("no-token", token(exp=1), "a." + base64.urlsafe_b64encode(b'{"exp": NaN}').decode() + ".c"):
+        path.write_text(useless)
+        with pytest.raises(KafkaError, match="has ended, or does not say when"):
+            give("")
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,9 @@ def test_protection_is_translated_and_never_dropped(tmp_path: Path) -> None:
             {
                 "security.protocol": "SASL_SSL",
                 "sasl.mechanism": "SCRAM-SHA-256",
-                "sasl.jaas.config": LOGIN.replace("plain.Plain", "scram.Scram").replace(";", ' tokenauth="true";', 2),
+                "sasl.jaas.config": LOGIN.replace("plain.Plain", "scram.Scram").rstrip(";") + ' tokenauth="true";',
             },
-            "sasl.jaas.config",
+            "its SCRAM does not send the extension tokenauth",
         ),
     ],
 )

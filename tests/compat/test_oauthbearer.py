@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,6 +99,35 @@ def test_confluent_kafka_writes(server: Server, topic: str) -> None:
     )
     producer.produce(topic, b"value")
     assert producer.flush(30) == 0
+
+
+def test_the_console_commands_write_and_read_with_tokens_of_a_file(
+    server: Server, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, config = tmp_path / "token", tmp_path / "client.properties"
+    monkeypatch.setenv("KAFKA_OPTS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file://{text}")
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        f"sasl.oauthbearer.token.endpoint.url=file://{text}\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n"
+    )
+
+    def ottla(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        text.write_text(token(seconds=60))
+        at = ("--bootstrap-server", server.bootstrap, "--command-config", str(config))
+        command = [sys.executable, "-m", "ottla.cli.main", *arguments, *at]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ottla("produce", topic, stdin="one\ntwo\n").returncode == 0
+    assert ottla("consume", topic, "--group", "g", "--number", "2").stdout == "one\ntwo\n"
+    said = ottla("console-producer", "--topic", topic, stdin="three\n")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert ottla("console-consumer", "--topic", topic, "--from-beginning", "--max-messages", "3").stdout.split() == [
+        *("one", "two", "three"),
+    ]
+    monkeypatch.setenv("KAFKA_OPTS", "")
+    refused = ottla("produce", topic, stdin="four\n")
+    assert refused.returncode == 1 and "allowed.urls" in refused.stderr and refused.stderr.count("\n") == 1
 
 
 def test_kafka_python_writes(server: Server, topic: str) -> None:

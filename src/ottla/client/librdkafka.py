@@ -5,24 +5,25 @@ It reads PEM alone, so stores are opened here, and it knows nothing of JAAS. Wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.base import ConfigError
+from ottla.client.access_tokens import AccessTokens
 from ottla.client.security import JAAS, MECHANISM, ClientSecurity, security_of
 from ottla.security import TlsSettings, client_entry, openssl_cipher, pem_stores
 
 __all__ = ["librdkafka_security"]
 
 
-def librdkafka_security(properties: Mapping[str, Any]) -> dict[str, str]:
+def librdkafka_security(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings for these properties of Kafka's; raises ConfigError for what cannot be honoured.
 
     What begins with none of `security.`, `ssl.` and `sasl.` is left to the caller.
     """
     given = {key: str(value) for key, value in security_of(properties).items()}
     protocol = ClientSecurity.of(given).protocol  # what is wrong with the properties is said in our words
-    found = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
+    found: dict[str, Any] = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
     if protocol.endswith("SSL"):
         found |= _tls(given)
     if protocol.startswith("SASL"):
@@ -46,11 +47,22 @@ def _tls(given: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def _login(given: Mapping[str, str]) -> dict[str, str]:
+def _login(given: Mapping[str, str]) -> dict[str, Any]:
     mechanism = given[MECHANISM]
-    if mechanism == "OAUTHBEARER":
-        raise ConfigError(MECHANISM, mechanism, "is not supported where librdkafka connects")
     options = client_entry(given.get(JAAS), None, mechanism).options
+    if mechanism == "OAUTHBEARER":
+        return {"sasl.mechanism": mechanism, "oauth_cb": _token_giver(AccessTokens(given, options))}
     if options.get("tokenauth", "").lower() == "true":
-        raise ConfigError(JAAS, "[hidden]", "", f"{JAAS}: librdkafka cannot log in with a delegation token")
+        text = "librdkafka cannot log in with a delegation token: its SCRAM does not send the extension tokenauth"
+        raise ConfigError(JAAS, "[hidden]", "", f"{JAAS}: {text}")
     return {"sasl.mechanism": mechanism, "sasl.username": options["username"], "sasl.password": options["password"]}
+
+
+def _token_giver(tokens: AccessTokens) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
+    """Return what librdkafka calls, when its client is polled, for a first token and again before one ends."""
+
+    def give(_: str) -> tuple[str, float, str, dict[str, str]]:
+        token, ends_s = tokens.fresh()
+        return token, ends_s, "", tokens.extensions
+
+    return give

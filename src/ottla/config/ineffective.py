@@ -22,7 +22,7 @@ INEFFECTIVE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Kerberos (GSSAPI) is not built", ("sasl.kerberos.",)),
     (
         "it tunes how Kafka's own clients ask for tokens",
-        (*("sasl.login.", "sasl.oauthbearer.assertion."),),
+        ("sasl.login.",),
     ),
     (
         "it chooses among Java's own parts of TLS, and OpenSSL does it here",

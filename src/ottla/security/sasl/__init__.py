@@ -4,6 +4,7 @@ Nothing here reads a socket, a file or a clock; randomness, time, passwords and 
 `AuthenticationError`, whose message the peer may hear and whose reason it may not.
 """
 
+from ottla.security.sasl.assertions import ALGORITHMS, signed_assertion
 from ottla.security.sasl.exchange import (
     AuthenticationError,
     ClientExchange,
@@ -21,6 +22,7 @@ from ottla.security.sasl.scram import ScramClient, ScramLogin, ScramServer
 from ottla.security.sasl.sessions import Session, reauthentication_ms
 
 __all__ = [
+    "ALGORITHMS",
     "AuthenticationError",
     "BearerToken",
     "ClientExchange",
@@ -45,6 +47,7 @@ __all__ = [
     "UnsecuredValidator",
     "check_mechanisms",
     "reauthentication_ms",
+    "signed_assertion",
     "unsecured_token",
     "unsupported_mechanism",
 ]

@@ -18,7 +18,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Requ
 from ottla.base import ConfigError, OttlaError
 from ottla.security.key_file import read_file
 
-__all__ = ["KeysUnreachableError", "ask_token", "check_url", "read_keys"]
+__all__ = ["KeysUnreachableError", "ask_token", "check_url", "read_allowed_file", "read_keys"]
 
 JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
@@ -69,19 +69,36 @@ def read_keys(
     return bytes(data)
 
 
+def read_allowed_file(path: str, allowed: Collection[str], *, key: str, setting: str) -> bytes:
+    """Return what a file holds; raises ConfigError unless it is exactly one of the list, and can be read."""
+    if path not in allowed:
+        raise ConfigError(key, path, f"is not in {setting}, which names the files that may be read")
+    try:
+        data = read_file(path)
+    except OSError as error:
+        raise ConfigError(key, path, error.strerror or str(error)) from error
+    if len(data) > BYTES_MAX:
+        raise ConfigError(key, path, f"has more than {BYTES_MAX} bytes")
+    return bytes(data)
+
+
 def ask_token(
     url: str,
     allowed: Collection[str],
     *,
     form: Mapping[str, str],
-    credentials: tuple[str, str],
+    credentials: tuple[str, str] | None,
     timeout_seconds: float = TIMEOUT_SECONDS,
     context: ssl.SSLContext | None = None,
 ) -> bytes:
-    """Return what an issuer answers to a client that shows its secret (RFC 6749, 2.3.1); raises as `read_keys`."""
+    """Return what an issuer answers to a client; raises as `read_keys`.
+
+    With `credentials` it shows its secret in the header (RFC 6749, 2.3.1), without them the form says who it is.
+    """
     check_url(url, allowed, key="sasl.oauthbearer.token.endpoint.url")
-    shown = b64encode(":".join(credentials).encode()).decode()
-    headers = {"Accept": "application/json", "Authorization": f"Basic {shown}"}
+    headers = {"Accept": "application/json"}
+    if credentials is not None:
+        headers["Authorization"] = f"Basic {b64encode(':'.join(credentials).encode()).decode()}"
     request = Request(url, urlencode(form).encode(), headers, method="POST")
     data = _asked(request, timeout_seconds, context)
     if len(data) > BYTES_MAX:
