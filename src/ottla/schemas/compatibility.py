@@ -69,4 +69,10 @@ def _comparison(schema_type: SchemaType) -> _Comparison:
         from ottla.schemas.avro.compatibility import avro_incompatibilities
 
         return cast(_Comparison, avro_incompatibilities)
-    raise NotImplementedError(f"{schema_type} schemas are not compared yet")
+    if schema_type is SchemaType.JSON:
+        from ottla.schemas.json_schema.differences import json_incompatibilities
+
+        return cast(_Comparison, json_incompatibilities)
+    from ottla.schemas.protobuf.differences import protobuf_incompatibilities
+
+    return cast(_Comparison, protobuf_incompatibilities)

@@ -35,6 +35,8 @@ def parse(
     """
     if utf8_bytes(text, "The schema") > limits.text_bytes_max:
         raise InvalidSchemaError(f"The schema is larger than {limits.text_bytes_max} bytes")
+    if not text.strip():
+        raise InvalidSchemaError("The schema is empty")
     ask = resolve or _nothing
     if schema_type is SchemaType.AVRO:
         from ottla.schemas.avro.schema import parse_avro
@@ -44,7 +46,9 @@ def parse(
         from ottla.schemas.json_schema.schema import parse_json_schema
 
         return parse_json_schema(text, references, ask, limits=limits)
-    raise InvalidSchemaError(f"{schema_type} schemas are not read yet")
+    from ottla.schemas.protobuf.schema import parse_protobuf
+
+    return parse_protobuf(text, references, ask, limits=limits)
 
 
 def _nothing(reference: SchemaReference) -> str:

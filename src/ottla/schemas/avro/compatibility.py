@@ -19,12 +19,10 @@ from ottla.schemas.avro.types import (
     Union,
 )
 from ottla.schemas.interface import Incompatibility
+from ottla.schemas.pairs import Pairs
 
 __all__ = ["avro_incompatibilities"]
 
-_DEPTH_MAX = 120
-"""Of types in types that are followed by name."""
-_STEPS_MAX = 200_000
 _FOUND_MAX = 1_000
 """Incompatibilities that are told; there may be as many as fields times branches."""
 
@@ -53,27 +51,18 @@ _Found = tuple[Incompatibility, ...]
 
 def avro_incompatibilities(reader: AvroSchema, writer: AvroSchema) -> list[Incompatibility]:
     """Return why data of the writer cannot be read; empty where it can."""
-    return list(_Comparison().compare(reader.type, writer.type, ()))
+    return list(_Comparison().pairs.settled(reader.type, writer.type, ()))
 
 
 class _Comparison:
-    """One comparison; a pair of types that is met again has the answer that it had."""
-
     def __init__(self) -> None:
-        self._answers: dict[tuple[int, int], _Found | None] = {}
-        self._steps_left = _STEPS_MAX
+        self.pairs: Pairs[AvroType, tuple[str, ...], Incompatibility] = Pairs(self._bounded, _too_much)
 
     def compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> _Found:
-        key = (id(reader), id(writer))
-        if key in self._answers:
-            return self._answers[key] or ()  # under way: as far as is known now it fits
-        self._steps_left -= 1
-        if len(path) > 2 * _DEPTH_MAX or self._steps_left < 0:
-            return _found("TYPE_MISMATCH", path, "too deep, or too much, to be compared")
-        self._answers[key] = None
-        answer = self._calculated(reader, writer, path)[:_FOUND_MAX]
-        self._answers[key] = answer
-        return answer
+        return self.pairs.compare(reader, writer, path)
+
+    def _bounded(self, reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> _Found:
+        return self._calculated(reader, writer, path)[:_FOUND_MAX]
 
     def _calculated(self, reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> _Found:
         if isinstance(writer, Union):
@@ -142,6 +131,10 @@ def _symbols(reader: Enumeration, writer: Enumeration, path: tuple[str, ...]) ->
     if not missing or reader.default is not None:
         return ()
     return _found("MISSING_ENUM_SYMBOLS", (*path, "symbols"), f"[{', '.join(missing)}]")
+
+
+def _too_much(path: tuple[str, ...]) -> Incompatibility:
+    return _found("TYPE_MISMATCH", path, "too much to be compared")[0]
 
 
 def _mismatch(reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> _Found:

@@ -91,12 +91,16 @@ def walk(root: Place, limits: Limits) -> None:
 
 
 def _target(place: Place, key: str) -> Place:
-    first = place = follow(place, key)
+    """Return where a reference leads; refuses one that leads to references only."""
+    found = first = follow(place, key)
     for _ in range(_HOPS_MAX):
-        if not isinstance(place.schema, dict) or not isinstance(place.schema.get("$ref"), str):
+        words = found.schema if isinstance(found.schema, dict) else {}
+        onward = next((each for each in REFERENCES if isinstance(words.get(each), str)), None)
+        if onward is None:
             return first
-        place = follow(place)
-    raise InvalidSchemaError(f"$ref {place.schema['$ref']!r} leads to itself, or through too many others")  # type: ignore[index,call-overload]
+        found = follow(found, onward)
+    assert isinstance(place.schema, dict)
+    raise InvalidSchemaError(f"{key} {place.schema[key]!r} leads to itself, or through too many others")
 
 
 def _check_patterns(schema: dict[str, JsonValue]) -> None:

@@ -1,0 +1,1 @@
+"""Protobuf: its compiler, its text, its rules of change."""

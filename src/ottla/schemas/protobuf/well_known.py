@@ -1,0 +1,57 @@
+"""Files that every Protobuf schema may import without a reference, beside `google/protobuf/*.proto`."""
+
+from __future__ import annotations
+
+__all__ = ["IMPLICIT_FILES", "is_implicit"]
+
+_META = """
+syntax = "proto3";
+package confluent;
+
+import "google/protobuf/descriptor.proto";
+
+option go_package = "../confluent";
+
+message Meta {
+  string doc = 1;
+  map<string, string> params = 2;
+  repeated string tags = 3;
+}
+
+extend google.protobuf.FileOptions {
+  Meta file_meta = 1088;
+}
+extend google.protobuf.MessageOptions {
+  Meta message_meta = 1088;
+}
+extend google.protobuf.FieldOptions {
+  Meta field_meta = 1088;
+}
+extend google.protobuf.EnumOptions {
+  Meta enum_meta = 1088;
+}
+extend google.protobuf.EnumValueOptions {
+  Meta enum_value_meta = 1088;
+}
+"""
+
+_DECIMAL = """
+syntax = "proto3";
+package confluent.type;
+
+option go_package = "../type";
+
+message Decimal {
+  bytes value = 1;
+  uint32 precision = 2;
+  int32 scale = 3;
+}
+"""
+
+IMPLICIT_FILES = {"confluent/meta.proto": _META, "confluent/type/decimal.proto": _DECIMAL}
+"""What Confluent's serializers put into schemas: notes on fields, and decimal numbers."""
+
+
+def is_implicit(name: str) -> bool:
+    """Return whether a file is there for everybody."""
+    return name in IMPLICIT_FILES or name.startswith("google/protobuf/")
