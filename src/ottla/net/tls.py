@@ -14,6 +14,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum, auto
 from typing import Any, cast
 
 from ottla.base import WireError
@@ -31,6 +32,15 @@ HANDSHAKE_BYTES_MAX = 128 * 1024
 """What a peer may send before its handshake is complete; OpenSSL takes certificates of up to 100 KiB."""
 HANDSHAKE_RECORD, ALERT_RECORD = 0x16, 0x15
 """How a TLS client's first bytes begin (RFC 8446, 5.1)."""
+
+
+class _End(Enum):
+    """Why a connection has nothing more to decrypt."""
+
+    DRY = auto()
+    """Everything that came is decrypted."""
+    FAREWELL = auto()
+    """The peer has said that no more comes (close_notify)."""
 
 
 class TlsBuffer:
@@ -262,45 +272,45 @@ class TlsProtocol(asyncio.BufferedProtocol):
     def _deliver(self, received: memoryview) -> None:
         """Decrypt into the inner protocol's buffer, as many records at a time as there are and as it holds."""
         inner = self.inner
-        is_dry = False
-        while self.is_reading and not self._has_ended and not (is_dry and not received):
+        end: _End | str | None = None
+        while end is None and self.is_reading and not self._has_ended:
             target = inner.get_buffer(-1)
-            filled, room = 0, len(target)
-            try:
-                while filled < room:
-                    try:
-                        count = self.session.read(room - filled, target[filled:])
-                    except ssl.SSLWantReadError:
-                        if not received:
-                            is_dry = True
-                            break
-                        self._incoming.write(received[:SLICE_BYTES])
-                        received = received[SLICE_BYTES:]
-                        continue
-                    if not count:
-                        self._close_after(inner, target, filled)
-                        return
-                    filled += cast(int, count)
-            except ssl.SSLZeroReturnError:
-                self._close_after(inner, target, filled)
-                return
-            except ssl.SSLError as error:
-                del target
-                inner.buffer_updated(filled)
-                self._fail(_reason(error))
-                return
+            filled, received, end = self._decrypt(target, received)
             del target
             inner.buffer_updated(filled)
-        if received and not self._has_ended:
-            self._incoming.write(received)
-        self._send()  # answers to what the peer asked of the TLS layer itself, such as new keys
+        if end is _End.FAREWELL:
+            if not self._has_ended:
+                self.close()
+        elif isinstance(end, str):
+            self._fail(end)
+        else:
+            if received and not self._has_ended:
+                self._incoming.write(received)
+            self._send()  # answers to what the peer asked of the TLS layer itself, such as new keys
 
-    def _close_after(self, inner: FrameProtocol, target: memoryview, filled: int) -> None:
-        """Deliver the last bytes; the peer has said that no more come."""
-        target.release()
-        inner.buffer_updated(filled)
-        if not self._has_ended:
-            self.close()
+    def _decrypt(self, target: memoryview, received: memoryview) -> tuple[int, memoryview, _End | str | None]:
+        """Fill `target`; return how far, what of `received` OpenSSL has not taken, and why no more comes, if none does.
+
+        A reason in words is TLS's failure; an exception would hold `target`, which the inner protocol takes back now.
+        """
+        filled, room = 0, len(target)
+        while filled < room:
+            try:
+                count = cast(int, self.session.read(room - filled, target[filled:]))
+            except ssl.SSLWantReadError:
+                if not received:
+                    return filled, received, _End.DRY
+                self._incoming.write(received[:SLICE_BYTES])
+                received = received[SLICE_BYTES:]
+                continue
+            except ssl.SSLZeroReturnError:
+                return filled, received, _End.FAREWELL
+            except ssl.SSLError as error:
+                return filled, received, _reason(error)
+            if not count:
+                return filled, received, _End.FAREWELL
+            filled += count
+        return filled, received, None
 
     def pause_reading(self) -> None:
         """Stop reading: what has come stays as it came."""

@@ -134,15 +134,14 @@ class SparkJobs:
 
         A JVM that ends meanwhile, killed as by a kernel without memory, is followed by another.
         """
-        for left in reversed(range(STARTS_MAX)):
-            try:
-                self._start()
-                return
-            except Exception:  # PySpark's and Py4J's errors
-                if not left or not self._launch.was_ended:
-                    raise
-                log.error("Spark's JVM has ended while it started; another is started")
-                forget_gateway()
+        _repeat(self._start, may_pass=self._jvm_has_ended)
+
+    def _jvm_has_ended(self, _: Exception) -> bool:
+        if not self._launch.was_ended:
+            return False
+        log.error("Spark's JVM has ended while it started; another is started")
+        forget_gateway()
+        return True
 
     def _start(self) -> None:
         with self._launch.noted():
@@ -151,18 +150,14 @@ class SparkJobs:
         if not self.local:
             self._archives = ship_plugins(spark.sparkContext, self._plugin_path)
         if self.local or self._is_elastic or first_executor(spark.sparkContext):
-            self._warm_up_at_start(spark)
+            _repeat(partial(self._warm_up, spark), may_pass=self._python_has_ended)
 
-    def _warm_up_at_start(self, spark: SparkSession) -> None:
-        """Warm up, again where a Python process was killed meanwhile: a worker whose start has failed runs no task."""
-        for left in reversed(range(STARTS_MAX)):
-            try:
-                self._warm_up(spark)
-                return
-            except Exception as error:  # Py4J's errors
-                if not left or self._launch.was_ended:
-                    raise
-                log.error("Python has ended on the executor while it started, and is started again: %s", _words(error))
+    def _python_has_ended(self, error: Exception) -> bool:
+        """Return whether Python was killed while it started: a worker whose start has failed runs no task."""
+        if self._launch.was_ended:
+            return False
+        log.error("Python has ended on the executor while it started, and is started again: %s", _words(error))
+        return True
 
     def give_up(self) -> None:
         """See `Jobs`."""
@@ -244,6 +239,17 @@ class SparkJobs:
                 log.debug("the Spark session did not stop in order: %s", error)
 
 
+def _repeat(start: Callable[[], None], *, may_pass: Callable[[Exception], bool]) -> None:
+    """Start, and start again while what it fails of `may_pass`, `STARTS_MAX` times in all."""
+    for left in reversed(range(STARTS_MAX)):
+        try:
+            start()
+            return
+        except Exception as error:  # PySpark's and Py4J's errors
+            if not left or not may_pass(error):
+                raise
+
+
 def _words(error: Exception) -> str:
     """Return what an error says, without the JVM's stack."""
     lines = f"{type(error).__name__}: {error}".splitlines()
@@ -266,7 +272,7 @@ class ThreadJobs:
         self.local = True
         self.runs: Callable[..., str] = run_here
         self.given_up: list[str] = []
-        """Attempts that were cancelled: a thread cannot be ended, so such a task runs on, ineffective_keys."""
+        """Attempts that were cancelled: a thread cannot be ended, so such a task runs on, unheard."""
         self._cancelled: dict[str, threading.Event] = {}
 
     def start(self) -> None:
