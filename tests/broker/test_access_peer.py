@@ -174,6 +174,7 @@ def comparable(ours: frozenset[str], kafkas: frozenset[str]) -> tuple[frozenset[
     return frozenset(each for each in mine if each in theirs or not each.startswith(begins)), theirs - wordless
 
 
+@pytest.mark.slow  # every API in every version at two brokers: half a minute, and `test_access.py` asks ours the same
 def test_who_may_little_is_answered_as_by_kafka(tmp_path: Path) -> None:
     found: dict[str, dict[str, Any]] = {}
     port = free_port()

@@ -135,6 +135,7 @@ def both(folder: Path, asked: Asked, *overrides: str) -> tuple[dict[str, Any], d
     return told["printed"], kafka_printed
 
 
+@pytest.mark.slow  # without an authorizer nothing happens; with one is compared below, in every run
 def test_requests_about_acls_are_answered_as_by_kafka(tmp_path: Path) -> None:
     ours_printed, kafka_printed = both(tmp_path, list(requests()))
     assert ours_printed == kafka_printed

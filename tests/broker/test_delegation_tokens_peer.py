@@ -17,7 +17,7 @@ from tests.broker.node_client import run, running_node
 from tests.broker.sasl_client import PLAIN
 from tests.ports import free_port
 
-pytestmark = pytest.mark.peer
+pytestmark = [pytest.mark.peer, pytest.mark.slow]  # three JVMs; what ours answer and print is tested in every run
 USERS = 'username="ann" password="x" user_ann="x" user_bob="x"'
 SECURED = (
     "sasl.enabled.mechanisms=PLAIN",

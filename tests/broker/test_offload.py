@@ -16,6 +16,8 @@ from ottla.broker import ThreadsAndProcess
 from ottla.wire import RecordsRefused
 
 GONE_SECONDS_MAX = 100.0
+NICEST = 19
+"""What a process can be at most, which tests may be run with already."""
 
 
 def refuse() -> None:
@@ -43,7 +45,7 @@ def test_long_work_has_a_process_of_its_own_of_low_priority() -> None:
         try:
             worker, cleaner = await asyncio.gather(offload.process(os.getpid), offload.background(os.getpid))
             assert len({worker, cleaner, os.getpid()}) == 3
-            assert await offload.background(os.nice, 0) == os.nice(0) + 10
+            assert await offload.background(os.nice, 0) == min(os.nice(0) + 10, NICEST)
             os.kill(cleaner, signal.SIGKILL)
             assert await offload.background(os.getpid) != cleaner
         finally:

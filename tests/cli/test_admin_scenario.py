@@ -195,6 +195,7 @@ def test_the_golden_texts_are_what_kafkas_own_tools_print(run: Run, folder: Path
 
 
 @pytest.mark.peer
+@pytest.mark.slow  # the texts are compared above, and Kafka's tools drive a cluster in `test_cluster_scenario.py`
 def test_kafkas_own_tools_print_the_same_against_ottla(run: Run, folder: Path, tmp_path: Path, tools: Tools) -> None:
     with running_server(tmp_path, overrides=with_controller()) as server:
         with prepared(run, server.bootstrap):

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.examples.test_pages import ROOT, SECONDS_MAX, commands, pattern
 from tests.ports import free_port
 
@@ -75,6 +77,7 @@ def try_commands(found: list[tuple[str, str]], folder: Path, environment: dict[s
             time.sleep(0.2)
 
 
+@pytest.mark.slow  # three brokers and some sixty commands, each of which has tests of its own
 def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "ottla"
     program.parent.mkdir()

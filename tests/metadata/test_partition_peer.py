@@ -194,7 +194,7 @@ def test_kafka_decides_the_same(seed: int) -> None:
     rng = Random(seed)
     cases = [random_case(rng) for _ in range(CASES)]
     said = subprocess.run(
-        ["java", "-XX:TieredStopAtLevel=1", QUIET, "-cp", f"{peer.cache() / 'lib'}/*", str(HARNESS)],
+        ["java", "-XX:TieredStopAtLevel=1", QUIET, *peer.program(HARNESS)],
         input="\n".join(case.line() for case in cases) + "\n",
         capture_output=True,
         text=True,

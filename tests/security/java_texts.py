@@ -35,7 +35,7 @@ class JavaTexts:
 def running() -> Iterator[JavaTexts]:
     """Start the JVM, and end it with the block."""
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    command += ["-cp", f"{peer.cache() / 'lib'}/*", str(SOURCE)]
+    command += peer.program(SOURCE)
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
     try:
         yield JavaTexts(process)

@@ -125,7 +125,7 @@ def test_kafka_writes_the_same_lines(lines: pytest.LogCaptureFixture) -> None:
     }
     flags = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", f"-Dorg.slf4j.simpleLogger.log.{LOGGER}=trace"]
     source = Path(peer.__file__).with_name("AuthorizerAnswers.java")
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", *flags, "-cp", f"{peer.cache() / 'lib'}/*", str(source)]
+    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", *flags, *peer.program(source)]
     done = subprocess.run(
         command, input=json.dumps(world) + "\n", capture_output=True, text=True, timeout=60, check=True
     )

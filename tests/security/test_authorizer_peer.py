@@ -32,7 +32,7 @@ Ask = Callable[[dict[str, Any]], dict[str, Any]]
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Ask]:
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-    command += ["-cp", f"{peer.cache() / 'lib'}/*", str(SOURCE)]
+    command += peer.program(SOURCE)
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
 
     def ask(world: dict[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def names_from(first: int, kind: str | None = None) -> Iterator[str]:
             seed += 1
 
 
-def kept_seeds() -> list[str]:
-    """Return the names of the worlds that failed once."""
-    lines = (line.partition("#")[0].strip() for line in KEPT.read_text().splitlines())
-    return [line for line in lines if line]
+def kept_seeds() -> dict[str, str]:
+    """Return the names of the worlds that failed once, each with what it found."""
+    lines = (line.partition("#") for line in KEPT.read_text().splitlines())
+    return {name.strip(): what.strip() for name, _, what in lines if name.strip()}

@@ -18,9 +18,8 @@ __all__ = ["oracle"]
 def oracle(source: str = "ConnectOracle.java") -> Iterator[Callable[[dict[str, Any]], Any]]:
     """Start the JVM; yields a function from one question to its answer (see `ConnectOracle.java`, `GroupOracle.java`)."""
     flags = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"]
-    path = str(Path(__file__).with_name(source))
     level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
-    command = ["java", *flags, level, "-cp", f"{peer.cache() / 'lib'}/*", path]
+    command = ["java", *flags, level, *peer.program(Path(__file__).with_name(source))]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
     )

@@ -8,7 +8,6 @@ and `functions.py` every named function. What an answer holds stands in `Oracle.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import tempfile
@@ -18,12 +17,12 @@ from typing import Any
 
 from tests import peer
 
-__all__ = ["Answer", "Case", "answers", "compiled"]
+__all__ = ["Answer", "Case", "answers", "program"]
 
 Case = dict[str, Any]
 Answer = dict[str, Any]
 
-_SOURCES = sorted(Path(__file__).parent.glob("*.java"))
+_HERE = Path(__file__).parent
 _SECONDS_PER_CASE = 5
 
 
@@ -33,7 +32,7 @@ def answers(cases: Sequence[Case]) -> list[Answer]:
     lines = "".join(json.dumps(each) + "\n" for each in cases)
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            ["java", *flags, "-cp", f"{compiled()}:{peer.cache() / 'lib'}/*", "Oracle", folder],
+            ["java", *flags, *program("Oracle"), folder],
             input=lines,
             capture_output=True,
             encoding="utf-8",
@@ -46,13 +45,6 @@ def answers(cases: Sequence[Case]) -> list[Answer]:
     return results
 
 
-def compiled() -> Path:
-    """Return the folder of the compiled oracle, one for each state of its sources."""
-    state = hashlib.sha256(b"".join(each.read_bytes() for each in _SOURCES)).hexdigest()[:16]
-    folder = peer.cache() / f"streams-{state}"
-    if not (folder / ".complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        command = ["javac", "-nowarn", "-cp", f"{peer.cache() / 'lib'}/*", "-d", str(folder), *map(str, _SOURCES)]
-        subprocess.run(command, check=True, capture_output=True)
-        (folder / ".complete").touch()
-    return folder
+def program(main: str) -> list[str]:
+    """Return what ends a command of Java that runs one of the programs here: `Oracle`, or `Describe`."""
+    return peer.program(_HERE / f"{main}.java", *_HERE.glob("*.java"))

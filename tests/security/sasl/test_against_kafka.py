@@ -70,7 +70,7 @@ class Kafka:
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Kafka]:
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-    command += ["-cp", f"{peer.cache() / 'lib'}/*", str(SOURCE)]
+    command += peer.program(SOURCE)
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
     try:
         yield Kafka(process)

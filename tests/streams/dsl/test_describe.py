@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from ottla.streams import StreamsBuilder
-from tests import peer
-from tests.peer.streams import compiled
+from tests.peer.streams import program
 from tests.streams.dsl.topologies import OPTIMIZED, PLANS, made
 
 DESCRIBED = Path(__file__).with_name("described.txt")
@@ -24,7 +23,7 @@ _HEAD = "=== "
 def java_texts() -> dict[str, str]:
     """Return what Java describes now."""
     flags = ["-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    command = ["java", *flags, "-cp", f"{compiled()}:{peer.cache() / 'lib'}/*", "Describe"]
+    command = ["java", *flags, *program("Describe")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     found: dict[str, str] = json.loads(done.stdout)
     return found
