@@ -37,6 +37,7 @@ from ottla.client.security import (
     security_of,
     unused_security,
 )
+from ottla.client.topic_log import TopicLog, batch_of
 from ottla.client.topics import DeletedRecords, NewTopic, create_topics, delete_records
 from ottla.client.transactions import TransactionalProducer, init_producer_id
 
@@ -95,7 +96,9 @@ __all__ = [
     "SettledBatch",
     "SizeLimit",
     "Topic",
+    "TopicLog",
     "TransactionalProducer",
+    "batch_of",
     "client_network",
     "commit_offsets",
     "committed_offsets",

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Sequence
 
 from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition
-from ottla.client import Client, Isolation, TransactionalProducer
+from ottla.client import Client, Isolation, TopicLog, TransactionalProducer, batch_of
 from ottla.connect.distributed.settings import DistributedSettings
-from ottla.connect.distributed.topic_log import TopicLog, TopicWriter, batch_of
+from ottla.connect.distributed.topic_writer import TopicWriter
 from ottla.connect.distributed.topics import prepare_topic
 from ottla.connect.errors import ConnectError
 from ottla.connect.storage import ConfigState, Unreadable, apply_config, encode_config

@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ottla.client import Client, Isolation
+from ottla.client import Client, Isolation, TopicLog
 from ottla.connect.distributed.settings import StorageTopic
-from ottla.connect.distributed.topic_log import Entry, TopicLog, TopicWriter
+from ottla.connect.distributed.topic_writer import Entry, TopicWriter
 from ottla.connect.distributed.topics import prepare_topic
 from ottla.connect.errors import ConnectError
 from ottla.connect.storage import (

@@ -7,12 +7,13 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
-from ottla.client import EARLIEST, LATEST, Client, Fetched, FetchPosition, Isolation
-from ottla.connect.errors import ConnectError
+from ottla.base import ErrorCode, Millis, Offset, OttlaError, TopicPartition
+from ottla.client.batches import Fetched, FetchPosition, Isolation
+from ottla.client.client import Client
+from ottla.client.offsets import EARLIEST, LATEST
 from ottla.wire import AbortedTransactions, Record, build_batch, iter_batch_records, iter_batches
 
-__all__ = ["TopicLog", "TopicWriter", "partition_of"]
+__all__ = ["TopicLog", "batch_of"]
 
 log = logging.getLogger(__name__)
 Entry = tuple[bytes | None, bytes | None]
@@ -22,8 +23,6 @@ FETCH_WAIT_MS = 500
 """How long a broker may wait for records; with several leaders the slowest answer holds up the others'."""
 FETCH_BYTES_MAX = 8 << 20
 BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
-WRITE_RECORDS_MAX = 500
-"""Records of one partition that go into one batch."""
 
 
 class TopicLog:
@@ -68,6 +67,11 @@ class TopicLog:
         async with self._moved:
             await self._moved.wait_for(lambda: all(self._positions[each] >= end for each, end in ends.items()))
 
+    async def read_up_to(self, partition: TopicPartition, offset: Offset) -> None:
+        """Return when all of a partition before an offset has been applied."""
+        async with self._moved:
+            await self._moved.wait_for(lambda: self._positions[partition] >= offset)
+
     async def _ends(self, client: Client) -> dict[TopicPartition, Offset]:
         # The end of what is written, not of what is committed: a commit is acknowledged before its marker is written.
         found = await client.list_offsets(dict.fromkeys(self._positions, LATEST))
@@ -111,30 +115,6 @@ class TopicLog:
             self._positions[fetched.partition] = header.next_offset
 
 
-class TopicWriter:
-    """Writes records to a topic, each to its key's partition; what one partition gets keeps its order."""
-
-    def __init__(self, client: Client, topic: str, partitions: int) -> None:
-        self._client, self._topic, self._partitions = client, topic, partitions
-        self._turn = asyncio.Lock()
-
-    async def write(self, records: Sequence[Entry]) -> None:
-        """Append records; they are durable when this returns. Raises ConnectError."""
-        by_partition: dict[TopicPartition, list[Entry]] = {}
-        for record in records:
-            partition = TopicPartition(self._topic, partition_of(record[0], self._partitions))
-            by_partition.setdefault(partition, []).append(record)
-        async with self._turn:
-            while by_partition:
-                batches = {each: batch_of(found[:WRITE_RECORDS_MAX]) for each, found in by_partition.items()}
-                try:
-                    await self._client.produce(batches)
-                except KafkaError as error:
-                    raise ConnectError(f"Could not write to topic {self._topic}: {error}") from error
-                left = {each: found[WRITE_RECORDS_MAX:] for each, found in by_partition.items()}
-                by_partition = {each: found for each, found in left.items() if found}
-
-
 def batch_of(
     records: Sequence[Entry], *, producer_id: int = -1, producer_epoch: int = -1, sequence: int = -1
 ) -> bytearray:
@@ -148,23 +128,3 @@ def batch_of(
         base_sequence=sequence,
         transactional=producer_id >= 0,
     )
-
-
-def partition_of(key: bytes | None, partitions: int) -> int:
-    """Return the partition that Kafka's default partitioner gives a key: both kinds of worker must agree on it."""
-    return (_murmur2(key or b"") & 0x7FFFFFFF) % partitions
-
-
-def _murmur2(data: bytes) -> int:
-    m, mask = 0x5BD1E995, 0xFFFFFFFF
-    length = len(data)
-    found = (0x9747B28C ^ length) & mask
-    whole = length & ~3
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * m & mask
-        k = (k ^ (k >> 24)) * m & mask
-        found = (found * m & mask) ^ k
-    if length > whole:
-        found = (found ^ int.from_bytes(data[whole:], "little")) * m & mask
-    found = (found ^ (found >> 13)) * m & mask
-    return found ^ (found >> 15)

@@ -1,0 +1,120 @@
+"""A schema registry as a process: its settings, its signals, what it prints and how it ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+from ottla.base import OttlaError
+from ottla.cli.local.log_format import log_to_stderr
+from ottla.cli.options import UsageError, properties_file, warn
+
+if TYPE_CHECKING:
+    import asyncio
+    from argparse import Namespace
+    from collections.abc import Coroutine
+
+    from ottla.registry import RegistrySettings
+
+__all__ = ["run_registry"]
+
+BOOTSTRAP = "kafkastore.bootstrap.servers"
+BOOTSTRAP_DEFAULT = "localhost:9092"
+
+
+def run_registry(args: Namespace) -> int:
+    """Run an instance until a signal comes; returns the exit code."""
+    import asyncio
+
+    from ottla.cli.commands.server import loop_factory, raise_descriptor_limit
+
+    if args.config is not None and args.properties is not None:
+        raise UsageError("Only one properties file can be given")
+    path = args.config if args.config is not None else args.properties
+    log_to_stderr(args.log_format, args.log_level)
+    try:
+        settings = _settings(path, args)
+    except OttlaError as error:
+        warn(f"ottla registry: {error}")
+        return 1
+    for each in settings.warnings:
+        warn(f"warning: {each}")
+    raise_descriptor_limit()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_run(settings))
+
+
+def _settings(path: str | None, args: Namespace) -> RegistrySettings:
+    from ottla.config import override_properties
+    from ottla.registry import registry_settings
+
+    properties = {**properties_file(path), **override_properties(args.override)}
+    if not properties.get(BOOTSTRAP):
+        properties[BOOTSTRAP] = args.bootstrap_server or os.environ.get("OTTLA_BOOTSTRAP") or BOOTSTRAP_DEFAULT
+    return registry_settings(properties, os.environ)
+
+
+async def _run(settings: RegistrySettings) -> int:
+    """Start the instance, say so, and stop it when a signal comes; a second signal ends the process at once."""
+    import asyncio
+
+    from ottla.registry import Instance
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        if stopping.is_set():
+            os._exit(128 + number)
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    instance = Instance(settings)
+    print(f"schemas in topic {settings.topic} of {settings.bootstrap}, group {settings.group}", flush=True)
+    try:
+        if not await _is_started(instance.start(), stopping):
+            return 0
+    except OttlaError as error:
+        warn(f"ottla registry: {error}")
+        return 1
+    except OSError as error:
+        warn(f"ottla registry: cannot listen on {', '.join(map(str, settings.listeners))}: {_why_not(error)}")
+        return 1
+    for each in instance.addresses:
+        print(f"ready {each}", flush=True)
+    await stopping.wait()
+    await instance.stop()
+    return 0
+
+
+async def _is_started(start: Coroutine[Any, Any, None], stopping: asyncio.Event) -> bool:
+    """Start; False where a signal came first."""
+    import asyncio
+    from contextlib import suppress
+
+    starting = asyncio.ensure_future(start)
+    signalled = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
+    signalled.cancel()
+    if not starting.done():
+        starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+        return False
+    starting.result()
+    return True
+
+
+def _why_not(error: OSError) -> str:
+    """Return why an address could not be listened on, and what to do about it."""
+    remedies = {
+        errno.EADDRINUSE: "stop what listens there, or choose another with --override listeners=http://HOST:PORT",
+        errno.EADDRNOTAVAIL: "listen on an address of this machine; what others use goes into host.name",
+        errno.EACCES: "ports below 1024 are for root, as a rule; choose a higher one",
+    }
+    number = error.errno or 0
+    words = os.strerror(number) if number > 0 else str(error)
+    return f"{words}; {remedies.get(number, 'choose another address')}"

@@ -1,0 +1,95 @@
+"""Who may ask: names with passwords (Basic), or bearers of tokens that an issuer has signed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ottla.base import ConfigError
+
+__all__ = ["Access", "access_of"]
+
+METHOD, REALM, ROLES = "authentication.method", "authentication.realm", "authentication.roles"
+LOGIN_CONFIG = "java.security.auth.login.config"
+"""The JVM's property that names the JAAS file: a key here, or in `SCHEMA_REGISTRY_OPTS` as for Confluent's."""
+_COMMENT = re.compile(r"/\*.*?\*/|^\s*(?://|#).*?$", re.DOTALL | re.MULTILINE)
+_FILE = re.compile(r'\bfile\s*=\s*(?:"([^"]*)"|([^\s;]+))')
+_LINE = re.compile(r"\s*([^:=#\s][^:=]*?)\s*[:=]\s*([^,]*?)\s*(?:,(.*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Passwords by name; None lets everybody in."""
+
+    passwords: Mapping[str, str] | None = field(default=None, repr=False)
+    realm: str = ""
+
+    def admits(self, authorization: str | None) -> bool:
+        """Return whether an `Authorization` header is of somebody who may ask."""
+        if self.passwords is None:
+            return True
+        kind, _, given = (authorization or "").strip().partition(" ")
+        if kind.lower() != "basic":
+            return False
+        try:
+            name, colon, password = base64.b64decode(given.strip(), validate=True).decode().partition(":")
+        except (ValueError, binascii.Error):
+            return False
+        wanted = self.passwords.get(name)
+        return bool(colon) and hmac.compare_digest((wanted or "").encode(), password.encode()) and wanted is not None
+
+
+def access_of(properties: Mapping[str, str], environment: Mapping[str, str]) -> Access:
+    """Return who may ask; raises ConfigError for what cannot be honoured."""
+    method = properties.get(METHOD, "NONE").strip().upper()
+    if method in ("", "NONE"):
+        return Access()
+    if method != "BASIC":
+        raise ConfigError(METHOD, method, "BASIC or NONE")
+    realm = properties.get(REALM, "SchemaRegistry-Props").strip()
+    place = properties.get(LOGIN_CONFIG) or _of_java(environment.get("SCHEMA_REGISTRY_OPTS", ""))
+    if not place:
+        raise ConfigError(LOGIN_CONFIG, "", f"the path of a JAAS file with a section {realm}")
+    text = _COMMENT.sub("", _read(LOGIN_CONFIG, place))
+    section = re.search(rf"(?:^|[\s;}}]){re.escape(realm)}\s*\{{([^}}]*)\}}", text)
+    file = None if section is None else _FILE.search(section[1])
+    if file is None:
+        raise ConfigError(
+            LOGIN_CONFIG, place, f'a section {realm} with file="…", a file of lines like name: password,role'
+        )
+    return Access(_passwords(file[1] or file[2], properties.get(ROLES, "")), realm)
+
+
+def _passwords(place: str, roles: str) -> dict[str, str]:
+    """Return the names of a file with one of the roles, and their passwords; without roles, all of them."""
+    wanted = {each.strip() for each in roles.split(",") if each.strip()} - {"*", "**"}
+    found = {}
+    for line in _read(LOGIN_CONFIG, place).splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            continue
+        if match[2].startswith(("MD5:", "CRYPT:", "OBF:")):
+            raise ConfigError(LOGIN_CONFIG, place, f"passwords in the clear: that of {match[1]} is not")
+        own = {each.strip() for each in (match[3] or "").split(",")}
+        if not wanted or own & wanted:
+            found[match[1]] = match[2]
+    if not found:
+        raise ConfigError(LOGIN_CONFIG, place, "a file with lines like name: password,role for these roles")
+    return found
+
+
+def _read(key: str, place: str) -> str:
+    try:
+        return Path(place).read_text()
+    except (OSError, ValueError) as error:
+        raise ConfigError(key, place, "a file that can be read") from error
+
+
+def _of_java(options: str) -> str | None:
+    match = re.search(rf"-D{re.escape(LOGIN_CONFIG)}=(\S+)", options)
+    return match[1] if match else None
