@@ -34,6 +34,7 @@ def in_order(text: str) -> str:
     return LISTS.sub(lambda found: str(sorted(found[1].split(", "))), text)
 
 
+@pytest.mark.slow  # three JVMs; the texts are in `test_acls.py`, and Kafka's tool meets ours in `broker/test_acls_peer.py`
 def test_both_print_the_same_and_leave_the_same_behind(run: Run, tmp_path: Path) -> None:
     port = free_port()
     wrong = []

@@ -21,6 +21,7 @@ ONE_PARTITION = ["offsets.topic.num.partitions=1", "transaction.state.log.num.pa
 
 
 @pytest.mark.peer
+@pytest.mark.slow  # Kafka's own formatters read our log in every run (`broker/test_groups_peer.py`)
 def test_documents_are_kafkas(run: Run, tmp_path: Path) -> None:
     port = free_port()
     at = f"--bootstrap-server 127.0.0.1:{port}"

@@ -173,6 +173,7 @@ SNAPSHOTS = (
 )
 
 
+@pytest.mark.slow  # a quorum with Kafka's controllers is in every run above
 def test_a_late_controller_of_kafka_loads_our_snapshot(mixed: Mixed) -> None:
     async def test(_: Mixed) -> None:
         voters = mixed.ours.static_voters((OURS, *KAFKAS))

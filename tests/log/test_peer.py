@@ -108,7 +108,11 @@ def keys(log: Log) -> list[bytes | None]:
     return got
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "kill",
+    # after a kill the log is recovered besides; each needs two brokers of Kafka's and two of its tools
+    [pytest.param(False, marks=pytest.mark.slow, id="stopped"), pytest.param(True, id="killed")],
+)
 def test_ottla_goes_on_with_what_kafka_left_and_kafka_with_that(tmp_path: Path, kill: bool) -> None:
     port = free_port()
     fill_with_kafka(tmp_path, port, kill=kill)

@@ -75,12 +75,20 @@ def test_an_archive_that_nobody_uses_goes_when_a_new_one_comes(java: Java, jars:
     assert used.exists() and not old.exists()
 
 
+def test_a_session_that_was_killed_keeps_nobody_from_writing(java: Java, jars: Path, here: dict[str, str]) -> None:
+    path = written_by(class_archive_options(java, jars, here))
+    killed = [path.with_name(f"{path.name.partition('.')[0]}.{2**22 + each}.new") for each in (1, 2)]
+    for each in killed:
+        each.touch()
+    assert written_by(class_archive_options(java, jars, here)) == path and not any(each.exists() for each in killed)
+
+
 def test_few_runs_write_at_once_and_none_where_the_disk_is_full(
     java: Java, jars: Path, here: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written_by(class_archive_options(java, jars, here))
-    for number in range(class_archive.WRITERS_MAX):
-        path.with_name(f"{path.name.partition('.')[0]}.{number}.new").touch()
+    for writer in (os.getpid(), os.getppid()):
+        path.with_name(f"{path.name.partition('.')[0]}.{writer}.new").touch()
     assert class_archive_options(java, jars, here) == []
     monkeypatch.setattr(class_archive, "FREE_BYTES_MIN", 1 << 62)
     assert class_archive_options(java, jars, {FOLDER_VARIABLE: here[FOLDER_VARIABLE] + "/other"}) == []

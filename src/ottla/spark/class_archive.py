@@ -3,6 +3,7 @@
 Spark loads and verifies about 20,000 classes until a first batch is done. Java keeps what one run has loaded in a file
 (class data sharing) and maps it in the next: 6.6 s of the JVM's processor time until a word count's first result in the
 place of 12. The first run of some length writes the archive when its JVM ends; the next start takes it where it is whole.
+Two runs at most are going to write at once; one that was killed is not counted.
 Java itself looks whether it fits (its own build, the jars and their times) and starts without it where it does not.
 
 `OTTLA_CLASS_ARCHIVES` names the folder in the place of `~/.cache/ottla/classes`; `off` is for none.
@@ -96,11 +97,19 @@ def _take(archive: Path) -> None:
             about = path.stat()
             with path.open("rb") as file:
                 whole = file.read(len(WHOLE)) == WHOLE
-            if whole and about.st_size >= BYTES_MIN and not archive.exists():
+            if not about.st_size and not _runs(path):
+                path.unlink()  # its session was killed; where the JVM still ends, it makes the file anew
+            elif whole and about.st_size >= BYTES_MIN and not archive.exists():
                 path.replace(archive)
                 _forget_others(archive)
             elif whole or time.time() - about.st_mtime > WRITING_SECONDS_MAX:
                 path.unlink()
+
+
+def _runs(path: Path) -> bool:
+    """Return whether the process that asked for a file still runs, as its name says who it was."""
+    asked_by = path.suffixes[-2].removeprefix(".")
+    return asked_by.isdecimal() and Path("/proc", asked_by).exists()
 
 
 def _forget_others(archive: Path) -> None:

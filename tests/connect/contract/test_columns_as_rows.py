@@ -24,7 +24,7 @@ from ottla.wire import Record, iter_records
 
 KAFKA = "org.apache.kafka.connect"
 PARTITION = {"of": "rows"}
-EXAMPLES = 60
+EXAMPLES = 30
 COUNTED = (
     *("source-record-poll-total", "source-record-write-total", "sink-record-read-total", "sink-record-send-total"),
     *("total-record-failures", "total-record-errors", "total-records-skipped", "total-retries", "total-errors-logged"),

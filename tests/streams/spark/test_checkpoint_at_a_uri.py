@@ -72,7 +72,8 @@ def test_files_at_a_uri_are_as_files_of_a_folder(spark: SparkSession, uri: str, 
     assert files.remove(f"{uri}/a") and not (tmp_path / "far" / "a").exists()
 
 
-@pytest.mark.parametrize("system", ["viewfs", pytest.param("hdfs", marks=[pytest.mark.peer, pytest.mark.slow])])
+@pytest.mark.slow  # three applications; that the loss is noticed is above, and what follows it in `test_application.py`
+@pytest.mark.parametrize("system", ["viewfs", pytest.param("hdfs", marks=pytest.mark.peer)])
 def test_an_application_that_is_killed_and_loses_its_checkpoint_at_a_uri_goes_on_exactly_once(
     world: World, system: str, uri: str, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -68,7 +68,9 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("plan", LEFT)
+@pytest.mark.parametrize(
+    "plan", [shouting, in_columns, joining, pytest.param(counting, marks=pytest.mark.slow)]
+)  # as below
 def test_log_and_skip_drops_and_counts_a_negative_time_and_goes_on(world: World, plan: Any) -> None:
     with world.application(plan(world.name, LogAndSkipOnInvalidTimestamp())) as application:
         until = time.monotonic() + WAIT_SECONDS_MAX
@@ -80,8 +82,7 @@ def test_log_and_skip_drops_and_counts_a_negative_time_and_goes_on(world: World,
         assert application.status()["queries"][0]["skipped"] == 2
 
 
-@pytest.mark.parametrize("plan", [shouting, counting])
-@pytest.mark.parametrize("extractor", [None, FailOnInvalidTimestamp()])
+@pytest.mark.parametrize(("plan", "extractor"), [(shouting, None), (counting, FailOnInvalidTimestamp())])
 def test_fail_on_invalid_ends_the_application_at_a_negative_time_and_names_it(
     world: World, plan: Any, extractor: Any
 ) -> None:

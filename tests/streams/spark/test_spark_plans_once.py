@@ -58,7 +58,11 @@ def beside(topic: str) -> Topology:
     return builder.build()
 
 
-@pytest.mark.parametrize("plan", [in_columns, merged, forked, beside])
+@pytest.mark.parametrize(
+    "plan",
+    # each runs two applications; what these two have more than the last is in the model's cases of every run
+    [*(pytest.param(each, marks=pytest.mark.slow) for each in (in_columns, merged)), forked, beside],
+)
 def test_a_killed_drivers_last_batch_is_not_repeated_from_another_state_dir(
     world: World, plan: Callable[[str], Topology]
 ) -> None:
