@@ -5,6 +5,9 @@ The answers, their places and their order are those of Java's SchemaCompatibilit
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+
 from ottla.schemas.avro.schema import AvroSchema
 from ottla.schemas.avro.types import (
     Array,
@@ -47,6 +50,7 @@ _SENTENCES = {
 }
 
 _Found = tuple[Incompatibility, ...]
+_Index = Mapping[Hashable, Sequence[AvroType]]
 
 
 def avro_incompatibilities(reader: AvroSchema, writer: AvroSchema) -> list[Incompatibility]:
@@ -56,6 +60,7 @@ def avro_incompatibilities(reader: AvroSchema, writer: AvroSchema) -> list[Incom
 
 class _Comparison:
     def __init__(self) -> None:
+        self._branches: dict[int, _Index] = {}
         self.pairs: Pairs[AvroType, tuple[str, ...], Incompatibility] = Pairs(self._bounded, _too_much)
 
     def compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> _Found:
@@ -68,7 +73,7 @@ class _Comparison:
         if isinstance(writer, Union):
             return self._from_union(reader, writer, path)
         if isinstance(reader, Union):
-            if any(not self.compare(branch, writer, path) for branch in reader.branches):
+            if any(not self.compare(branch, writer, path) for branch in self._candidates(reader, writer)):
                 return ()
             return _lacking(writer, path)
         if isinstance(reader, Array) and isinstance(writer, Array):
@@ -85,14 +90,22 @@ class _Comparison:
             return ()
         return _mismatch(reader, writer, path)
 
+    def _candidates(self, reader: Union, writer: AvroType) -> Sequence[AvroType]:
+        """Return the branches that may take a type: none of the others does, whatever is in it."""
+        index = self._branches.get(id(reader))
+        if index is None:
+            index = self._branches[id(reader)] = _by_what_they_take(reader)
+        if not isinstance(writer, Named):
+            return index.get(writer.kind, ())
+        own, aliased = (writer.kind, writer.name.simple), (writer.kind, "alias", writer.name.full)
+        return (*index.get(own, ()), *index.get(aliased, ()))
+
     def _from_union(self, reader: AvroType, writer: Union, path: tuple[str, ...]) -> _Found:
         found: list[Incompatibility] = []
         for index, branch in enumerate(writer.branches):
-            if isinstance(reader, Union):
-                if self.compare(reader, branch, (*path, str(index))):
-                    found += _lacking(branch, (*path, str(index)))
-            else:
-                found += self.compare(reader, branch, path)
+            here = (*path, str(index))
+            reasons = self.compare(reader, branch, here)
+            found += _lacking(branch, here) if reasons and isinstance(reader, Union) else reasons
         return tuple(found)
 
     def _fields(self, reader: Record, writer: Record, path: tuple[str, ...]) -> _Found:
@@ -103,9 +116,27 @@ class _Comparison:
             source = _written(field, written)
             if source is not None:
                 found += self.compare(field.type, source.type, (*here, "type"))
-            elif not field.has_default and not (isinstance(field.type, Enumeration) and field.type.default):
+            elif not field.has_default and isinstance(field.type, Enumeration) and field.type.default is not None:
+                found += _mismatch(
+                    field.type, writer, (*here, "type")
+                )  # an enum's default is none of a field; Java's words
+            elif not field.has_default:
                 found += _found("READER_FIELD_MISSING_DEFAULT_VALUE", here, field.name)
         return tuple(found)
+
+
+def _by_what_they_take(union: Union) -> _Index:
+    """Return a union's branches under the kinds that they take; those with names under kind and name, or kind and alias."""
+    found: dict[Hashable, list[AvroType]] = defaultdict(list)
+    for branch in union.branches:
+        if isinstance(branch, Named):
+            found[branch.kind, branch.name.simple].append(branch)
+            for alias in branch.aliases:
+                found[branch.kind, "alias", alias].append(branch)
+        else:
+            for kind in (branch.kind, *sorted(_PROMOTIONS.get(branch.kind, ()))):
+                found[kind].append(branch)
+    return found
 
 
 def _written(field: Field, written: dict[str, Field]) -> Field | None:

@@ -6,34 +6,35 @@ from ottla.schemas.avro.types import Array, AvroType, Field, Kind, Map, Record, 
 from ottla.schemas.interface import InvalidSchemaError
 from ottla.schemas.json_text import JsonValue, write_json
 
-__all__ = ["check_default"]
+__all__ = ["DefaultsCheck"]
 
 _SHOWN_MAX = 200
-_STEPS_MAX = 100_000
+_STEPS_MAX = 500_000
 _TEXTS = {Kind.STRING, Kind.BYTES, Kind.ENUM, Kind.FIXED}
 _BITS = {Kind.INT: 31, Kind.LONG: 63}
 
 
-def check_default(field: Field, depth_max: int) -> None:
-    """Raise InvalidSchemaError where a default is no value of its field's type, or has no end."""
-    walk = _Walk(field, depth_max)
-    if not walk.fits(field.type, field.default, 0):
-        shown = write_json(field.default)[:_SHOWN_MAX]
-        raise InvalidSchemaError(f"Invalid default for field {field.name}: {shown} is no {field.type.kind}")
+class DefaultsCheck:
+    """Looks at the defaults of fields, at all of one schema's in so many steps.
 
+    A union takes what any of its branches takes, as Java's parser says since Avro 1.12.
+    """
 
-class _Walk:
-    """One look at a default. A union takes what any of its branches takes, as Java's parser says since Avro 1.12."""
-
-    def __init__(self, field: Field, depth_max: int) -> None:
-        self._field = field
+    def __init__(self, depth_max: int) -> None:
         self._depth_max = depth_max
         self._steps_left = _STEPS_MAX
 
+    def check(self, field: Field) -> None:
+        """Raise InvalidSchemaError where a default is no value of its field's type, or has no end."""
+        if not self.fits(field.type, field.default, 0):
+            shown = write_json(field.default)[:_SHOWN_MAX]
+            raise InvalidSchemaError(f"Invalid default for field {field.name}: {shown} is no {field.type.kind}")
+
     def fits(self, kind: AvroType, value: JsonValue, depth: int) -> bool:
+        """Return whether a value is one of a type."""
         self._steps_left -= 1
         if depth > self._depth_max or not self._steps_left:
-            raise InvalidSchemaError(f"The default for field {self._field.name} is too deep, or has no end")
+            raise InvalidSchemaError("A field's default is too deep, or has no end")
         if isinstance(kind, Union):
             return any(self.fits(branch, value, depth + 1) for branch in kind.branches)
         if isinstance(kind, Array):

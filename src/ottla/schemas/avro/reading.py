@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ottla.schemas.avro.defaults import check_default
+from ottla.schemas.avro.defaults import DefaultsCheck
 from ottla.schemas.avro.types import (
     PRIMITIVES,
     Array,
@@ -43,6 +43,7 @@ class Parser:
         self._limits = limits
         self._check_defaults = check_defaults
         self._known: dict[str, Named] = {}
+        self._defaults = DefaultsCheck(limits.depth_max)
         self._with_default: list[Field] = []
 
     @property
@@ -54,7 +55,7 @@ class Parser:
         """Return the type that a text describes; raises InvalidSchemaError."""
         found = self._type(read_json(text, self._limits, exact=False), "")
         for field in self._with_default if self._check_defaults else ():
-            check_default(field, self._limits.depth_max)
+            self._defaults.check(field)
         self._with_default.clear()
         return found
 

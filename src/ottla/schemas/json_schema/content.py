@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from ottla.schemas.json_schema.changes import Change, Changes, Compare, bounds, under
 from ottla.schemas.json_schema.documents import Place
-from ottla.schemas.json_schema.drafts import linear_pattern
 from ottla.schemas.json_schema.shapes import Shape, ShapeKind, Shapes
 from ottla.schemas.json_text import JsonValue
 
@@ -93,7 +92,7 @@ def _properties(old: Shape, new: Shape, shapes: Shapes, compare: Compare) -> Cha
 
 
 def _removed(before: Place, new: Shape, name: str, shapes: Shapes, compare: Compare) -> Changes:
-    rest = _rest_for(new, name)
+    rest = _rest_for(new, name, shapes)
     if rest.is_open:
         return ()
     if rest.place is not None:
@@ -108,7 +107,7 @@ def _added(old: Shape, new: Shape, name: str, shapes: Shapes, compare: Compare) 
     schema = _named(new)[name]
     after = new.inner(schema)
     is_required = name in _needed(new) - _needed(old)
-    rest = _rest_for(old, name)
+    rest = _rest_for(old, name, shapes)
     if rest.is_open:
         if shapes.of(after).kind is not ShapeKind.ANYTHING:
             return (Change("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"),)
@@ -121,17 +120,15 @@ def _added(old: Shape, new: Shape, name: str, shapes: Shapes, compare: Compare) 
     return tuple(found)
 
 
-def _rest_for(shape: Shape, name: str) -> _Rest:
+def _rest_for(shape: Shape, name: str, shapes: Shapes) -> _Rest:
     """Return what is said of a property that is not named: by the pattern that it matches, or of all the rest.
 
     A pattern that only backtracking could search for is not run: whatever it may match, the name has to be like all the
     rest, too.
     """
-    patterns = shape.keywords.get("patternProperties")
-    for pattern, schema in patterns.items() if isinstance(patterns, dict) else ():
-        linear = linear_pattern(pattern)
-        if linear is not None and linear.search(name) is not None:
-            return _Rest(schema is not False, None if schema is True else shape.inner(schema))
+    for pattern, place in shapes.patterns(shape):
+        if pattern.search(name) is not None:
+            return _Rest(place.schema is not False, None if isinstance(place.schema, bool) else place)
     return _rest(shape, "additionalProperties", "unevaluatedProperties")
 
 

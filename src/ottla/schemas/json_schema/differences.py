@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 
 from ottla.schemas.interface import Incompatibility
-from ottla.schemas.json_schema.changes import Change, Changes, bounds, under
+from ottla.schemas.json_schema.changes import Change, Changes, bounds
 from ottla.schemas.json_schema.content import array_changes, object_changes
 from ottla.schemas.json_schema.documents import Place
 from ottla.schemas.json_schema.matching import largest_matching
@@ -17,6 +16,8 @@ from ottla.schemas.pairs import Pairs
 
 __all__ = ["json_incompatibilities"]
 
+_EDGES_MAX = 100_000
+"""Pairs of parts of combined schemas."""
 _ALTERNATIVES = ("anyOf", "oneOf")
 
 
@@ -28,6 +29,9 @@ def json_incompatibilities(reader: JsonSchema, writer: JsonSchema) -> list[Incom
 class _Comparison:
     def __init__(self) -> None:
         self._shapes = Shapes()
+        self._edges_left = _EDGES_MAX
+        self._parts: dict[int, list[Place]] = {}
+        self._values: dict[int, frozenset[str]] = {}
         self._pairs: Pairs[Shape, None, Change] = Pairs(self._calculated, lambda _: Change("TYPE_CHANGED"))
 
     def settled(self, old: Place, new: Place) -> Changes:
@@ -51,7 +55,7 @@ class _Comparison:
             case ShapeKind.NUMBER:
                 return _numbers(old, new)
             case ShapeKind.VALUES:
-                return _values(old, new)
+                return _value_changes(self._texts(old), self._texts(new))
             case ShapeKind.NOT:
                 narrower = self.compare(new.inner(new.keywords["not"]), old.inner(old.keywords["not"]))
                 return (Change("NOT_TYPE_EXTENDED", ("not",)),) if narrower else ()
@@ -84,14 +88,30 @@ class _Comparison:
             found.append(Change("PRODUCT_TYPE_EXTENDED"))
         elif new.criterion != "allOf" and len(before) > len(after):
             found.append(Change("SUM_TYPE_NARROWED"))
+        self._edges_left -= len(before) * len(after)
+        if self._edges_left < 0:
+            return (*found, Change("COMBINED_TYPE_SUBSCHEMAS_CHANGED"))  # too many to be compared: not known to fit
         edges = [[not self.compare(each, other) for other in after] for each in before]
         if largest_matching(edges) < min(len(before), len(after)):
             found.append(Change("COMBINED_TYPE_SUBSCHEMAS_CHANGED"))
         return tuple(found)
 
     def _distinct(self, shape: Shape) -> list[Place]:
-        found = {write_json(each.schema, sort=True): each for each in reversed(shape.parts)}
-        return list(found.values())[::-1]
+        """Return the parts of a combined schema without those whose text another has."""
+        found = self._parts.get(id(shape))
+        if found is None:
+            texts = {write_json(each.schema, sort=True): each for each in reversed(shape.parts)}
+            found = self._parts[id(shape)] = list(texts.values())[::-1]
+        return found
+
+    def _texts(self, shape: Shape) -> frozenset[str]:
+        """Return the values that a schema lists, each as a text."""
+        found = self._values.get(id(shape))
+        if found is None:
+            values = shape.keywords["enum"]
+            texts = (write_json(each, sort=True) for each in values) if isinstance(values, list) else ()
+            found = self._values[id(shape)] = frozenset(texts)
+        return found
 
 
 def _may_become(old: Shape, new: Shape) -> bool:
@@ -137,13 +157,7 @@ def _multiple(old: JsonValue, new: JsonValue) -> Changes:
     return (Change("MULTIPLE_OF_CHANGED" if after % before else "MULTIPLE_OF_EXPANDED", ("multipleOf",)),)
 
 
-def _values(old: Shape, new: Shape) -> Changes:
-    before, after = _texts(old.keywords), _texts(new.keywords)
+def _value_changes(before: frozenset[str], after: frozenset[str]) -> Changes:
     if before <= after:
         return ()
-    return under((Change("ENUM_ARRAY_NARROWED" if after < before else "ENUM_ARRAY_CHANGED"),), "enum")
-
-
-def _texts(keywords: Mapping[str, JsonValue]) -> set[str]:
-    values = keywords["enum"]
-    return {write_json(each, sort=True) for each in values} if isinstance(values, list) else set()
+    return (Change("ENUM_ARRAY_NARROWED" if after < before else "ENUM_ARRAY_CHANGED", ("enum",)),)

@@ -19,6 +19,7 @@ __all__ = ["Place", "follow", "root_of", "walk"]
 
 _HOPS_MAX = 50
 """Of `$ref`s that lead to nothing but a `$ref`."""
+_PATTERNS_MAX = 1_000
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -75,11 +76,12 @@ def follow(place: Place, key: str = "$ref") -> Place:
 def walk(root: Place, limits: Limits) -> None:
     """Look at every schema that a document holds or leads to; raises InvalidSchemaError at what is wrong with one."""
     pending, seen = [root], {id(root.schema)}
+    patterns: set[str] = set()
     while pending:
         place = pending.pop()
         if not isinstance(place.schema, dict):
             continue
-        _check_patterns(place.schema)
+        patterns |= _patterns(place.schema)
         below = [_target(place, key) for key in REFERENCES if isinstance(place.schema.get(key), str)]
         below += [place.inner(each) for each in place.specification.subresources_of(place.schema)]
         for each in below:
@@ -87,7 +89,11 @@ def walk(root: Place, limits: Limits) -> None:
                 seen.add(id(each.schema))
                 pending.append(each)
         if len(seen) > limits.names_max:
-            raise InvalidSchemaError(f"There are more than {limits.names_max} schemas in it")
+            raise InvalidSchemaError(f"There are more schemas in it than the {limits.names_max} that may be")
+    if len(patterns) > _PATTERNS_MAX:
+        raise InvalidSchemaError(f"There are more than {_PATTERNS_MAX} patterns in it")
+    for pattern in patterns:
+        check_pattern(pattern)
 
 
 def _target(place: Place, key: str) -> Place:
@@ -103,9 +109,7 @@ def _target(place: Place, key: str) -> Place:
     raise InvalidSchemaError(f"{key} {place.schema[key]!r} leads to itself, or through too many others")
 
 
-def _check_patterns(schema: dict[str, JsonValue]) -> None:
+def _patterns(schema: dict[str, JsonValue]) -> set[str]:
     pattern, properties = schema.get("pattern"), schema.get("patternProperties")
-    if isinstance(pattern, str):
-        check_pattern(pattern)
-    for each in properties if isinstance(properties, dict) else ():
-        check_pattern(each)
+    found = set(properties) if isinstance(properties, dict) else set()
+    return found | {pattern} if isinstance(pattern, str) else found

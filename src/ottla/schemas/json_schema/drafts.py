@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import re2
@@ -29,6 +28,8 @@ _DEFAULT = "json-schema.org/draft-07/schema"
 _COMPARISONS_MAX = 4_000_000
 """Of values in lists that must not repeat and cannot be sorted."""
 _PATTERN_CHARS_MAX = 10_000
+_PATTERN_BYTES_MAX = 1 << 20
+"""Of a pattern that is ready to search."""
 _SHOWN_MAX = 200
 
 
@@ -43,11 +44,14 @@ def _draft(document: JsonValue) -> tuple[Specification[Any], Any]:
     return _DRAFTS.get(key, _DRAFTS[_DEFAULT])
 
 
-def check_validity(document: JsonValue) -> None:
-    """Raise InvalidSchemaError where a document breaks the rules of its draft."""
+def check_validity(document: JsonValue, *, most: int) -> int:
+    """Return how many schemas a document may hold; raises InvalidSchemaError where it breaks the rules of its draft."""
     if not isinstance(document, dict | bool):
         raise InvalidSchemaError(f"A schema is an object, true or false, and not {_shown(document)}")
-    if sum(_comparisons(document)) > _COMPARISONS_MAX:
+    schemas, comparisons = _weighed(document)
+    if schemas > most:
+        raise InvalidSchemaError(f"There are more schemas in it than the {most} that may be")
+    if comparisons > _COMPARISONS_MAX:
         raise InvalidSchemaError("The lists of values (enum) are too long to be compared")
     validator = _draft(document)[1]
     try:
@@ -57,19 +61,26 @@ def check_validity(document: JsonValue) -> None:
     if error is not None:
         where = "/".join(("#", *map(str, error.absolute_path)))
         raise InvalidSchemaError(f"Invalid JSON Schema at {where}: {error.message[:_SHOWN_MAX]}")
+    return schemas
 
 
-def _comparisons(document: JsonValue) -> Iterator[int]:
-    """Yield how many comparisons each list may cost: those whose values are all text, or all numbers, are sorted."""
+def _weighed(document: JsonValue) -> tuple[int, int]:
+    """Return how many schemas there may be at most, and how many comparisons lists may cost that must not repeat.
+
+    Those whose values are all text are sorted; others may have to be compared each with each.
+    """
     pending: list[JsonValue] = [document]
+    schemas = comparisons = 0
     while pending:
         each = pending.pop()
+        schemas += isinstance(each, dict | bool)
         if isinstance(each, dict):
             pending += each.values()
         elif isinstance(each, list):
             pending += each
             if not all(isinstance(value, str) for value in each):
-                yield len(each) ** 2 // 2
+                comparisons += len(each) ** 2 // 2
+    return schemas, comparisons
 
 
 def _plain(value: Any) -> Any:
@@ -97,7 +108,7 @@ def linear_pattern(pattern: str) -> Any | None:
     """Return a pattern that searches in linear time, or None where it needs what only backtracking finds."""
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = 4 << 20
+    options.max_mem = _PATTERN_BYTES_MAX
     try:
         return re2.compile(pattern, options=options)
     except re2.error:

@@ -56,12 +56,14 @@ def parse_json_schema(
     text: str, references: Sequence[SchemaReference], resolve: Resolve, *, limits: Limits
 ) -> JsonSchema:
     """Return the schema of a text; each `$ref` has to lead into it, to a reference or to a draft's own schema."""
-    others = {}
+    room = limits.names_max
+    others: dict[str, JsonValue] = {}
     for reference, each in gather(references, resolve, limits):
-        others[reference.name] = read_json(each.text, limits, exact=True)
-        check_validity(others[reference.name])
+        if reference.name not in others:
+            others[reference.name] = read_json(each.text, limits, exact=True)
+            room -= check_validity(others[reference.name], most=room)
     document = read_json(text, limits, exact=True)
-    check_validity(document)
+    check_validity(document, most=room)
     place = root_of(document, others)
     walk(place, limits)
     return JsonSchema(document, place, tuple(references))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
 
 from ottla.schemas.json_schema.documents import REFERENCES, Place, follow
+from ottla.schemas.json_schema.drafts import linear_pattern
 from ottla.schemas.json_text import JsonValue
 
 __all__ = ["COMBINING", "Shape", "ShapeKind", "Shapes"]
@@ -89,6 +91,7 @@ class Shapes:
     def __init__(self) -> None:
         self._known: dict[int, Shape] = {}
         self._kept: list[Place] = []  # so that no other schema comes to have the id of one
+        self._patterns: dict[int, list[tuple[Any, Place]]] = {}
 
     def of(self, place: Place) -> Shape:
         """Return what stands at a place, or where its reference leads."""
@@ -96,6 +99,16 @@ class Shapes:
         if found is None:
             found = self._known[id(place.schema)] = self._made(place)
             self._kept.append(place)
+        return found
+
+    def patterns(self, shape: Shape) -> list[tuple[Any, Place]]:
+        """Return the patterns of an object's properties that search in linear time, and what each says of a property."""
+        found = self._patterns.get(id(shape))
+        if found is None:
+            said = shape.keywords.get("patternProperties")
+            each = ((linear_pattern(key), schema) for key, schema in (said.items() if isinstance(said, dict) else ()))
+            found = [(pattern, shape.inner(schema)) for pattern, schema in each if pattern is not None]
+            self._patterns[id(shape)] = found
         return found
 
     def _made(self, place: Place) -> Shape:

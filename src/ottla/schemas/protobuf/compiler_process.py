@@ -34,8 +34,11 @@ def main() -> None:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while len(head := source.read(4)) == 4:
         answer = json.dumps(answered(json.loads(source.read(int.from_bytes(head))))).encode()
-        sink.write(len(answer).to_bytes(4) + answer)
-        sink.flush()
+        try:
+            sink.write(len(answer).to_bytes(4) + answer)
+            sink.flush()
+        except BrokenPipeError:
+            os._exit(0)  # who asked is gone
 
 
 def answered(request: dict[str, Any]) -> dict[str, Any]:

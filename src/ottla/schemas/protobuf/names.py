@@ -10,6 +10,7 @@ from ottla.schemas.interface import InvalidSchemaError
 
 __all__ = ["Names", "identifier"]
 
+_CHARS_MAX = 1_000
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -28,7 +29,7 @@ class Names:
         self._outer: set[str] = set()
         self._others: set[str] = set()
         for file in files:
-            parts = file.package.split(".") if file.package else []
+            parts = _joined(file.package, "").split(".")[:-1]
             self._outer |= {".".join(parts[: index + 1]) for index in range(len(parts))}
             self._add(file.package, file)
             for service in file.service:
@@ -84,4 +85,6 @@ def _scopes(scope: str) -> Iterator[str]:
 
 
 def _joined(scope: str, name: str) -> str:
+    if len(scope) + len(name) > _CHARS_MAX:
+        raise InvalidSchemaError(f"A full name has more than {_CHARS_MAX} characters")
     return f"{scope}.{name}" if scope else name
