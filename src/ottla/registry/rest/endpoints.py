@@ -225,7 +225,8 @@ class Endpoints:
         assert found is not None
         if not asked.takes_more:
             return {"id": found.id}
-        return {"id": found.id, "version": found.version, **self._details(asked, found), "schema": found.text}
+        # Not the text: clients would keep it in the place of the form that they have sent, and Protobuf's read that one.
+        return {"id": found.id, "version": found.version, "guid": found.guid}
 
     async def _delete_subject(self, asked: Asked) -> Any:
         subject, permanent = asked.subject(), asked.flag("permanent")

@@ -24,6 +24,8 @@ CHOOSING_SECONDS_MAX = 15.0
 PAUSE_S = 0.1
 PASSED_ON = ("Accept", "Authorization", "Content-Type", "Confluent-Accept-Unknown-Properties")
 UNKNOWN_LEADER = 50004
+REPEATABLE = ("POST", "PUT")
+"""Registering and configuring come to the same when they are done twice; deleting twice is an error."""
 
 
 class Forwarding:
@@ -75,16 +77,33 @@ class Forwarding:
         return reply
 
     async def _sent(self, primary: Identity, request: Request, data: bytes) -> Reply | None:
+        """Return the answer of an instance, None where it gave none and asking another changes nothing that was done."""
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
         address = f"{primary.url}{request.rel_url.raw_path_qs}"
+        asking = asyncio.ensure_future(self._ask(request.method, address, data, {**headers, FORWARDED: "true"}))
+        replaced = asyncio.ensure_future(self._replaced(primary))
         try:
-            return await self._ask(request.method, address, data, {**headers, FORWARDED: "true"})
+            await asyncio.wait((asking, replaced), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            error: Exception = TimeoutError("it is not the primary any more, and has not answered")
         except aiohttp.ClientConnectorError:
             return None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise forwarding_failed(
-                f"Unexpected error while forwarding the request to {primary.url}: {error}"
-            ) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as found:
+            error = found
+        finally:
+            for each in (asking, replaced):
+                each.cancel()
+            await asyncio.gather(asking, replaced, return_exceptions=True)
+        if request.method in REPEATABLE:
+            return None
+        raise forwarding_failed(f"Unexpected error while forwarding the request to {primary.url}: {error}") from error
+
+    async def _replaced(self, primary: Identity) -> None:
+        """Return when another instance is the primary, who has taken from this one what it did not write until then."""
+        election = self._registry.election
+        async with election.changed:
+            await election.changed.wait_for(lambda: election.primary not in (None, primary))
 
     async def _ask(self, method: str, address: str, data: bytes, headers: dict[str, str]) -> Reply | None:
         asking = self._registry.settings.asking
