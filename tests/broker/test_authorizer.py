@@ -303,5 +303,26 @@ def test_what_is_denied_is_logged_in_kafkas_words_and_a_flood_of_it_is_counted(
     run(test)
 
 
+def test_a_line_says_how_often_a_request_names_the_topic_and_says_it_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+
+    async def test() -> None:
+        async with running_node(tmp_path, *AUTHORIZER) as client:
+            topics = [CreatableTopic(name="t", num_partitions=3, replication_factor=1)]
+            made = await Asker(client.node, ADMIN).ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000))
+            topic_id, asker = made.topics[0].topic_id, Asker(client.node, "User:a")
+            fetched = [FetchPartition(partition=at, fetch_offset=0) for at in range(3)]
+            await asker.ask(FetchRequest(topics=[FetchTopic(topic_id=topic_id, partitions=fetched)]))
+            written = [PartitionProduceData(index=at, records=batch(b"v")) for at in range(2)]
+            sent = TopicProduceData(topic_id=topic_id, partition_data=written)
+            await asker.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[sent]))
+            told = [each.partition(" for request = ")[2].partition(" based")[0] for each in audited(caplog)]
+            assert told == ["Fetch with resourceRefCount = 3", "Produce with resourceRefCount = 2"]
+
+    run(test)
+
+
 def audited(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.name == "kafka.authorizer.logger"]

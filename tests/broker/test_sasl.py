@@ -55,6 +55,7 @@ class Seen:
         name: str,
         api_key: int = -1,
         is_asked_for: bool = True,
+        references: int = 1,
     ) -> bool:
         self.peers.append(peer)
         return True

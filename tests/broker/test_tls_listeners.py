@@ -216,3 +216,38 @@ def test_https_without_keys_does_not_start(tmp_path: Path) -> None:
             await start_node(tmp_path / "data", "ottla.http.listeners=https://127.0.0.1:0")
 
     run(test)
+
+
+def test_handshakes_are_among_the_connections_that_are_nobodys_yet(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        async def plain() -> NodeClient:
+            return NodeClient(node, *await asyncio.open_connection("127.0.0.1", node.listeners[0].port))
+
+        first = await connected(node, ANN)
+        assert await pending(node) == 0
+        silent = [await plain() for _ in range(3)]
+        assert await pending(node) == 3
+        assert await asyncio.wait_for(connected(node, ANN), 30)
+        assert await silent[0].reader.read() == b"", "the oldest has made room"
+        assert await pending(node) == 2
+        silent[1].close()
+        while await pending(node) != 1:  # the one that is gone is forgotten
+            pass
+        assert (await first.ask(MetadataRequest(topics=[]))).brokers
+
+    run_node(tmp_path, test, "ssl.client.auth=required", "ottla.login.connections.max=3")
+
+
+def test_a_handshake_is_over_when_a_logins_time_is_and_who_is_done_may_be_silent(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        done = await connected(node)
+        silent = NodeClient(node, *await asyncio.open_connection("127.0.0.1", node.listeners[0].port))
+        assert await silent.reader.read() == b""
+        assert (await done.ask(MetadataRequest(topics=[]))).brokers
+
+    run_node(tmp_path, test, "ottla.login.timeout.ms=500")
+
+
+async def pending(node: Node) -> int:
+    (line,) = [each for each in (await page(node)).splitlines() if each.startswith("ottla_logins_pending_connections ")]
+    return int(float(line.split()[1]))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from random import Random
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base import CorruptionError, ErrorCode, KafkaError, Uuid
-from ottla.metadata import EMPTY_IMAGE, NO_ACLS, Acl, apply, decide, delta_between, snapshot_records
+from ottla.metadata import EMPTY_IMAGE, NO_ACLS, Acl, Image, apply, decide, delta_between, snapshot_records
 from ottla.metadata.decide.acls import CHANGES_MAX
 from ottla.security import Acl as Entry
 from ottla.security import AclFilter, Operation, PatternType, PermissionType, Resource
 from ottla.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from tests.metadata.clusters import after, uuid
 
+T = TypeVar("T")
 READ_T = Entry(
     *(Resource.TOPIC, "t", PatternType.LITERAL, "User:a", "*", Operation.READ, PermissionType.ALLOW),
 )
@@ -29,6 +32,20 @@ def entry(name: str = "t", **fields: object) -> Entry:
 
 def kept(name: str) -> Acl:
     return Acl(2, name, 3, "User:a", "*", 3, 3)
+
+
+def at_once(work: Generator[None, None, T]) -> T:
+    """Return what a generator returns, without its pauses."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            found: T = done.value
+            return found
+
+
+def removal(image: Image, filters: list[AclFilter]) -> decide.Decision[list[decide.RemovedAcls]]:
+    return decide.delete_acls(image, filters, at_once(decide.find_acls(image.acls, filters)))
 
 
 ids = st.integers(0, 40).map(lambda each: uuid(each * (1 << 118)))
@@ -69,7 +86,7 @@ def test_an_entry_is_made_once_and_each_result_says_what_became_of_it() -> None:
 def test_what_filters_find_is_removed_once_and_told_by_each() -> None:
     image = after(EMPTY_IMAGE, decide.create_acls(EMPTY_IMAGE, [entry("t"), entry("u")], rng=Random(1)))
     filters = [AclFilter(resource_name="t"), AclFilter(), AclFilter(operation=Operation.UNKNOWN)]
-    decision = decide.delete_acls(image, filters)
+    decision = removal(image, filters)
     assert len(decision.records) == 2
     first, everything, refused = decision.response
     assert first == [entry("t")] and everything == [entry("t"), entry("u")]
@@ -77,12 +94,38 @@ def test_what_filters_find_is_removed_once_and_told_by_each() -> None:
     assert len(after(image, decision).acls) == 0
 
 
+@given(st.lists(st.tuples(ids, st.sampled_from(["a", "b", None])), max_size=30), st.integers(0, 30))
+def test_what_has_changed_since_filters_looked_is_found_all_the_same(
+    changes: list[tuple[Uuid, str | None]], at: int
+) -> None:
+    acls, looked_at = NO_ACLS, NO_ACLS
+    filters = [AclFilter(resource_name="a"), AclFilter()]
+    for step, (acl_id, name) in enumerate(changes):
+        if step == at:
+            looked_at = acls
+        if name is not None:
+            acls = acls.with_acl(acl_id, kept(name))
+        elif acl_id in acls:
+            acls = acls.without(acl_id)
+    found = at_once(decide.find_acls(looked_at, filters))
+    for number, wanted in enumerate(filters):
+        assert found.now(acls, number, wanted) == {acl_id for acl_id, acl in acls.items() if wanted.finds(acl)}
+
+
+def test_looking_at_many_entries_pauses() -> None:
+    asked = [entry(f"t{at:05}") for at in range(CHANGES_MAX)]
+    image = after(EMPTY_IMAGE, decide.create_acls(EMPTY_IMAGE, asked, rng=Random(1)))
+    assert sum(1 for _ in decide.find_acls(image.acls, [AclFilter(resource_name="x")] * 3)) >= 3 * 20
+    assert sum(1 for _ in decide.found_acls(image.acls, AclFilter())) >= 2 * 20
+    assert [acl for _, acl in at_once(decide.found_acls(image.acls, AclFilter()))] == asked
+
+
 def test_a_filter_that_leaves_nothing_open_finds_what_a_walk_finds() -> None:
     image = after(EMPTY_IMAGE, decide.create_acls(EMPTY_IMAGE, [entry("t"), entry("u")], rng=Random(1)))
     exact = AclFilter(Resource.TOPIC, "t", PatternType.LITERAL, "User:a", "*", Operation.READ, PermissionType.ALLOW)
     assert exact.only == entry("t")
-    assert [acl for _, acl in decide.found_acls(image, exact)] == [entry("t")]
-    assert [acl for _, acl in decide.found_acls(image, AclFilter(resource_name="t"))] == [entry("t")]
+    assert [acl for _, acl in at_once(decide.found_acls(image.acls, exact))] == [entry("t")]
+    assert [acl for _, acl in at_once(decide.found_acls(image.acls, AclFilter(resource_name="t")))] == [entry("t")]
 
 
 def test_too_many_at_once_are_refused_as_a_whole() -> None:
@@ -93,7 +136,7 @@ def test_too_many_at_once_are_refused_as_a_whole() -> None:
     image = after(EMPTY_IMAGE, decide.create_acls(EMPTY_IMAGE, asked[:-1], rng=Random(1)))
     image = after(image, decide.create_acls(image, asked[-1:], rng=Random(2)))
     with pytest.raises(KafkaError) as refused:
-        decide.delete_acls(image, [AclFilter()])
+        removal(image, [AclFilter()])
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 

@@ -484,6 +484,7 @@ class Node:
                 self._logins.before(router, listener),
                 is_controller=is_controller,
                 tls=self._encryption.of(listener),
+                secured=self._logins.secured,
             )
 
     def _controller_connection_closed(self, connection: Connection) -> None:

@@ -6,6 +6,7 @@ to a transaction, or to add them because a client of the second protocol has beg
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -108,6 +109,12 @@ class _NotAttempted(KafkaError):
         self.codes = codes
 
 
+def _writable(context: RequestContext[TransactionParts], partitions: list[TopicPartition]) -> set[str]:
+    """Return the topics that a client may write to: no internal one."""
+    counts = Counter(each.topic for each in partitions if each.topic not in INTERNAL_TOPICS)
+    return {name for name, count in counts.items() if context.allows(Operation.WRITE, Resource.TOPIC, name, count)}
+
+
 def _check_all(context: RequestContext[TransactionParts], name: str, partitions: list[TopicPartition]) -> None:
     """Raise what refuses the whole transaction: no access to it, or partitions that are not there or not the client's."""
     is_client = context.api_version < BROKERS_FROM
@@ -117,10 +124,9 @@ def _check_all(context: RequestContext[TransactionParts], name: str, partitions:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     image = context.services.image
     codes = {}
+    may_write = _writable(context, partitions) if is_client else None
     for each in partitions:
-        if is_client and (
-            each.topic in INTERNAL_TOPICS or not context.allows(Operation.WRITE, Resource.TOPIC, each.topic)
-        ):
+        if may_write is not None and each.topic not in may_write:
             codes[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif image.partition(*each) is None:
             codes[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -8,6 +8,7 @@ from ottla.base import KafkaError
 from ottla.broker.parts import ControllerParts
 from ottla.broker.requests.acls import asked_filter, check_has_acls, reader
 from ottla.broker.requests.handler import Handler, RequestContext
+from ottla.broker.requests.slices import in_slices
 from ottla.metadata import Image, decide
 from ottla.security import Acl, Needs, Operation, Resource
 from ottla.wire.messages.delete_acls import (
@@ -24,9 +25,10 @@ async def delete_acls(context: RequestContext[ControllerParts], request: DeleteA
     """Remove what is found, and answer once that is committed."""
     check_has_acls(context, "No Authorizer is configured.")
     filters = [asked_filter(each) for each in request.filters]
+    found = await in_slices(decide.find_acls(context.services.image.acls, filters))
 
     def decision(image: Image) -> decide.Decision[list[decide.RemovedAcls]]:
-        return decide.delete_acls(image, filters)
+        return decide.delete_acls(image, filters, found)
 
     return DeleteAclsResponse(filter_results=[_result(each) for each in await context.services.quorum.submit(decision)])
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from itertools import groupby
 
+from ottla.base import Uuid
 from ottla.broker.parts import ImageParts
 from ottla.broker.requests.acls import asked_filter, check_has_acls, reader
 from ottla.broker.requests.handler import Handler, RequestContext
-from ottla.metadata import decide
-from ottla.security import Acl, Needs, Operation, PatternType, Resource
+from ottla.broker.requests.slices import in_slices
+from ottla.metadata import Image, decide
+from ottla.security import Acl, AclFilter, Needs, Operation, PatternType, Resource
 from ottla.wire.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
@@ -18,24 +21,36 @@ from ottla.wire.messages.describe_acls import (
 
 __all__ = ["HANDLER"]
 
+DESCRIBED = 100
+"""Resources that are described between two yields."""
 
-def describe_acls(context: RequestContext[ImageParts], request: DescribeAclsRequest) -> DescribeAclsResponse:
+
+async def describe_acls(context: RequestContext[ImageParts], request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Answer with what is committed, by resource pattern."""
     check_has_acls(context, "No Authorizer is configured on the broker")
-    by_pattern: dict[tuple[Resource, str, PatternType], list[Acl]] = {}
-    for _, acl in decide.found_acls(context.services.image, asked_filter(request)):
-        by_pattern.setdefault((acl.resource_type, acl.resource_name, acl.pattern_type), []).append(acl)
-    return DescribeAclsResponse(
-        resources=[
-            DescribeAclsResource(
-                resource_type=int(resource),
-                resource_name=name,
-                pattern_type=int(pattern),
-                acls=[_description(each) for each in dict.fromkeys(acls)],
-            )
-            for (resource, name, pattern), acls in by_pattern.items()
-        ]
-    )
+    return await in_slices(_answer(context.services.image, asked_filter(request)))
+
+
+def _answer(image: Image, wanted: AclFilter) -> Generator[None, None, DescribeAclsResponse]:
+    found = yield from decide.found_acls(image.acls, wanted)
+    resources: list[DescribeAclsResource] = []
+    for (resource, name, pattern), entries in groupby(found, _pattern):
+        acls = dict.fromkeys(acl for _, acl in entries)
+        described = DescribeAclsResource(
+            resource_type=int(resource),
+            resource_name=name,
+            pattern_type=int(pattern),
+            acls=[_description(each) for each in acls],
+        )
+        resources.append(described)
+        if len(resources) % DESCRIBED == 0:
+            yield
+    return DescribeAclsResponse(resources=resources)
+
+
+def _pattern(found: tuple[Uuid, Acl]) -> tuple[Resource, str, PatternType]:
+    acl = found[1]
+    return acl.resource_type, acl.resource_name, acl.pattern_type
 
 
 def _description(acl: Acl) -> AclDescription:

@@ -306,7 +306,7 @@ def _resolve(
         if found is None:
             return "", KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         name = found
-    if not context.allows(Operation.WRITE, Resource.TOPIC, name):
+    if not context.allows(Operation.WRITE, Resource.TOPIC, name, len(topic.partition_data)):
         return name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if not -1 <= request.acks <= 1:
         return name, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)

@@ -118,6 +118,26 @@ def note_follower(context: RequestContext[FetchParts], limits: FetchLimits, repl
         limits.is_stale = -1 < replica_epoch < broker.epoch
 
 
+class _Readable:
+    """Which of the topics that a consumer asks for it may read: each is asked about once, and logged once (KIP-11)."""
+
+    __slots__ = ("_context", "_counts", "_known")
+
+    def __init__(self, context: RequestContext[FetchParts], wanted: list[tuple[SessionKey, FetchedPartition]]) -> None:
+        self._context = context
+        self._known: dict[bytes | str, bool] = {}
+        self._counts: dict[bytes | str, int] = {}
+        for key, _ in wanted:
+            self._counts[key.topic] = self._counts.get(key.topic, 0) + 1
+
+    def may_read(self, key: bytes | str, topic: str) -> bool:
+        """Return whether it may; `key` is the topic as the request calls it."""
+        known = self._known.get(key)
+        if known is None:
+            self._known[key] = known = self._context.allows(Operation.READ, Resource.TOPIC, topic, self._counts[key])
+        return known
+
+
 def read_all(
     context: RequestContext[FetchParts], wanted: Iterable[tuple[SessionKey, FetchedPartition]], limits: FetchLimits
 ) -> list[FetchPlan]:
@@ -125,8 +145,12 @@ def read_all(
     left = limits.max_bytes
     at_least_one = not limits.has_hard_limit
     plans = []
+    readable = None
+    if limits.replica_id < 0 and not limits.is_refused:
+        wanted = list(wanted)
+        readable = _Readable(context, wanted)
     for key, partition in wanted:
-        plan = _read(context, key, partition, limits, left=left, at_least_one=at_least_one)
+        plan = _read(context, key, partition, limits, readable, left=left, at_least_one=at_least_one)
         size = plan.size
         if size:
             left = max(0, left - size)
@@ -140,6 +164,7 @@ def _read(
     key: SessionKey,
     wanted: FetchedPartition,
     limits: FetchLimits,
+    readable: _Readable | None,
     *,
     left: int,
     at_least_one: bool,
@@ -158,7 +183,8 @@ def _read(
             plan.partition = partition
             _fill_for_follower(context, plan, partition, limits, left=left, at_least_one=at_least_one)
         else:
-            if not context.allows(Operation.READ, Resource.TOPIC, topic):
+            assert readable is not None
+            if not readable.may_read(key.topic, topic):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             find = (
                 context.services.partitions.readable if limits.reads_followers else context.services.partitions.serving

@@ -43,11 +43,13 @@ class Authorizer(Protocol):
         name: str,
         api_key: int = -1,
         is_asked_for: bool = True,
+        references: int = 1,
     ) -> bool:
         """Return whether the operation is allowed.
 
         `is_asked_for` is False where it is only looked up, to filter a list or to tell a client its rights: the log says
-        less of that. Raises AuthorizerNotReadyError while entries are being loaded.
+        less of that. `references` is how often the request names the resource. Raises AuthorizerNotReadyError while entries
+        are being loaded.
         """
         ...
 
@@ -69,6 +71,7 @@ class AllowAll:
         name: str,
         api_key: int = -1,
         is_asked_for: bool = True,
+        references: int = 1,
     ) -> bool:
         """Return True."""
         return True
@@ -140,6 +143,7 @@ class AclAuthorizer:
         name: str,
         api_key: int = -1,
         is_asked_for: bool = True,
+        references: int = 1,
     ) -> bool:
         """Return whether the operation is allowed; raises AuthorizerNotReadyError while entries are being loaded."""
         if peer.is_this_node:
@@ -160,6 +164,7 @@ class AclAuthorizer:
             resource=resource,
             name=name,
             now_ms=self._clock.now_ms(),
+            references=references,
             is_asked_for=is_asked_for,
         )
         return decision.allowed

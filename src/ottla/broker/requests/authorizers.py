@@ -41,6 +41,7 @@ class PluginAuthorizer:
         name: str,
         api_key: int = -1,
         is_asked_for: bool = True,
+        references: int = 1,
     ) -> bool:
         """Return whether the class, and nothing less than True, allows it."""
         if peer.is_this_node or peer.principal in self._super_users:

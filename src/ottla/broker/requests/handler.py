@@ -78,9 +78,11 @@ class RequestContext(Generic[P_co]):
         self.worked_ns = -1
         """How long it took until the answer had to be waited for; below 0 where it has not been."""
 
-    def allows(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
-        """Return whether the peer may do this to the resource of that name."""
-        return self.services.authorizer.allows(self.connected, operation, resource, name, self.api_key)
+    def allows(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, references: int = 1) -> bool:
+        """Return whether the peer may do this to the resource of that name, which the request names so many times."""
+        return self.services.authorizer.allows(
+            self.connected, operation, resource, name, self.api_key, True, references
+        )
 
     def would_allow(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
         """Return the same where nothing is granted or refused by it: to filter a list, or to say what a client may do."""

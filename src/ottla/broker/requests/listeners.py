@@ -67,8 +67,12 @@ class Listeners:
         *,
         is_controller: bool,
         tls: ListenerTls | None = None,
+        secured: Callable[[Connection], None] = lambda connection: None,
     ) -> BoundListener:
-        """Listen, in clear without `tls`; raises OSError where the address is taken."""
+        """Listen, in clear without `tls`; raises OSError where the address is taken.
+
+        `secured` hears of a connection that has shaken hands, where nobody logs in after that.
+        """
         config = self._config()
         frame_bytes_max = config.settings.socket_request_max_bytes
         if tls is not None and self._tls_buffer is None:
@@ -87,7 +91,7 @@ class Listeners:
             frames = FrameProtocol(connection, buffer=self._buffer, frame_bytes_max=frame_bytes_max)
             if tls is None:
                 return frames
-            return self._below(frames, connection, tls)
+            return self._below(frames, connection, tls, secured)
 
         server = await self._network.listen(
             listener.host, listener.port, accept, backlog=config.settings.socket_listen_backlog_size
@@ -97,7 +101,9 @@ class Listeners:
         self.bound.append(bound)
         return bound
 
-    def _below(self, frames: FrameProtocol, connection: Connection, tls: ListenerTls) -> TlsProtocol:
+    def _below(
+        self, frames: FrameProtocol, connection: Connection, tls: ListenerTls, heard: Callable[[Connection], None]
+    ) -> TlsProtocol:
         """Return the TLS below one connection's frames."""
         listener, counts = tls.listener, self._authentications
         logs_in = listener.protocol.logs_in
@@ -109,6 +115,7 @@ class Listeners:
             if principal is not None:
                 connection.connected = replace(connection.connected, principal=principal)
             counts.succeeded[listener.name] += 1
+            heard(connection)
 
         def failed(reason: str) -> None:
             counts.failed[listener.name] += 1

@@ -10,14 +10,15 @@ from functools import partial
 
 from ottla.base import Clock, ConfigError, ErrorCode, KafkaError, Offload, Rng
 from ottla.broker.requests.authentication_counts import AuthenticationCounts
-from ottla.broker.requests.connection import RequestSink
+from ottla.broker.requests.connection import Connection, RequestSink
 from ottla.broker.requests.encryption import own_configuration
 from ottla.broker.sasl.bearer_tokens import BearerTokens
 from ottla.broker.sasl.client_login import LoginDoor
+from ottla.broker.sasl.handshakes import HandshakeDoor
 from ottla.broker.sasl.mechanisms import ListenerMechanisms, check_prefixes, mechanisms_of
 from ottla.broker.sasl.pending_logins import PendingLogins
 from ottla.broker.sasl.tokens import Tokens
-from ottla.config import BrokerConfig, BrokerSettings, Listener
+from ottla.config import BrokerConfig, BrokerSettings, Listener, SecurityProtocol
 from ottla.metadata import Delta, Image
 from ottla.security import ScramMechanism
 from ottla.security.sasl import OAuthBearerServer, PlainServer, ScramLogin, ScramServer, ServerExchange
@@ -56,6 +57,7 @@ class Logins:
         self._config = config
         self._by_name = dict(mechanisms_of(config))
         self._doors: dict[str, LoginDoor] = {}
+        self._handshakes: dict[str, HandshakeDoor] = {}
         self._image = image
         self._tokens = tokens
         self._settings = settings
@@ -92,10 +94,13 @@ class Logins:
             each.close()
 
     def before(self, router: RequestSink, listener: Listener) -> RequestSink:
-        """Return who takes in a listener's connections: the router itself where nobody logs in."""
+        """Return who takes in a listener's connections: the router itself where nobody has to say who he is."""
         mechanisms = self._by_name.get(listener.name)
         if mechanisms is None:
-            return router
+            if listener.protocol is not SecurityProtocol.SSL:
+                return router
+            self._handshakes[listener.name] = HandshakeDoor(router, self._pending)
+            return self._handshakes[listener.name]
         self._doors[listener.name] = door = LoginDoor(
             router,
             self._exchanges(mechanisms),
@@ -110,6 +115,10 @@ class Logins:
             loop=self._loop,
         )
         return door
+
+    def secured(self, connection: Connection) -> None:
+        """Hear that a connection has shaken hands, on a listener where that is all that it has to do."""
+        self._handshakes[connection.connected.listener].secured(connection)
 
     def check(self, image: Image, own: Mapping[str, str], names: Iterable[str]) -> None:
         """Raise INVALID_REQUEST where a wanted dynamic configuration of this broker, which differs in `names`, cannot be."""

@@ -1,6 +1,6 @@
 """Decisions: pure functions from an image and a request to records and a response."""
 
-from ottla.metadata.decide.acls import RemovedAcls, create_acls, delete_acls, found_acls
+from ottla.metadata.decide.acls import FoundAcls, RemovedAcls, create_acls, delete_acls, find_acls, found_acls
 from ottla.metadata.decide.alter_partition import alter_partition, check_broker_epoch
 from ottla.metadata.decide.bootstrap import bootstrap, bootstrap_records
 from ottla.metadata.decide.brokers import (
@@ -48,6 +48,7 @@ __all__ = [
     "Decision",
     "Departure",
     "FeatureUpdate",
+    "FoundAcls",
     "FoundCredentials",
     "HandOver",
     "ProducerIdBlock",
@@ -76,6 +77,7 @@ __all__ = [
     "elect_unclean_leaders",
     "expire_token",
     "fence_broker",
+    "find_acls",
     "found_acls",
     "found_scram_credentials",
     "hand_over",

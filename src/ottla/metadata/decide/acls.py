@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from heapq import merge
 
 from ottla.base import ErrorCode, KafkaError, Rng, Uuid, random_uuid
-from ottla.metadata.acls import Acl
+from ottla.metadata.acls import Acl, Acls
 from ottla.metadata.decide.decision import Decision
 from ottla.metadata.image import Image
 from ottla.security import Acl as Entry
@@ -13,10 +15,14 @@ from ottla.security import AclFilter, acl_of, check_acl, check_filter
 from ottla.wire.messages.access_control_entry_record import AccessControlEntryRecord
 from ottla.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 
-__all__ = ["RemovedAcls", "create_acls", "delete_acls", "found_acls"]
+__all__ = ["FoundAcls", "RemovedAcls", "create_acls", "delete_acls", "find_acls", "found_acls"]
 
 CHANGES_MAX = 10_000
 """Entries that one request may make or remove."""
+FOUND_MAX = 2 * CHANGES_MAX
+"""What filters that find the same may find together: more is refused before it is sorted out."""
+LOOKED_AT = 500
+"""Entries that are looked at between two yields."""
 RemovedAcls = Sequence[Entry] | KafkaError
 """What one filter removed, or why it could not be asked."""
 
@@ -65,34 +71,89 @@ def _record(image: Image, acl: Acl, rng: Rng) -> AccessControlEntryRecord:
     )
 
 
-def delete_acls(image: Image, filters: Sequence[AclFilter]) -> Decision[list[RemovedAcls]]:
+@dataclass(frozen=True, slots=True)
+class FoundAcls:
+    """What filters have found among entries, which may have changed by the time that it is used."""
+
+    among: Acls
+    ids: tuple[frozenset[Uuid], ...]
+    """By filter."""
+
+    def now(self, acls: Acls, at: int, wanted: AclFilter) -> set[Uuid]:
+        """Return what a filter finds among other entries; only what differs is looked at."""
+        if acls is self.among:
+            return set(self.ids[at])
+        changes = acls.changes_since(self.among)
+        return set(self.ids[at]).difference(changes.removed) | {
+            acl_id for acl_id in changes.added if wanted.finds(acls[acl_id])
+        }
+
+
+def find_acls(acls: Acls, filters: Sequence[AclFilter]) -> Generator[None, None, FoundAcls]:
+    """Look for what filters find; yields now and then, since there may be many of both."""
+    found = []
+    for wanted in filters:
+        only = wanted.only
+        if only is not None:
+            found.append(frozenset(acls.ids_of(_kept(only))))
+            continue
+        ids = set()
+        for looked, (acl_id, acl) in enumerate(acls.items()):
+            if wanted.finds(acl):
+                ids.add(acl_id)
+            if looked % LOOKED_AT == 0:
+                yield
+        found.append(frozenset(ids))
+        if sum(map(len, found)) > FOUND_MAX:
+            text = f"Cannot remove more than {CHANGES_MAX} acls in a single delete operation."
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
+    return FoundAcls(acls, tuple(found))
+
+
+def delete_acls(image: Image, filters: Sequence[AclFilter], found: FoundAcls) -> Decision[list[RemovedAcls]]:
     """Choose the records that remove what these filters find; what several find is removed once and told of by each.
 
     Raises POLICY_VIOLATION where they find too many.
     """
     removed: dict[Uuid, None] = {}
     results: list[RemovedAcls] = []
-    for wanted in filters:
+    for at, wanted in enumerate(filters):
         try:
             check_filter(wanted)
         except KafkaError as error:
             results.append(error)
             continue
-        found = found_acls(image, wanted)
-        removed.update((acl_id, None) for acl_id, _ in found)
-        results.append([entry for _, entry in found])
+        entries = sorted(
+            ((acl_id, acl_of(image.acls[acl_id])) for acl_id in found.now(image.acls, at, wanted)), key=_in_order
+        )
+        removed.update((acl_id, None) for acl_id, _ in entries)
+        results.append([entry for _, entry in entries])
         if len(removed) > CHANGES_MAX:
             text = f"Cannot remove more than {CHANGES_MAX} acls in a single delete operation."
             raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
     return Decision(tuple(RemoveAccessControlEntryRecord(id=each) for each in removed), results)
 
 
-def found_acls(image: Image, wanted: AclFilter) -> list[tuple[Uuid, Entry]]:
-    """Return ids and entries that a filter finds, in an order that is always the same."""
+def found_acls(acls: Acls, wanted: AclFilter) -> Generator[None, None, list[tuple[Uuid, Entry]]]:
+    """Return ids and entries that a filter finds, in an order that is always the same; yields now and then."""
     only = wanted.only
     if only is not None:
-        return [(acl_id, only) for acl_id in image.acls.ids_of(_kept(only))]
-    return sorted(((acl_id, acl_of(acl)) for acl_id, acl in image.acls.items() if wanted.finds(acl)), key=_in_order)
+        return [(acl_id, only) for acl_id in acls.ids_of(_kept(only))]
+    parts: list[list[tuple[Uuid, Entry]]] = [[]]
+    for looked, (acl_id, acl) in enumerate(acls.items()):
+        if wanted.finds(acl):
+            parts[-1].append((acl_id, acl_of(acl)))
+        if looked % LOOKED_AT == 0:
+            parts[-1].sort(key=_in_order)
+            parts.append([])
+            yield
+    parts[-1].sort(key=_in_order)
+    found = []
+    for at, each in enumerate(merge(*parts, key=_in_order)):
+        found.append(each)
+        if at % LOOKED_AT == 0:
+            yield
+    return found
 
 
 def _in_order(found: tuple[Uuid, Entry]) -> tuple[int, str, int, Uuid]:
