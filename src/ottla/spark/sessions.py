@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.base import ConfigError
 from ottla.spark.class_archive import class_archive_options
+from ottla.spark.cluster_protection import check_cluster, configured
 from ottla.spark.java import find_java
 from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
 from ottla.spark.private_api.local_files import quick_local_files
@@ -75,6 +77,7 @@ def session(
     settings: Mapping[str, str] | None = None,
     log_level: str = "ERROR",
     registered: bool = True,
+    secured: str | None = None,
 ) -> SparkSession:
     """Return a Spark session with `format("ottla")`, or the one that is there already.
 
@@ -82,7 +85,12 @@ def session(
     SparkMissingError with one line that says what to install where Spark's packages or its Java are not there. Registering
     `format("ottla")` makes Spark load its SQL engine, which takes a second; without it, Spark does so when it is first
     used, and finds `pyspark_ottla` by its name.
+
+    `secured` names what is secured of what will use the session: then a cluster whose own connections are not is refused
+    with ConfigError.
     """
+    if (known := configured(settings or {})) is not None:
+        check_cluster(master, secured, known.get)
     check_spark()
     java = find_java()
     assert java is not None, "it was looked for"
@@ -111,6 +119,11 @@ def session(
     for key, value in chosen.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    try:
+        check_cluster(master, secured, spark.sparkContext.getConf().get)
+    except ConfigError:
+        spark.stop()
+        raise
     spark.sparkContext.setLogLevel(log_level)
     quick_local_files(spark)
     answer_callbacks_by_poll()

@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.base import ConfigError
 from ottla.connect import Plugins
 from ottla.connect.tasks import Dial, TaskSpec
+from ottla.spark.cluster_protection import check_cluster, secured_part
 from ottla.spark.connect.cluster import address_settings, first_executor, ship_ottla, ship_plugins
 from ottla.spark.connect.executor import OnExecutor, plugins_of, run_here
 from ottla.spark.connect.launching import Launch
@@ -106,6 +108,7 @@ class SparkJobs:
         self._plugins = plugins
         self._name, self._given = name, worker.get(SLOTS_SETTING)
         self.master, self._settings = spark_settings(worker)
+        self._secured = secured_part(worker)
         self.local = self.master.startswith("local")
         if not self.local:
             self._settings |= address_settings(worker, self.master)
@@ -145,7 +148,9 @@ class SparkJobs:
 
     def _start(self) -> None:
         with self._launch.noted():
-            spark = session(self._name, master=self.master, settings=self._settings, registered=False)
+            spark = session(
+                self._name, master=self.master, settings=self._settings, registered=False, secured=self._secured
+            )
         self.spark, self._is_warm = spark, False
         if not self.local:
             self._archives = ship_plugins(spark.sparkContext, self._plugin_path)
@@ -181,6 +186,11 @@ class SparkJobs:
             spark = self._revived()
         except Exception as error:  # what `start` raises, and Py4J's errors
             return _words(error)
+        own = {key: value for key, value in spec.connector_config.items() if value is not None}
+        try:
+            check_cluster(self.master, secured_part(own), spark.sparkContext.getConf().get)
+        except ConfigError as error:
+            return str(error)
         plugins = self._plugins or plugins_of(spec.plugin_path)
         if is_query_sink(spec, plugins):
             return self._run_query(spark, spec, dial, plugins)

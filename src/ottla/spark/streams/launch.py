@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ottla.base import Offset, TopicPartition
+from ottla.base import ConfigError, Offset, TopicPartition
 from ottla.client import BlockingClient, ConsumerGroupMetadata
+from ottla.spark.cluster_protection import check_cluster, secured_part
 from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.shipping import ship_files
 from ottla.spark.streams.preparation import Prepared, topics_of
@@ -46,18 +47,25 @@ needs deeper stacks than optimised code, and Spark's plans are walked by recursi
 def application_session(settings: StreamsSettings) -> SparkSession:
     """Return the session for an application: `spark.master`, or Spark Connect for `sc://…`, with its `spark.…` settings.
 
-    Raises RuntimeError where there is no Java, unless the session is a remote one.
+    Raises RuntimeError where there is no Java, unless the session is a remote one, and ConfigError where something of the
+    application is secured and a cluster's own connections are not.
     """
     from ottla.spark.sessions import register, session
 
     master = settings["spark.master"]
     given = {**_state_settings(settings), **settings.spark}
+    secured = secured_part({**settings.security, "http.listener": settings["http.listener"] or ""})
     if not master.startswith(CONNECT):
-        return session(settings.application_id, master=master, settings=given)
+        return session(settings.application_id, master=master, settings=given, secured=secured)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.remote(master).appName(settings.application_id)
     spark = builder.getOrCreate()
+    try:
+        check_cluster(master, secured, lambda key: settings.spark.get(key) or spark.conf.get(key, None))
+    except ConfigError:
+        spark.stop()
+        raise
     for key, value in given.items():
         if key.startswith("spark.sql."):
             spark.conf.set(key, value)
