@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import SystemRandom
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from joserfc import jwk, jws
@@ -15,9 +19,11 @@ from ottla.broker import Node, SystemClock, ThreadsAndProcess
 from ottla.config import BrokerConfig
 from ottla.log import OsDisk
 from ottla.net import TcpNetwork
+from ottla.security import Tls, TlsSettings
 from ottla.security.sasl import OAuthBearerClient, unsecured_token
 from tests.broker.node_client import NodeClient, run, running_node
 from tests.broker.sasl_client import authenticate, handshake, is_closed, log_in_by
+from tests.security.authority import Identity, authority, signed
 
 ISSUER = "https://issuer.example"
 KEY = jwk.RSAKey.generate_key(2048, {"kid": "one"})
@@ -65,6 +71,18 @@ async def answer_to(node: Node, text: str) -> Any:
         return found.session_lifetime_ms
     assert await is_closed(client)
     return ErrorCode(found.error_code), found.error_message
+
+
+CA = authority()
+RETRY = "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms=1"
+
+
+def trusting(folder: Path, trusted: Identity) -> tuple[str, ...]:
+    """Return the setting that names whom the listener takes for its issuer's host."""
+    path = folder / "issuer.pem"
+    path.write_text(trusted.chain_pem())
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    return (f'{OWN}sasl.jaas.config={module} required ssl.truststore.type="PEM" ssl.truststore.location="{path}";',)
 
 
 REFUSED = (ErrorCode.SASL_AUTHENTICATION_FAILED, '{"status":"invalid_token"}')
@@ -116,6 +134,81 @@ def test_a_key_that_was_published_later_is_found_once_a_token_names_it(tmp_path:
             await node.stop()
 
     run(test)
+
+
+class Publisher(BaseHTTPRequestHandler):
+    """Serves an issuer's keys, and sends whoever asks elsewhere somewhere else."""
+
+    keys: ClassVar[list[Any]] = []
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        Publisher.asked.append(self.path)
+        body = json.dumps({"keys": [each.as_dict(private=False) for each in Publisher.keys]}).encode()
+        self.send_response(200 if self.path == "/keys" else 302)
+        self.send_header("Location", "/keys")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def publisher(identity: Identity) -> Iterator[str]:
+    own = {"ssl.keystore.key": identity.key_pem(), "ssl.keystore.certificate.chain": identity.chain_pem()}
+    context = Tls(TlsSettings.of({"ssl.keystore.type": "PEM", **own}), server=True).context
+    Publisher.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Publisher) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"https://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_keys_come_by_https_of_a_trusted_issuer_and_new_ones_when_a_token_names_them(tmp_path: Path) -> None:
+    async def test(base: str) -> None:
+        Publisher.keys = [KEY]
+        url = f"{base}/keys"
+        settings = (*RULES, *trusting(tmp_path, CA), f"sasl.oauthbearer.jwks.endpoint.url={url}", RETRY)
+        node = await started(tmp_path / "d", *settings, allowed=url)
+        try:
+            assert isinstance(await answer_to(node, token()), int)
+            Publisher.keys = [KEY, NEXT]
+            while not isinstance(await answer_to(node, token(NEXT)), int):
+                pass
+            assert isinstance(await answer_to(node, token()), int)
+        finally:
+            await node.stop()
+
+    with publisher(signed(CA, "issuer")) as base:
+        run(lambda: test(base))
+
+
+@pytest.mark.parametrize(("path", "trusts"), [("/keys", False), ("/elsewhere", True)])
+def test_keys_of_an_issuer_that_is_not_trusted_or_that_sends_on_are_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, trusts: bool
+) -> None:
+    async def test(base: str) -> None:
+        Publisher.keys = [KEY]
+        url = f"{base}{path}"
+        trusted = CA if trusts else authority("Other Authority")
+        settings = (*RULES, *trusting(tmp_path, trusted), f"sasl.oauthbearer.jwks.endpoint.url={url}")
+        node = await started(tmp_path / "d", *settings, allowed=url)
+        try:
+            assert await answer_to(node, token()) == REFUSED
+        finally:
+            await node.stop()
+        assert "/keys" not in Publisher.asked
+        assert "has no new keys of its issuer" in caplog.text
+
+    with publisher(signed(CA, "issuer")) as base, caplog.at_level("WARNING"):
+        run(lambda: test(base))
 
 
 def test_unsigned_tokens_are_taken_by_kafkas_handler_for_them_alone(tmp_path: Path) -> None:

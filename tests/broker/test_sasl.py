@@ -238,6 +238,19 @@ def test_who_goes_on_after_the_end_of_his_login_is_closed_and_counted(tmp_path: 
     run(test)
 
 
+def test_a_login_lasts_no_longer_because_a_clock_was_set_back(tmp_path: Path) -> None:
+    async def test() -> None:
+        clock = SetClock()
+        async with secured(tmp_path, "connections.max.reauth.ms=1500", clock=clock) as client:
+            assert (await log_in(client)).session_lifetime_ms == 1500
+            clock.ms -= 3_600_000
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                while True:
+                    await client.ask(MetadataRequest(topics=[]), 12)
+
+    run(test)
+
+
 def test_a_refusal_is_one_line_and_holds_no_password(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with secured(tmp_path, FAST) as client:

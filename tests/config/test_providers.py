@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,12 @@ def test_a_file_that_is_no_properties_shows_nothing_of_itself(tmp_path: Path) ->
     with pytest.raises(ConfigError) as raised:
         BrokerConfig.load(f"{PROVIDERS}ssl.key.password=${{file:{path}:key}}")
     assert "hunter2" not in str(raised.value) and "not written as properties are" in str(raised.value)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="is no regular file"):
+        BrokerConfig.load(f"{PROVIDERS}ssl.key.password=${{file:{tmp_path}/pipe:key}}")
 
 
 def test_a_provider_that_is_not_configured_leaves_the_text() -> None:

@@ -52,6 +52,8 @@ class _Allowed:
 
 
 def _read(path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise ProviderError(f"{path} is no regular file")  # a pipe would be waited for, by the whole broker
     try:
         with path.open("rb") as file:
             data = file.read(VALUE_BYTES_MAX + 1)

@@ -58,7 +58,6 @@ class BearerTokens:
     ) -> None:
         """`value` reads a key of the listener's mechanism; raises ConfigError where something cannot be honoured."""
         self._listener = listener
-        self._clock = clock
         self._offload = offload
         self._loop = loop
         self._options = {} if entry is None else entry.options
@@ -80,7 +79,11 @@ class BearerTokens:
             raise ConfigError("sasl.enabled.mechanisms", "OAUTHBEARER", "needs joserfc: pip install 'ottla[security]'")
         self._keys = _keys(value)
         self._read_keys = self._reader(value, system_properties)
-        self._validate = JwtValidator(_rules(value), self._keys, lambda: int(clock.now_ms()))
+        self._validate = JwtValidator(_rules(value), self._keys, lambda: int(clock.now_ms()), self._time_ms)
+
+    def _time_ms(self) -> int:
+        """Return the time that keys are kept by: no setting of clocks makes those of an issuer last longer."""
+        return int(self._loop.time() * 1000)
 
     def validate(self, token: str) -> BearerToken:
         """Return what a token says of its bearer; raises TokenRefusedError. One of a new key has keys fetched again."""
@@ -94,7 +97,7 @@ class BearerTokens:
         if self._keys is None:
             return
         try:
-            self._keys.fetched(await self._fetched(), self._clock.now_ms())
+            self._keys.fetched(await self._fetched(), self._time_ms())
         except ConfigError:
             raise
         except OttlaError as error:
@@ -136,7 +139,7 @@ class BearerTokens:
         """Look at the keys again when they are due."""
         if self._keys is None or self._is_closed or self._reading is not None:
             return
-        now_ms = self._clock.now_ms()
+        now_ms = self._time_ms()
         if self._timer is not None:
             self._timer.cancel()
         wait_s = max(0, self._keys.due_ms(now_ms) - now_ms) / 1000
@@ -150,7 +153,7 @@ class BearerTokens:
         assert self._keys is not None
         try:
             data = await self._fetched()
-            self._keys.fetched(data, self._clock.now_ms())
+            self._keys.fetched(data, self._time_ms())
         except OttlaError as error:
             self._failed(error)
         finally:
@@ -163,7 +166,7 @@ class BearerTokens:
         try:
             return await self._offload.thread(self._read_keys)
         except OttlaError:
-            self._keys.failed(self._clock.now_ms())
+            self._keys.failed(self._time_ms())
             raise
 
     def _failed(self, error: OttlaError) -> None:

@@ -121,6 +121,9 @@ class _ClientLogin:
             log.exception(FAILED)
             connection.close()
 
+    def _steady_ms(self) -> int:
+        return int(self._door.loop.time() * 1000)
+
     def _handle(self, connection: Connection, frame: memoryview) -> None:
         gate, now_ms = self._gate, self._door.clock.now_ms()
         if gate.step is LoginStep.CLOSED:
@@ -129,7 +132,7 @@ class _ClientLogin:
             self._take_bare_token(connection, bytes(frame), now_ms)
             return
         api_key = int.from_bytes(frame[:API_KEY_BYTES], "big")
-        if not gate.admits(api_key, now_ms):
+        if not gate.admits(api_key, now_ms, self._steady_ms()):
             self._refuse_unparsed(api_key)
         if api_key == SASL_HANDSHAKE:
             self._shake_hands(connection, frame, now_ms)
@@ -154,7 +157,7 @@ class _ClientLogin:
         request, _ = decode(SaslHandshakeRequest, frame, header.api_version, position)
         try:
             self._began_ms = now_ms
-            self._gate.handshake(request.mechanism, header.api_version, now_ms)
+            self._gate.handshake(request.mechanism, header.api_version, now_ms, self._steady_ms())
         except KafkaError as error:
             response = SaslHandshakeResponse(error_code=int(error.code), mechanisms=list(self._door.exchanges))
             self._answer_error(connection, _encoded(response, header), error)
@@ -165,7 +168,7 @@ class _ClientLogin:
         header, position = self._read(frame, SaslAuthenticateRequest)
         request, _ = decode(SaslAuthenticateRequest, frame, header.api_version, position)
         try:
-            answer, lifetime_ms = self._gate.respond(bytes(request.auth_bytes), now_ms)
+            answer, lifetime_ms = self._gate.respond(bytes(request.auth_bytes), now_ms, self._steady_ms())
         except KafkaError as error:
             response = SaslAuthenticateResponse(error_code=int(error.code), error_message=error.message)
             self._answer_error(connection, _encoded(response, header), error)
@@ -176,7 +179,7 @@ class _ClientLogin:
 
     def _take_bare_token(self, connection: Connection, token: bytes, now_ms: int) -> None:
         try:
-            answer, _ = self._gate.respond(token, now_ms)
+            answer, _ = self._gate.respond(token, now_ms, self._steady_ms())
         except KafkaError as error:
             self._answer_error(connection, b"", error)
             return

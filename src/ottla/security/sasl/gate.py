@@ -44,11 +44,11 @@ class LoginGate:
         self.session: Session | None = None
         """The login that holds; while it is renewed, the one before."""
 
-    def admits(self, api_key: int, now_ms: int) -> bool:
+    def admits(self, api_key: int, now_ms: int, steady_ms: int = 0) -> bool:
         """Return whether a request may be parsed; where not, the connection is closed."""
         if self.step is LoginStep.OPEN:
             assert self.session is not None
-            return api_key == SASL_HANDSHAKE or not self.session.has_expired(now_ms)
+            return api_key == SASL_HANDSHAKE or not self.session.has_expired(now_ms, steady_ms)
         allowed = {
             LoginStep.FIRST: (API_VERSIONS, SASL_HANDSHAKE),
             LoginStep.HANDSHAKE: (SASL_HANDSHAKE,),
@@ -61,14 +61,14 @@ class LoginGate:
         if self.step is LoginStep.FIRST:
             self.step = LoginStep.HANDSHAKE
 
-    def handshake(self, mechanism: str, version: int, now_ms: int) -> None:
+    def handshake(self, mechanism: str, version: int, now_ms: int, steady_ms: int = 0) -> None:
         """Begin an exchange, or renew the login.
 
         Raises UNSUPPORTED_SASL_MECHANISM and AuthenticationError, after which the connection is answered and closed, and
         ILLEGAL_SASL_STATE, after which it stays.
         """
         if self.step is LoginStep.OPEN:
-            self._begin_again(mechanism, version, now_ms)
+            self._begin_again(mechanism, version, now_ms, steady_ms)
         elif self.step not in (LoginStep.FIRST, LoginStep.HANDSHAKE):
             raise self._closed(
                 KafkaError(ErrorCode.ILLEGAL_SASL_STATE, f"SaslHandshake came in place of {self.step.value}")
@@ -79,16 +79,16 @@ class LoginGate:
         self._exchange = begin()
         self.step = LoginStep.BARE_TOKENS if version == 0 else LoginStep.TOKENS
 
-    def _begin_again(self, mechanism: str, version: int, now_ms: int) -> None:
+    def _begin_again(self, mechanism: str, version: int, now_ms: int, steady_ms: int) -> None:
         assert self.session is not None
         if version == 0:
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "A login is renewed by SaslHandshake of version 1")
         try:
-            self.session.check_again(mechanism, now_ms)
+            self.session.check_again(mechanism, now_ms, steady_ms)
         except AuthenticationError as error:
             raise self._closed(error) from error
 
-    def respond(self, token: bytes, now_ms: int) -> tuple[bytes, int]:
+    def respond(self, token: bytes, now_ms: int, steady_ms: int = 0) -> tuple[bytes, int]:
         """Return the server's answer to a token, and how long the login lasts: 0 until it is complete, or without an end.
 
         Raises AuthenticationError, after which the connection is answered, after a while, and closed; and ILLEGAL_SASL_STATE
@@ -104,7 +104,9 @@ class LoginGate:
             if logged_in is None:
                 return answer, 0
             limit_ms = self._max_reauth_ms.get(mechanism, 0)
-            session = Session.begin(mechanism, logged_in, now_ms=now_ms, max_reauth_ms=limit_ms, before=self.session)
+            session = Session.begin(
+                mechanism, logged_in, now_ms=now_ms, steady_ms=steady_ms, max_reauth_ms=limit_ms, before=self.session
+            )
         except AuthenticationError as error:
             raise self._closed(error) from error
         self.session, self._exchange, self.step = session, None, LoginStep.OPEN

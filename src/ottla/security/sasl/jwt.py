@@ -52,7 +52,11 @@ class JwtRules:
 class JwtValidator:
     """Checks signed tokens; `now_ms` gives milliseconds since 1970."""
 
-    def __init__(self, rules: JwtRules, keys: Jwks, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, rules: JwtRules, keys: Jwks, now_ms: Callable[[], int], keys_ms: Callable[[], int] | None = None
+    ) -> None:
+        """`keys_ms`, where it is another, is the clock that the keys are kept by."""
+        self._keys_ms = now_ms if keys_ms is None else keys_ms
         self._rules = rules
         self._keys = keys
         self._now_ms = now_ms
@@ -66,7 +70,7 @@ class JwtValidator:
             raise TokenRefusedError("the token's kid is no text")
         if "crit" in header or "b64" in header:
             raise TokenRefusedError("the token's header has extensions that are not known here")
-        key = self._keys.key(kid, now_ms)
+        key = self._keys.key(kid, self._keys_ms())
         if key is None:
             raise TokenRefusedError("the token names no key of the JWKS")
         if header.get("alg") not in algorithms_of(key):

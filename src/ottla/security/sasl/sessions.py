@@ -17,13 +17,17 @@ RENEW_SHARES = (0.85, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A login on a connection; times are milliseconds since 1970."""
+    """A login on a connection; times are milliseconds since 1970, and steady ones of a clock that nobody sets.
+
+    What is longer ago by either counts: set back, a clock makes no login last longer.
+    """
 
     mechanism: str
     logged_in: LoggedIn
     began_ms: int
     lifetime_ms: int
     """What SaslAuthenticate answers: 0 where the login does not end."""
+    began_steady_ms: int = 0
 
     @classmethod
     def begin(
@@ -32,6 +36,7 @@ class Session:
         logged_in: LoggedIn,
         *,
         now_ms: int,
+        steady_ms: int = 0,
         max_reauth_ms: int = 0,
         before: Session | None = None,
     ) -> Session:
@@ -52,13 +57,16 @@ class Session:
                 "Cannot change principals during re-authentication from "
                 f"User.{before.logged_in.user}: User.{logged_in.user}"
             )
-        return cls(mechanism, logged_in, now_ms, lifetime_ms)
+        return cls(mechanism, logged_in, now_ms, lifetime_ms, steady_ms)
 
-    def has_expired(self, now_ms: int) -> bool:
+    def has_expired(self, now_ms: int, steady_ms: int = 0) -> bool:
         """True when nothing but a SaslHandshake may be asked any more."""
-        return self.lifetime_ms > 0 and now_ms >= self.began_ms + self.lifetime_ms
+        return 0 < self.lifetime_ms <= self._age_ms(now_ms, steady_ms)
 
-    def check_again(self, mechanism: str, now_ms: int) -> None:
+    def _age_ms(self, now_ms: int, steady_ms: int) -> int:
+        return max(now_ms - self.began_ms, steady_ms - self.began_steady_ms)
+
+    def check_again(self, mechanism: str, now_ms: int, steady_ms: int = 0) -> None:
         """Let a SaslHandshake on the open connection pass.
 
         Raises ILLEGAL_SASL_STATE where there is nothing to renew, or it comes too soon, and AuthenticationError where it
@@ -66,7 +74,7 @@ class Session:
         """
         if not self.lifetime_ms:
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "The login does not end and cannot be renewed")
-        if now_ms - self.began_ms < AGAIN_MS_MIN:
+        if self._age_ms(now_ms, steady_ms) < AGAIN_MS_MIN:
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, f"The login is renewed within {AGAIN_MS_MIN} ms")
         if mechanism != self.mechanism:
             raise AuthenticationError(
