@@ -145,6 +145,35 @@ def test_a_message_keeps_its_index_beside_the_entries_of_maps() -> None:
     assert first.formatted("serialized") == again.formatted("serialized")
 
 
+AS_JAVA_REGISTERS_MAPS = """syntax = "proto3";
+package p;
+message A {
+  repeated CountsEntry counts = 1;
+  repeated ByIdEntry by_id = 2;
+  message Before {}
+  message CountsEntry {
+    option map_entry = true;
+
+    string key = 1;
+    int32 value = 2;
+  }
+  message ByIdEntry { option map_entry=true; int64 key = 1; A value = 2; }
+}
+"""
+
+
+def test_a_map_may_be_written_as_the_message_that_it_is_on_the_wire() -> None:
+    first = schema(AS_JAVA_REGISTERS_MAPS)
+    assert "map<string, int32> counts = 1;" in first.canonical() and "map<int64, A> by_id = 2;" in first.canonical()
+    assert schema(first.canonical()) == first
+    fields = "map<string, int32> counts = 1; map<int64, A> by_id = 2;"
+    text = f'syntax = "proto3"; package p; message A {{ {fields} message Before {{}} }}'
+    assert incompatibilities(schema(text), first) == [] and incompatibilities(first, schema(text)) == []
+    references = [SchemaReference("a.proto", "a", 1)]
+    user = 'syntax = "proto3"; import "a.proto"; message B { p.A a = 1; }'
+    assert parse(SchemaType.PROTOBUF, user, references, lambda _: AS_JAVA_REGISTERS_MAPS).name == "B"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

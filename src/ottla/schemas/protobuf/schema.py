@@ -24,6 +24,8 @@ __all__ = ["ProtobufSchema", "parse_protobuf"]
 
 _MAIN = "default"
 _DESCRIPTOR = "google/protobuf/descriptor.proto"
+_EXPLICIT_ENTRY = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
+_STAND_IN = "deprecated_legacy_json_field_conflicts"
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 
 
@@ -94,6 +96,8 @@ def parse_protobuf(
 
 def _as_text(text: str, files: Mapping[str, str], limits: Limits) -> str:
     """Return a text as it is, or the text that a descriptor in base64 stands for."""
+    if _EXPLICIT_ENTRY.search(text):
+        return _with_maps(text, files, limits)
     if not text.strip() or not _BASE64.fullmatch(text):
         return text
     try:
@@ -109,6 +113,26 @@ def _as_text(text: str, files: Mapping[str, str], limits: Limits) -> str:
     if imports:
         _, imported = _compiled(_MAIN, {**files, _MAIN: f'syntax = "proto3";\n{imports}'}, limits)
     return file_text(_with_options(file, imported), imported)
+
+
+def _with_maps(text: str, files: Mapping[str, str], limits: Limits) -> str:
+    """Return a text with `map<…>` where it has a map's entry as a message, which the compiler takes from nobody.
+
+    Confluent's serializer for Java registers maps so. The option is compiled as another one that has no effect here, and
+    is itself again in the descriptor, of which the text is then made.
+    """
+    if _STAND_IN in text:
+        raise InvalidSchemaError(f"map_entry stands beside {_STAND_IN}, which is not taken here")
+    marked = _EXPLICIT_ENTRY.sub(f"option {_STAND_IN} = true;", text)
+    file, imported = _compiled(_MAIN, {**files, _MAIN: marked}, limits)
+    pending = list(file.message_type)
+    while pending:
+        message = pending.pop()
+        pending += message.nested_type
+        if message.options.HasField(_STAND_IN):
+            message.options.ClearField(_STAND_IN)
+            message.options.map_entry = True
+    return file_text(file, imported)
 
 
 def _compiled(main: str, files: Mapping[str, str], limits: Limits) -> tuple[Any, tuple[Any, ...]]:
