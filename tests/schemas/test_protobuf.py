@@ -237,7 +237,7 @@ def test_required_fields_neither_come_nor_go() -> None:
 
 def test_another_package_is_another_schema() -> None:
     old, new = schema('syntax="proto3"; package a; message M {}'), schema('syntax="proto3"; package b; message M {}')
-    assert [each.kind for each in incompatibilities(new, old)] == ["PACKAGE_CHANGED"]
+    assert [(each.kind, each.path) for each in incompatibilities(new, old)] == [("PACKAGE_CHANGED", "#/")]
 
 
 def test_what_a_referenced_message_became_is_told_at_the_field_of_it() -> None:
@@ -245,8 +245,19 @@ def test_what_a_referenced_message_became_is_told_at_the_field_of_it() -> None:
     reference = [SchemaReference("b.proto", "b", 1)]
     old = parse(SchemaType.PROTOBUF, text, reference, lambda _: 'syntax="proto3"; message B { int32 x = 1; }')
     new = parse(SchemaType.PROTOBUF, text, reference, lambda _: 'syntax="proto3"; message B { string x = 1; }')
-    kinds = [each.kind for each in incompatibilities(new, old)]
-    assert kinds == ["FIELD_SCALAR_KIND_CHANGED", "FIELD_NAMED_TYPE_CHANGED"]
+    said = [f"{each.kind} {each.path}" for each in incompatibilities(new, old)]
+    assert said == ["FIELD_SCALAR_KIND_CHANGED #/B/1", "FIELD_NAMED_TYPE_CHANGED #/A/1"]
+
+
+def test_a_message_may_be_imported_from_another_package_and_come_back() -> None:
+    local = schema('syntax = "proto3"; package p; message A { B b = 1; } message B { int32 x = 1; }')
+    text = 'syntax = "proto3"; package p; import "b.proto"; message A { q.B b = 1; }'
+    reference = [SchemaReference("b.proto", "b", 1)]
+    away = parse(
+        SchemaType.PROTOBUF, text, reference, lambda _: 'syntax="proto3"; package q; message B { int32 x = 1; }'
+    )
+    assert incompatibilities(local, away) == []
+    assert [f"{each.kind} {each.path}" for each in incompatibilities(away, local)] == ["MESSAGE_REMOVED #/B"]
 
 
 @pytest.mark.parametrize(

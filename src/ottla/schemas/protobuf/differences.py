@@ -7,7 +7,7 @@ not told.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto
@@ -59,6 +59,8 @@ _SENTENCES = {
 class _Change:
     kind: str
     path: tuple[str, ...] = ()
+    is_elsewhere: bool = False
+    """In a file that is imported; the path begins there."""
 
 
 _Changes = tuple[_Change, ...]
@@ -69,7 +71,8 @@ def protobuf_incompatibilities(reader: ProtobufSchema, writer: ProtobufSchema) -
     comparison = _Comparison(_Side(writer), _Side(reader))
     found = (*_package(writer, reader), *comparison.pairs.settled(writer.file, reader.file, None))
     return [
-        Incompatibility(each.kind, "/".join(("#", *each.path)), _SENTENCES[each.kind]) for each in found[:_FOUND_MAX]
+        Incompatibility(each.kind, "/".join(("#", *(each.path or ("",)))), _SENTENCES[each.kind])
+        for each in found[:_FOUND_MAX]
     ]
 
 
@@ -175,8 +178,9 @@ class _Comparison:
         before, after = self._old.type_of(old), self._new.type_of(new)
         if not before.is_imported and not after.is_imported:
             return ()  # compared where it stands
-        changes = self.pairs.compare(before.message, after.message, None)
-        return (*changes, _Change("FIELD_NAMED_TYPE_CHANGED")) if changes else ()
+        changes = _under(self.pairs.compare(before.message, after.message, None), *self._new.local_name(new).split("."))
+        elsewhere = [replace(each, is_elsewhere=True) for each in changes]
+        return (*elsewhere, _Change("FIELD_NAMED_TYPE_CHANGED")) if elsewhere else ()
 
 
 class _Fields:
@@ -240,5 +244,5 @@ def _sorted(entry: Any) -> list[Any]:
     return sorted(entry.field, key=lambda each: int(each.number))
 
 
-def _under(changes: _Changes, name: str) -> list[_Change]:
-    return [_Change(each.kind, (name, *each.path)) for each in changes]
+def _under(changes: _Changes, *path: str) -> list[_Change]:
+    return [each if each.is_elsewhere else _Change(each.kind, (*path, *each.path)) for each in changes]
