@@ -218,6 +218,8 @@ class BrokerSettings:
     ottla_login_connections_max: int
     ottla_login_timeout_ms: int
     ottla_metadata_reserve_bytes: int
+    ottla_registry_config: str
+    ottla_registry_listeners: tuple[str, ...]
     ottla_strict_reads: bool
     principal_builder_class: str
     process_roles: tuple[str, ...]

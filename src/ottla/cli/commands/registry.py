@@ -33,6 +33,7 @@ def _start_options() -> Options:
     parser.add_argument("--config", metavar="FILE", help="the same file, by name")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins; repeatable")
     parser.add_argument("--bootstrap-server", metavar="HOST:PORT,…", help="the brokers, where no property names them")
+    parser.add_argument("--ends-with-input", action="store_true", help="stop when standard input ends")
     parser.add_argument(
         "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"
     )

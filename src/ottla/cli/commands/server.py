@@ -114,8 +114,10 @@ def refuse_unbuilt(config: BrokerConfig) -> None:
     Starting without it would leave open what the operator believes to be closed.
     """
     from ottla.broker import mechanisms_of
+    from ottla.cli.local.registry_child import refuse_unreachable
 
     mechanisms_of(config)
+    refuse_unreachable(config)
     named = config.voters or config.settings.controller_quorum_bootstrap_servers
     if "controller" not in config.roles and not named:
         given = ",".join(config.settings.process_roles)
@@ -157,6 +159,7 @@ async def run_node(config: BrokerConfig) -> int:
     import random
 
     from ottla.broker import Node, SystemClock, ThreadsAndProcess
+    from ottla.cli.local.registry_child import registry_beside
     from ottla.log import OsDisk
     from ottla.net import TcpNetwork
 
@@ -187,7 +190,8 @@ async def run_node(config: BrokerConfig) -> int:
             print(f"metrics {address}/metrics, health {address}/healthz", flush=True)
         for listener in node.listeners:
             print(f"ready {listener}", flush=True)
-        error = await end_of(node, stopping)
+        async with registry_beside(config, node):
+            error = await end_of(node, stopping)
         await node.stop()
     finally:
         offload.close()

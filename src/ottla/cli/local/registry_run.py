@@ -43,7 +43,7 @@ def run_registry(args: Namespace) -> int:
         warn(f"warning: {each}")
     raise_descriptor_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_run(settings))
+        return runner.run(_run(settings, ends_with_input=args.ends_with_input))
 
 
 def _settings(path: str | None, args: Namespace) -> RegistrySettings:
@@ -56,7 +56,7 @@ def _settings(path: str | None, args: Namespace) -> RegistrySettings:
     return registry_settings(properties, os.environ)
 
 
-async def _run(settings: RegistrySettings) -> int:
+async def _run(settings: RegistrySettings, *, ends_with_input: bool) -> int:
     """Start the instance, say so, and stop it when a signal comes; a second signal ends the process at once."""
     import asyncio
 
@@ -72,6 +72,8 @@ async def _run(settings: RegistrySettings) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
+    if ends_with_input:
+        _watch_input(stopping)
     instance = Instance(settings)
     print(f"schemas in topic {settings.topic} of {settings.bootstrap}, group {settings.group}", flush=True)
     try:
@@ -88,6 +90,21 @@ async def _run(settings: RegistrySettings) -> int:
     await stopping.wait()
     await instance.stop()
     return 0
+
+
+def _watch_input(stopping: asyncio.Event) -> None:
+    """Stop when standard input ends: who holds its other end is gone, or asks for that."""
+    import asyncio
+    import sys
+
+    loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def readable() -> None:
+        if not os.read(number, 4096):
+            loop.remove_reader(number)
+            stopping.set()
+
+    loop.add_reader(number, readable)
 
 
 async def _is_started(start: Coroutine[Any, Any, None], stopping: asyncio.Event) -> bool:

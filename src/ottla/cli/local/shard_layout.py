@@ -86,6 +86,8 @@ def _shard(config: BrokerConfig, index: int, quorum: _Quorum) -> Shard:
         changed["advertised.listeners"] = _joined(_above(each, index) for each in config.advertised_listeners)
     if settings.metadata_log_dir:
         changed["metadata.log.dir"] = _below(settings.metadata_log_dir, node_id)
+    if index and config.settings.ottla_registry_listeners:
+        changed["ottla.registry.listeners"] = ""
     if config.http_listeners:
         changed["ottla.http.listeners"] = _joined(_above(each, index) for each in config.http_listeners)
     overrides = tuple(f"{key}={value}" for key, value in changed.items())
