@@ -37,7 +37,7 @@ demo: .venv/.installed  ## count the words of real text on Spark, topic to topic
 demo-etl: .venv/.installed  ## database to database and S3 through topics and a Streams join, parts killed on the way
 	@$(PY) -m tools.postgres run -- $(PY) examples/etl/run.py
 
-test: .venv/.installed  ## every test that a change must pass
+test: .venv/.installed  ## every test that a change must pass, but for those of `make check`
 	@tools/run_tests.sh
 
 check: .venv/.installed  ## format, lint, types, architecture: what is quick, before every commit

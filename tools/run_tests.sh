@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make test`: generated files are current, then every test, then the pure rooms once more without compiled modules.
+# `make test`: every test but those of `make check`, then the pure rooms once more without compiled modules.
 # A failure is a failure. Only with SECOND_LOOK=1, as .ci/run has it, what failed is run once more, alone; what then passes
 # is named as UNSTEADY and has to be mended, but does not stop a change.
 set -uo pipefail
@@ -25,8 +25,10 @@ second_look() {  # the pytest command that failed: what failed of it again, one 
 }
 
 all_tests() {
+  local left_out=()
+  [ $# -gt 0 ] || left_out=(--ignore=tests/test_{architecture,style,privates,generated}.py)  # `make check` has them
   # by files: what a file shares among its tests is made once
-  timeout --signal=INT --kill-after=60 $SECONDS_MAX .venv/bin/python -m pytest -n $AT_ONCE --dist loadfile -m "not slow" "$@"
+  timeout --signal=INT --kill-after=60 $SECONDS_MAX .venv/bin/python -m pytest -n $AT_ONCE --dist loadfile -m "not slow" "${left_out[@]}" "$@"
   case $? in
     0) ;;
     1) [ "$SECOND_LOOK" = 1 ] && second_look || status=1 ;;  # tests failed

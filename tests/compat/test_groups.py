@@ -9,7 +9,11 @@ from tests.compat import other_languages
 from tests.compat.group_life import live_through_it, python_member
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
-PYTHON_CLIENTS = ["confluent-classic", "confluent-cooperative", "confluent-consumer", "kafka-python", "aiokafka"]
+PYTHON_CLIENTS = [
+    *("confluent-cooperative", "confluent-consumer", "kafka-python"),
+    # a group waits for ten seconds in all: both protocols, eager and cooperative, two libraries are above
+    *(pytest.param(each, marks=pytest.mark.slow) for each in ("confluent-classic", "aiokafka")),
+]
 
 
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
@@ -18,6 +22,7 @@ def test_a_group_loses_nothing_while_members_come_and_die(bootstrap: str, topic:
     live_through_it(bootstrap, topic, command, lambda: read)
 
 
+@pytest.mark.slow
 def test_a_group_of_kcats_loses_nothing(bootstrap: str, topic: str) -> None:
     other_languages.kcat()
     live_through_it(bootstrap, topic, other_languages.kcat_command, lambda: other_languages.read_kcat)

@@ -19,7 +19,7 @@ from tests.server import Server, start_server
 
 TOPIC = "crash"
 PARTITIONS = 3
-KILLS = 5
+KILLS = 3
 SMALL_SEGMENTS = ["log.segment.bytes=1048576", "log.index.interval.bytes=512"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sim.kinds import run_world
 from tests.sim.pool import run_worlds
 
-NAMES = ["quorum:1", "broker:2", "quorum:3", "broker:4"]
+NAMES = ["quorum:1", "broker:2", "quorum:3"]
 
 
 def test_a_world_is_the_same_alone_and_in_the_pool_whatever_ran_before_it() -> None:

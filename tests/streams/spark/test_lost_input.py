@@ -41,7 +41,11 @@ def passed_by_retention(world: World) -> None:
     delete_read_records(world.client, {TopicPartition(world.name, 0): Offset(5)})
 
 
-@pytest.mark.parametrize("reset", ["earliest", "latest"])
+IN_THE_MODEL = pytest.mark.slow
+"""Two applications each; topics that are cut, or made again, are among the cases of the model, in every run (`machine`)."""
+
+
+@pytest.mark.parametrize("reset", ["earliest", pytest.param("latest", marks=IN_THE_MODEL)])
 def test_retention_that_passes_a_stopped_application_is_for_the_reset_policy(
     world: World, reset: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -72,6 +76,7 @@ def test_without_a_reset_policy_the_error_names_the_offset_and_the_setting(world
     assert second.state is State.ERROR and values(world) == [b"A", b"B"]
 
 
+@IN_THE_MODEL
 def test_a_topic_that_was_made_again_is_read_from_where_the_reset_policy_says(world: World) -> None:
     world.feed("a", "b", "c")
     with application(world) as first:
@@ -83,6 +88,7 @@ def test_a_topic_that_was_made_again_is_read_from_where_the_reset_policy_says(wo
     assert values(world) == [b"A", b"B", b"C", b"D", b"E"]
 
 
+@IN_THE_MODEL
 def test_a_topic_that_was_made_again_loses_none_where_it_has_as_many_records_as_were_read(world: World) -> None:
     world.feed("a", "b", "c")
     with application(world) as first:
