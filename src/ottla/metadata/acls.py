@@ -106,9 +106,19 @@ class Acls:
         removed: list[Uuid] = []
         for before, after in zip(old._buckets, self._buckets, strict=True):
             if before is not after:
-                added += [acl_id for acl_id, acl in after.items() if before.get(acl_id) != acl]
-                removed += [acl_id for acl_id, acl in before.items() if after.get(acl_id) != acl]
+                added += _differing(after, before)
+                removed += _differing(before, after)
         return AclChanges(tuple(added), tuple(removed))
+
+
+def _differing(these: _Bucket, those: _Bucket) -> list[Uuid]:
+    """Return the ids of what the others lack, or have otherwise; hardly any entry but the very same has to be compared."""
+    found = []
+    for acl_id, acl in these.items():
+        other = those.get(acl_id)
+        if other is not acl and other != acl:
+            found.append(acl_id)
+    return found
 
 
 NO_ACLS = Acls()
