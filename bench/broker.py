@@ -16,7 +16,7 @@ from bench.rows import Case, Metric
 from bench.systems import System
 from tests import peer
 
-__all__ = ["broker_cases"]
+__all__ = ["Topic", "broker_cases", "fetch_case", "generate", "produce_case", "unique"]
 
 PARTITIONS = 4
 GB = 1e9
@@ -75,7 +75,8 @@ def produce_case(name: str, requests: int, targets: dict[str, float], **shape: i
 
     def run(system: System) -> dict[str, float]:
         with Topic(system, unique("produce")) as topic:
-            load = {"kind": "produce", "port": system.port, "topic": topic, "connections": PARTITIONS, **shape}
+            way = {"port": system.port, **system.loads}
+            load = {"kind": "produce", **way, "topic": topic, "connections": PARTITIONS, **shape}
             generate(Load(**load, requests=max(64, requests // 10)))  # type: ignore[arg-type]
             before = system.cpu_seconds()
             found = generate(Load(**load, requests=requests))  # type: ignore[arg-type]
@@ -97,10 +98,10 @@ def fetch_case(name: str, fetch_bytes: int, total: int, targets: dict[str, float
             common = {"port": system.port, "topic": topic, "connections": PARTITIONS}
             fill = Load(kind="produce", **common, batch_bytes=16384, requests=total // 16384)  # type: ignore[arg-type]
             generate(fill)
-            load = {"kind": "fetch", **common, "fetch_bytes": fetch_bytes}
-            generate(Load(**load, requests=64))  # type: ignore[arg-type]
-            before = system.cpu_seconds()
+            load = {"kind": "fetch", **common, **system.loads, "fetch_bytes": fetch_bytes}
             requests = int(total * 0.9) // max(fetch_bytes, 16384)
+            generate(Load(**load, requests=min(64, requests)))  # type: ignore[arg-type]
+            before = system.cpu_seconds()
             found = generate(Load(**load, requests=requests))  # type: ignore[arg-type]
             used = system.cpu_seconds() - before
         return {name: found["bytes"] / 1e6 / found["seconds"], cpu: used / (found["bytes"] / GB)}

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from struct import Struct
 from typing import Any
 
+from bench.protection import protected
 from ottla.base import Millis
 from ottla.wire import Record, build_batch, decode, encode_request, encode_response, iter_batches
 from ottla.wire.messages.fetch import (
@@ -49,7 +50,8 @@ RECEIVE_BYTES = 4 << 20
 class Load:
     """What to send: `produce`, `fetch`, `latency` or `crowd`; one connection per partition, `depth` requests in flight on
     each. `keys` gives the records keys, so many that differ. A crowd is `connections` that take turns, and `idle` more.
-    `ports` are the partitions' leaders' where one broker does not lead them all.
+    `ports` are the partitions' leaders' where one broker does not lead them all. With `trust`, a file, connections speak
+    TLS 1.3 and take what that authority has signed; with `user`, `name:password`, they log in by PLAIN.
     """
 
     kind: str
@@ -66,10 +68,13 @@ class Load:
     keys: int = 0
     idle: int = 0
     ports: tuple[int, ...] = ()
+    trust: str = ""
+    user: str = ""
 
-    def port_of(self, partition: int) -> int:
-        """Return where a partition's leader listens."""
-        return self.ports[partition] if self.ports else self.port
+    def connect(self, partition: int = 0) -> Connection:
+        """Return a connection to a partition's leader."""
+        port = self.ports[partition] if self.ports else self.port
+        return Connection(port, trust=self.trust, user=self.user)
 
     def text(self) -> str:
         """Return the load as the generator's argument."""
@@ -130,9 +135,10 @@ def error_position(load: Load) -> int:
 class Connection:
     """A blocking socket that cuts what it receives into frames."""
 
-    def __init__(self, port: int, timeout: float = 60) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, port: int, timeout: float = 60, *, trust: str = "", user: str = "") -> None:
+        plain = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = protected(plain, trust=trust, user=user)
         self._memory = memoryview(bytearray(RECEIVE_BYTES))
         self._start = self._end = 0
 
@@ -180,7 +186,7 @@ def produce(load: Load) -> dict[str, Any]:
     """Send `requests` Produce requests in bursts, round the connections."""
     batch = batch_of(load.record_bytes, load.batch_bytes, keys=load.keys)
     bursts = [_burst(load, partition, batch) for partition in range(load.connections)]
-    connections = [Connection(load.port_of(partition)) for partition in range(load.connections)]
+    connections = [load.connect(partition) for partition in range(load.connections)]
     error_at = error_position(load)
     sent, started, cpu = 0, time.perf_counter(), time.process_time()
     for connection, burst in zip(connections, bursts, strict=True):
@@ -230,7 +236,7 @@ def _check(error: bytes) -> None:
 
 def fetch(load: Load) -> dict[str, Any]:
     """Read each partition from its start with `requests` Fetch requests in all, one in flight per connection."""
-    connections = [Connection(load.port_of(partition)) for partition in range(load.connections)]
+    connections = [load.connect(partition) for partition in range(load.connections)]
     requests = [bytearray(fetch_request(load, partition, 0)) for partition in range(load.connections)]
     offset_at = position_of(fetch_request(load, 0, 0), fetch_request(load, 0, 1)) - 7
     done, received, started, cpu = 0, 0, time.perf_counter(), time.process_time()
@@ -270,7 +276,7 @@ def latency(load: Load) -> dict[str, Any]:
     """Send single requests at a fixed rate; each latency counts from when it was due, so that a stall is not left out."""
     batch = batch_of(load.record_bytes, load.batch_bytes)
     request = produce_request(load, 0, batch)
-    connection = Connection(load.port_of(0))
+    connection = load.connect()
     error_at = error_position(load)
     found, cpu = [], time.process_time()
     started = time.perf_counter()
@@ -293,7 +299,7 @@ def crowd(load: Load) -> dict[str, Any]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, load.connections + load.idle + 100)), hard))
     idle = [socket.create_connection(("127.0.0.1", load.port), timeout=60) for _ in range(load.idle)]
     request = produce_request(load, 0, batch_of(load.record_bytes, load.batch_bytes))
-    busy = [Connection(load.port) for _ in range(load.connections)]
+    busy = [load.connect() for _ in range(load.connections)]
     for connection in busy:
         connection.send(request)
         await_burst(connection, 1, error_position(load))

@@ -56,6 +56,8 @@ class Row:
     met: bool | None
     rounds: int
     mode: str
+    others: float | None = None
+    """Processors that others had meanwhile, where that was looked at."""
 
 
 @dataclass

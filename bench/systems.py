@@ -8,9 +8,11 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -38,6 +40,8 @@ class System:
     pid: int = 0
     overrides: tuple[str, ...] = ()
     """Settings of the broker beside its port and folder, `key=value`."""
+    loads: Mapping[str, Any] = field(default_factory=dict)
+    """What loads are told of their way in, where that is not the broker's port in clear."""
     _stack: ExitStack = field(default_factory=ExitStack)
 
     @property
