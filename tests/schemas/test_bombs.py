@@ -30,6 +30,9 @@ AVRO = {
         + "]}"
     ),
     "names": "[" + many(12_000, lambda n: f'{{"type":"fixed","name":"F{n}","size":1}}') + "]",
+    "a long number": '{"type":"record","name":"R","fields":[{"name":"a","type":"double","default":"'
+    + "9" * 900_000
+    + 'x"}]}',
     "depth": '{"type":"array","items":' * 5_000 + '"int"' + "}" * 5_000,
 }
 JSON = {
@@ -43,6 +46,8 @@ PROTOBUF = {
     "long names": f"message {'A' * 400_000} {{" + many(20_000, lambda n: f"optional int32 f{n}={n + 1};", "") + "}",
     "long package": "package " + many(100_000, lambda n: "a", ".") + ";",
     "messages in messages": "message A {" * 30_000 + "}" * 30_000,
+    "spaces": "a" + " " * 900_000 + "!",
+    "an option": "option " * 100_000 + " " * 300_000,
     "numbers": "message A { optional int32 a = " + "9" * 900_000 + "; }",
     "options": 'syntax="proto3"; option ' + many(200_000, lambda n: "a", ".") + "=1;",
 }
@@ -85,6 +90,13 @@ def test_unions_of_unions_of_everything_are_compared_in_bounded_time() -> None:
     text = json.dumps({"definitions": definitions, "oneOf": branches})
     schema = parse(SchemaType.JSON, text)
     incompatibilities(schema, parse(SchemaType.JSON, text.replace('"title": "7"', '"title": "x"')))
+
+
+@pytest.mark.timeout(60)
+def test_patterns_without_regard_to_case_cost_nothing() -> None:
+    ranges = "[\\\\u0001-\\\\uffff]" * 40
+    patterns = many(900, lambda n: f'"(?i)(?=a){ranges}{n}":{{}}')
+    assert parse(SchemaType.JSON, f'{{"patternProperties":{{{patterns}}}}}').name is None
 
 
 def test_more_references_than_there_may_be_are_refused() -> None:

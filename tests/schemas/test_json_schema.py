@@ -204,6 +204,11 @@ def test_a_pattern_that_would_backtrack_without_end_is_not_run() -> None:
     assert changes(old, new) == []
 
 
+@pytest.mark.parametrize("pattern", ["(?i)(?=a)[\\u0001-\\uffff]", "(?<!b)a", "\\\\p{L}+", "(?P<x>a)(?P=x)"])
+def test_a_pattern_of_another_dialect_may_stand_in_a_schema(pattern: str) -> None:
+    assert parse(SchemaType.JSON, f'{{"pattern":"{pattern}"}}').formatted("") != ""
+
+
 def test_schemas_that_lead_to_each_other_are_compared_in_bounded_time() -> None:
     def web(size: int, bound: int) -> dict[str, Any]:
         branches = [{"$ref": f"#/definitions/d{n}"} for n in range(size)]

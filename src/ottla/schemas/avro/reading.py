@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from ottla.schemas.avro.defaults import DefaultsCheck
@@ -31,6 +32,12 @@ _ENUM_RESERVED = _RESERVED | {"default"}
 _FIELD_RESERVED = frozenset({"default", "doc", "name", "order", "type", "aliases"})
 _ORDERS = {"ascending", "descending", "ignore"}
 _SHOWN_MAX = 200
+_DECIMAL = r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
+_HEX = r"0[xX]([0-9a-fA-F]+(\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?\d+"
+_DOUBLE = re.compile(rf"[+-]?(NaN|Infinity|({_DECIMAL}|{_HEX})[fFdD]?)", re.ASCII)
+_DOUBLE_CHARS_MAX = 1_000
+_LAST_OF_JAVA = "\uffff"
+"""The last character that Java has as one."""
 _INT_MAX = (1 << 31) - 1
 
 _Object = dict[str, JsonValue]
@@ -213,9 +220,9 @@ def _checked(name: str) -> str:
     """Return a name, which begins with a letter or `_` and goes on with letters, digits and `_`, of any script."""
     if not name:
         raise InvalidSchemaError("Empty name")
-    if not (name[0].isalpha() or name[0] == "_"):
+    if not (name[0].isalpha() or name[0] == "_") or name[0] > _LAST_OF_JAVA:
         raise InvalidSchemaError(f"Illegal initial character: {_shown(name)}")
-    if not all(each.isalnum() or each == "_" for each in name):
+    if not all(each.isalpha() or each.isdecimal() or each == "_" for each in name) or max(name) > _LAST_OF_JAVA:
         raise InvalidSchemaError(f"Illegal character in: {_shown(name)}")
     return name
 
@@ -255,10 +262,14 @@ def _number(default: JsonValue, kind: AvroType) -> JsonValue:
     """Return a default, as a number where a number with a point is written as text, such as "NaN"."""
     if kind.kind not in (Kind.FLOAT, Kind.DOUBLE) or not isinstance(default, str):
         return default
+    digits = default.strip()
+    if len(digits) > _DOUBLE_CHARS_MAX or not _DOUBLE.fullmatch(digits):
+        raise InvalidSchemaError(f"Invalid default: {_shown(default)} is no number")
+    digits = digits.rstrip("fFdD")
     try:
-        return float(default)
-    except ValueError:
-        raise InvalidSchemaError(f"Invalid default: {_shown(default)} is no number") from None
+        return float.fromhex(digits) if "x" in digits.lower() else float(digits)
+    except OverflowError:
+        return float("-inf") if digits.startswith("-") else float("inf")
 
 
 def _shown(value: JsonValue) -> str:

@@ -30,6 +30,7 @@ _COMPARISONS_MAX = 4_000_000
 _PATTERN_CHARS_MAX = 10_000
 _PATTERN_BYTES_MAX = 1 << 20
 """Of a pattern that is ready to search."""
+_FLAGS = re.compile(r"\(\?[a-zA-Z-]+[:)]")
 _SHOWN_MAX = 200
 
 
@@ -96,8 +97,8 @@ def check_pattern(pattern: str) -> None:
     """Raise InvalidSchemaError where a pattern is a regular expression neither of RE2's nor of Python's."""
     if len(pattern) > _PATTERN_CHARS_MAX:
         raise InvalidSchemaError(f"A pattern has more than {_PATTERN_CHARS_MAX} characters")
-    if linear_pattern(pattern) is not None:
-        return
+    if linear_pattern(pattern) is not None or _FLAGS.search(pattern):
+        return  # Python takes long over large ranges without regard to case, and the pattern is never searched with
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:

@@ -26,7 +26,7 @@ _MAIN = "default"
 _DESCRIPTOR = "google/protobuf/descriptor.proto"
 _EXPLICIT_ENTRY = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
 _STAND_IN = "deprecated_legacy_json_field_conflicts"
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]+={0,2}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def _as_text(text: str, files: Mapping[str, str], limits: Limits) -> str:
     """Return a text as it is, or the text that a descriptor in base64 stands for."""
     if _EXPLICIT_ENTRY.search(text):
         return _with_maps(text, files, limits)
-    if not text.strip() or not _BASE64.fullmatch(text):
+    if not _BASE64.fullmatch(text.strip()):
         return text
     try:
         data = base64.b64decode(text)
