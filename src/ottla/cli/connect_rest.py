@@ -1,7 +1,8 @@
-"""Asks a Connect worker over REST, Ottla's or Kafka's, and says in one line what is wrong where it refuses."""
+"""Asks a Connect worker, or a schema registry, over REST, and says in one line what is wrong where it refuses."""
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
 import urllib.error
@@ -26,11 +27,19 @@ class RestError(OttlaError):
 
 
 class Worker:
-    """A worker at an address such as `http://localhost:8083`; https with the `ssl.…` of a client's properties."""
+    """A worker at an address such as `http://localhost:8083`; https with the `ssl.…` of a client's properties.
 
-    def __init__(self, url: str, properties: Mapping[str, str] | None = None) -> None:
+    `http://name:password@host` logs in. `what` is what answers there, as a rule a worker.
+    """
+
+    def __init__(self, url: str, properties: Mapping[str, str] | None = None, *, what: str = "Connect worker") -> None:
         """Raises ConfigError for stores that cannot be opened."""
-        self.url = url if "://" in url else f"http://{url}"
+        self._what, self._headers = what, {"Content-Type": "application/json", "Accept": "application/json"}
+        scheme, _, rest = (url if "://" in url else f"http://{url}").partition("://")
+        login, at, place = rest.rpartition("@")
+        if at:
+            self._headers["Authorization"] = f"Basic {base64.b64encode(urllib.parse.unquote(login).encode()).decode()}"
+        self.url = f"{scheme}://{place}"
         self._context: ssl.SSLContext | None = None
         if properties and self.url.lower().startswith("https://"):
             from ottla.security import Tls, TlsSettings
@@ -40,8 +49,7 @@ class Worker:
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the body of an answer, None where it is empty; raises RestError with the worker's message."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        request = urllib.request.Request(self.url.rstrip("/") + path, data, headers, method=method)
+        request = urllib.request.Request(self.url.rstrip("/") + path, data, self._headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=ANSWER_SECONDS_MAX, context=self._context) as answer:
                 text = answer.read()
@@ -50,7 +58,7 @@ class Worker:
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise RestError(
-                f"no Connect worker answers at {self.url}: {reason}; start one, or name another with --url"
+                f"no {self._what} answers at {self.url}: {reason}; start one, or name another with --url"
             ) from error
         return json.loads(text) if text else None
 

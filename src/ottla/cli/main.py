@@ -50,7 +50,7 @@ NOUNS = {
     "run-class": "run what one of Kafka's Java classes is for",
     "generate": "print a Grafana dashboard, Prometheus alert rules or a scrape job",
     "home": "print the folder for KAFKA_HOME, with bin and config",
-    "registry": "run a schema registry",
+    "registry": "run a schema registry; list, show, register, check, delete and move schemas",
     "connect-distributed": "run one of a group of Connect workers",
     "connect": "look at connectors, create, pause, restart and remove them",
     "connect-standalone": "run one Connect worker, with the connectors of some files",
