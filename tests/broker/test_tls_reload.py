@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -228,6 +229,26 @@ def test_keys_that_stand_elsewhere_are_looked_up_and_again_when_asked(tmp_path: 
             await node.stop()
 
     run(whole)
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "half", "pipe", "folder"])
+def test_a_store_that_is_damaged_or_gone_leaves_the_old_one(tmp_path: Path, damage: str) -> None:
+    async def test(node: Node) -> None:
+        client = await connected(node)
+        path = Path(stored(tmp_path, RENEWED, "listener"))
+        text = path.read_text()
+        path.unlink()
+        if damage == "pipe":
+            os.mkfifo(path)
+        elif damage == "folder":
+            path.mkdir()
+        elif damage != "gone":
+            path.write_text("" if damage == "empty" else text[: len(text) // 2])
+        code, message = await altered(client, {LOCATION: str(path)})
+        assert code == INVALID_REQUEST and "PRIVATE KEY" not in message
+        assert shown(await connected(node)) == BROKER.leaf
+
+    run_node(tmp_path, test)
 
 
 def test_what_a_whole_configuration_leaves_out_is_looked_at_too(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ On Linux the file is in memory and has no name; elsewhere only its owner may rea
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,8 +47,11 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def read_file(path: str) -> bytes:
-    """Return what a store's file holds; raises OSError."""
-    with open(path, "rb") as file:
+    """Return what a store's file holds; raises OSError, also for what is no file: a pipe would be waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
         data = file.read(FILE_BYTES_MAX + 1)
     if len(data) > FILE_BYTES_MAX:
         raise OSError(f"{path} has more than {FILE_BYTES_MAX} bytes")
