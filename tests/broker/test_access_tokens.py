@@ -255,21 +255,27 @@ def test_what_cannot_be_signed_is_refused_at_once(
     )
 
 
-def test_librdkafka_is_given_tokens_and_asks_for_the_next_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_librdkafka_is_given_tokens_and_no_exception(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "token"
     monkeypatch.setenv("KAFKA_OPTS", ALLOWED.format(f"file://{path}"))
-    give = librdkafka_security(
-        properties(f"file://{path}") | {"sasl.jaas.config": f'{MODULE} required extension_tenant="acme";'}
-    )["oauth_cb"]
-    path.write_text(token())
-    text, ends_s, principal, extensions = give("")
-    assert (text, principal, extensions) == (path.read_text(), "", {"tenant": "acme"}) and ends_s > 0
-    for useless in ("no-token", token(exp=1), "a." + base64.urlsafe_b64encode(b'{"exp": NaN}').decode() + ".c"):
+    given = properties(f"file://{path}") | {"sasl.jaas.config": f'{MODULE} required extension_tenant="acme";'}
+    nan = "a." + base64.urlsafe_b64encode(b'{"exp": NaN}').decode() + ".c"
+    for useless in ("no-token", token(exp=1), nan):
         path.write_text(useless)
         with pytest.raises(KafkaError, match="has ended, or does not say when"):
-            give("")
+            librdkafka_security(given)
+    path.write_text(first := token())
+    give = librdkafka_security(given)["oauth_cb"]
+    path.write_text(second := token(exp=4_000_000_000))
+    text, ends_s, principal, extensions = give("")
+    assert (text, principal, extensions) == (first, "", {"tenant": "acme"}) and ends_s < 4_000_000_000
+    assert give("")[:2] == (second, 4_000_000_000)
+    path.unlink()
+    text, ends_s, *_ = give("")
+    assert text == second and ends_s < 4_000_000_000, "it asks again soon"
+    assert "no new access token" in caplog.text and second not in caplog.text
 
 
 @pytest.mark.parametrize(

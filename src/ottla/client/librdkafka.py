@@ -5,6 +5,8 @@ It reads PEM alone, so stores are opened here, and it knows nothing of JAAS. Wha
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,9 +17,15 @@ from ottla.security import TlsSettings, client_entry, openssl_cipher, pem_stores
 
 __all__ = ["librdkafka_security"]
 
+log = logging.getLogger(__name__)
+
+RETRY_S = 10.0
+"""After how long a token is asked for again that did not come; the library asks when 80 % of it are over."""
+
 
 def librdkafka_security(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings for these properties of Kafka's; raises ConfigError for what cannot be honoured.
+    """Return the settings for these properties of Kafka's; raises ConfigError for what cannot be honoured, and KafkaError
+    where no access token comes.
 
     What begins with none of `security.`, `ssl.` and `sasl.` is left to the caller.
     """
@@ -59,10 +67,21 @@ def _login(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _token_giver(tokens: AccessTokens) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
-    """Return what librdkafka calls, when its client is polled, for a first token and again before one ends."""
+    """Return what librdkafka calls, when its client is polled, for a first token and again before one ends.
+
+    The first is fetched now, so that what is wrong is said here; raises KafkaError. Later the callback must not raise: an
+    exception would meet the library's own call for the same error. It shows the old token again, and the broker judges it.
+    """
+    first: list[tuple[str, float]] = [tokens.fresh()]
+    last = first[0][0]
 
     def give(_: str) -> tuple[str, float, str, dict[str, str]]:
-        token, ends_s = tokens.fresh()
-        return token, ends_s, "", tokens.extensions
+        nonlocal last
+        try:
+            last, ends_s = first.pop() if first else tokens.fresh()
+        except Exception as error:  # see above; it is said, and no login is let in by it
+            log.warning("There is no new access token, and the one before is shown again: %s", error)
+            ends_s = time.time() + RETRY_S
+        return last, ends_s, "", tokens.extensions
 
     return give
