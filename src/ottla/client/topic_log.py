@@ -54,6 +54,11 @@ class TopicLog:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.critical("Nothing is read from topic %s any more", self.topic, exc_info=error)
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether the topic is being read; False before the start, and where that has ended by a mistake of ours."""
+        return self._task is not None and not self._task.done()
+
     async def close(self) -> None:
         """Stop reading."""
         if self._task is not None:

@@ -67,6 +67,11 @@ class Store:
         await self._client.close()
 
     @property
+    def is_followed(self) -> bool:
+        """Whether the topic is being read."""
+        return self._log.is_followed
+
+    @property
     def is_claimed(self) -> bool:
         """Whether this instance may write, as far as it knows."""
         return self._producer is not None

@@ -13,6 +13,7 @@ from ottla.registry.core.errors import store_failed
 from ottla.registry.rest.asked import Asked
 from ottla.registry.rest.endpoints import NOTHING, Endpoint, Endpoints, Raw
 from ottla.registry.rest.forwarding import Forwarding
+from ottla.registry.rest.watching import Watching
 from ottla.registry.service import ElsewhereError, Registry
 
 __all__ = ["registry_routes"]
@@ -29,6 +30,13 @@ def registry_routes(registry: Registry, forwarding: Forwarding) -> list[Route]:
     serving = _Serving(registry, forwarding)
     endpoints = Endpoints(registry).all()
     routes = [Route(each.method, each.path, serving.route(each)) for each in endpoints]
+    watching = Watching(registry)
+    routes += [
+        Route("GET", "/metrics", serving.guarded(watching.metrics)),
+        *(Route("GET", path, watching.health) for path in ("/health", "/healthz", "/_health")),
+        Route("GET", "/master_available", watching.primary),
+    ]
+    serving.count = watching.count
     contexts = [each for each in endpoints if each.in_contexts]
     routes += [Route(each.method, _in_context(each.path), serving.route(each)) for each in contexts]
     routes += [replace(each, path=f"{each.path}/") for each in routes if not each.path.endswith("/")]
@@ -44,6 +52,15 @@ def _in_context(path: str) -> str:
 class _Serving:
     def __init__(self, registry: Registry, forwarding: Forwarding) -> None:
         self._registry, self._forwarding = registry, forwarding
+        self.count: Callable[[str, int], None] = lambda method, status: None
+
+    def guarded(self, handle: Handle) -> Handle:
+        """Return what answers only to who may ask."""
+
+        async def answer(request: Request) -> Reply:
+            return self._refused(request) or await handle(request)
+
+        return answer
 
     def refusal(self, status: int, words: str) -> Handle:
         async def answer(request: Request) -> Reply:
@@ -53,7 +70,9 @@ class _Serving:
 
     def route(self, endpoint: Endpoint) -> Handle:
         async def answer(request: Request) -> Reply:
-            return self._refused(request) or await self._answered(endpoint, request)
+            reply = self._refused(request) or await self._answered(endpoint, request)
+            self.count(request.method, reply.status)
+            return reply
 
         return answer
 
