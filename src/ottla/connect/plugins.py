@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ottla.connect import converters
+from ottla.connect import converters, schema_converters
 from ottla.connect.api import SinkConnector, SourceConnector
 from ottla.connect.errors import ConnectError
 from ottla.connect.transforms import PREDICATES, TRANSFORMATIONS
@@ -170,8 +170,10 @@ def _installed(cls: type[Any], location: str) -> Iterator[InstalledPlugin]:
 
 
 def stock_plugins() -> list[InstalledPlugin]:
-    """Return the converters, transformations and predicates that Kafka brings along."""
-    classes = [*(getattr(converters, name) for name in converters.__all__), *TRANSFORMATIONS, *PREDICATES]
+    """Return the converters, transformations and predicates that Kafka brings along, and the registry's converters."""
+    stock = [getattr(converters, name) for name in converters.__all__]
+    of_registry = [getattr(schema_converters, name) for name in schema_converters.__all__]
+    classes = [*stock, *of_registry, *TRANSFORMATIONS, *PREDICATES]
     return [each for cls in classes for each in _installed(cls, "classpath")]
 
 

@@ -29,7 +29,12 @@ def codecs_of(registry: Registry, settings: SerdeSettings) -> Kept[SchemaText, C
             from ottla.serdes.codecs.json_schema import JsonSchemaCodec
 
             return JsonSchemaCodec(parsed, validate=True, referenced=_texts(registry, schema.references))
-        return codec_of(parsed, validate_json=settings.validate_json, logical_types=settings.logical_types)
+        return codec_of(
+            parsed,
+            validate_json=settings.validate_json,
+            logical_types=settings.logical_types,
+            named_unions=settings.named_unions,
+        )
 
     return Kept(settings.schemas_max, made)
 
@@ -153,6 +158,10 @@ class Deserializer:
         self.settings = settings
         self.registry = registry or Registry(settings)
         self._codecs = codecs_of(self.registry, settings)
+
+    def codec(self, schema: SchemaText) -> Codec:
+        """Return a schema's codec."""
+        return self._codecs[schema]
 
     def deserialize(self, data: bytes | None, headers: Headers | None = None) -> Decoded | None:
         """Return a record's value; None stays None. A header that names the schema counts before a prefix."""

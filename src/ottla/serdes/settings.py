@@ -97,6 +97,8 @@ class SerdeSettings:
     normalize: bool = False
     validate_json: bool = False
     logical_types: bool = True
+    named_unions: bool = False
+    """Whether Avro's values of unions say their type; who wants that sets it, it has no key."""
     strategy: SubjectStrategy = SubjectStrategy.TOPIC
     id_in_header: bool = False
     """Whether what is written names its schema in a header."""

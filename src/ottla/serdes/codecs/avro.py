@@ -26,18 +26,23 @@ DEPTH_MAX = 400
 
 
 class AvroCodec:
-    """Values are what fastavro takes and gives: dictionaries, lists, and Python's own dates and decimals."""
+    """Values are what fastavro takes and gives: dictionaries, lists, and Python's own dates and decimals.
 
-    def __init__(self, schema: ParsedSchema, *, logical_types: bool = True) -> None:
+    With `named_unions` a union's value of a named type is decoded as a pair with that name.
+    """
+
+    def __init__(self, schema: ParsedSchema, *, logical_types: bool = True, named_unions: bool = False) -> None:
         self._name = schema.name
         self.document = json.loads(schema.formatted("resolved"))
-        if not logical_types:
-            self.document = _without_logical_types(self.document)
+        document = self.document if logical_types else _without_logical_types(self.document)
         try:
-            self.schema: Any = fastavro.parse_schema(self.document, {})
+            self.full: Any = fastavro.parse_schema(self.document, {})
+            """The schema with full names, and its logical types whether they are decoded or not."""
+            self.schema: Any = fastavro.parse_schema(document, {})
         except Exception as error:  # its errors have no common root
             raise SerdeError(f"The Avro schema cannot be used: {error}") from error
         shape = _Shape(self.document)
+        self._named_unions = named_unions
         self._is_recursive = shape.is_recursive
         self._is_unreadable = shape.has_empty_items
         self._read = _read_py.schemaless_reader if shape.is_recursive else fastavro.schemaless_reader
@@ -64,7 +69,8 @@ class AvroCodec:
                 "Arrays of items that take no bytes are not read: a few bytes could hold any number of them"
             )
         try:
-            return self._read(io.BytesIO(data), self.schema, None if reader is None else reader.schema)
+            other = None if reader is None else reader.schema
+            return self._read(io.BytesIO(data), self.schema, other, return_named_type=self._named_unions)
         except Exception as error:  # fastavro raises whatever wrong bytes bring about
             raise SerdeError(f"The bytes are no value of the Avro schema {self._called()}: {_said(error)}") from error
 

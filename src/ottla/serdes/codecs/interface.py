@@ -32,13 +32,15 @@ class Codec(Protocol):
         """Return the full name of the type, for subjects."""
 
 
-def codec_of(schema: ParsedSchema, *, validate_json: bool = False, logical_types: bool = True) -> Codec:
+def codec_of(
+    schema: ParsedSchema, *, validate_json: bool = False, logical_types: bool = True, named_unions: bool = False
+) -> Codec:
     """Return a schema's codec; raises ConfigError where its library is not installed, SerdeError where it cannot be."""
     try:
         if schema.schema_type is SchemaType.AVRO:
             from ottla.serdes.codecs.avro import AvroCodec
 
-            return AvroCodec(schema, logical_types=logical_types)
+            return AvroCodec(schema, logical_types=logical_types, named_unions=named_unions)
         if schema.schema_type is SchemaType.JSON:
             from ottla.serdes.codecs.json_schema import JsonSchemaCodec
 
