@@ -38,6 +38,17 @@ def parse(
     if not text.strip():
         raise InvalidSchemaError("The schema is empty")
     ask = resolve or _nothing
+    try:
+        return _parsed(schema_type, text, references, ask, limits, new)
+    except ModuleNotFoundError as error:
+        advice = f"the Python package {error.name}, which is not installed: pip install 'ottla[registry]'"
+        raise InvalidSchemaError(f"{schema_type} schemas need {advice}") from error
+
+
+def _parsed(
+    schema_type: SchemaType, text: str, references: Sequence[SchemaReference], ask: Resolve, limits: Limits, new: bool
+) -> ParsedSchema:
+    """Parse with a format's own modules, imported late: who uses one format need not have the others' libraries."""
     if schema_type is SchemaType.AVRO:
         from ottla.schemas.avro.schema import parse_avro
 

@@ -13,10 +13,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+import grpc_tools
+
 from ottla.schemas.interface import InvalidSchemaError, Limits
 
 __all__ = ["ProtobufCompiler", "check_import_name", "compiler"]
 
+assert grpc_tools, "what the process needs; where it is absent, who asks is told here"
 _SCRIPT = Path(__file__).with_name("compiler_process.py")
 _NAME_CHARS_MAX = 255
 _ANSWER_BYTES_MAX = 128 << 20
