@@ -246,7 +246,7 @@ class Node:
             loop=loop,
         )
         self._answer_memory = AnswerMemory(loop, self.config.settings.ottla_answer_memory_bytes)
-        self._quotas = Quotas(loop, self.config)
+        self._quotas = Quotas(loop, self.config.settings, self._policies.quotas)
         self._limits = ConnectionLimits(
             loop,
             lambda: configuration.broker.settings,

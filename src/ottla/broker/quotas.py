@@ -11,25 +11,17 @@ import logging
 from time import perf_counter_ns
 from typing import Any
 
-from ottla.broker.plugins import plugin
+from ottla.broker.policies import QUOTA_CALLBACK
 from ottla.broker.requests.handler import RequestContext
 from ottla.broker.requests.line_rate import LineRate
-from ottla.config import BrokerConfig
+from ottla.config import BrokerSettings
 from ottla.metadata import ClusterView, Delta, Image
 from ottla.security import CalledBack, ClientQuotas, MutationQuota, QuotaCallback, QuotaKind, SampledRate, Windows
 
-__all__ = ["GROUP", "Quotas"]
+__all__ = ["Quotas"]
 
 log = logging.getLogger(__name__)
 log.addFilter(LineRate(10))
-
-GROUP = "ottla.quotas"
-"""The group of entry points: each names a class with the methods of Kafka's ClientQuotaCallback."""
-CALLBACK = "client.quota.callback.class"
-METHODS = (
-    *("quota_metric_tags", "quota_limit", "update_quota", "remove_quota"),
-    *("quota_reset_required", "update_cluster_metadata"),
-)
 
 NS_PER_PERCENT = 10_000_000
 """Nanoseconds of one processor in a second, by percent."""
@@ -41,15 +33,15 @@ SLOWEST_RATE = 0.001
 class Quotas:
     """Charges clients for what they do; times are those of the event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, config: BrokerConfig) -> None:
-        """Raises ConfigError for a callback that cannot be had."""
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, settings: BrokerSettings, callback: QuotaCallback | None = None
+    ) -> None:
         self._loop = loop
-        settings = config.settings
         windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * MS_PER_S)
         controller = Windows(
             settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * MS_PER_S
         )
-        self._callback = callback_of(config)
+        self._callback = callback
         self._called_back = None if self._callback is None else CalledBack(self._callback, _callback_failed)
         self.clients = ClientQuotas(windows, controller_windows=controller, source=self._called_back)
         self._connections = SampledRate(windows)
@@ -130,17 +122,8 @@ class Quotas:
         return wait_ms
 
 
-def callback_of(config: BrokerConfig) -> QuotaCallback | None:
-    """Return the class that says what limits clients, None where none is configured; raises ConfigError."""
-    name = config.settings.client_quota_callback_class
-    if not name:
-        return None
-    callback: QuotaCallback = plugin(config, CALLBACK, name, GROUP, *METHODS)
-    return callback
-
-
 def _callback_failed(what: str, error: Exception) -> None:
-    log.error("%s has failed and %s: %s: %s", CALLBACK, what, type(error).__name__, error)
+    log.error("%s has failed and %s: %s: %s", QUOTA_CALLBACK, what, type(error).__name__, error)
 
 
 def _client(context: RequestContext[Any]) -> tuple[str, str]:
