@@ -482,8 +482,13 @@ class Client:
         if task is None:
             task = asyncio.ensure_future(self._open(address))
             self._opening[address] = task
-            task.add_done_callback(lambda _: self._opening.pop(address, None))
+            task.add_done_callback(lambda done: self._forget_opening(address, done))
         return await asyncio.shield(task)  # one caller's cancellation must not fail the others
+
+    def _forget_opening(self, address: Address, task: asyncio.Task[Connection]) -> None:
+        self._opening.pop(address, None)
+        if not task.cancelled():
+            task.exception()  # seen, also where all who waited for the connection have given up
 
     async def _open(self, address: Address) -> Connection:
         connection = await Connection.open(
