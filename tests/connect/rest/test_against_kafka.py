@@ -55,6 +55,11 @@ def facts(mode: str) -> list[Any]:
 
 def comparable(call: Call, answer: Answer) -> Answer:
     """Return an answer without what is installed in one of the two only."""
+    if call.path.endswith("/validate") and isinstance(answer["body"], dict):
+        return {
+            **answer,
+            "body": {**answer["body"], "configs": list(map(recommended, answer["body"].get("configs", [])))},
+        }
     if "connectorsOnly" not in call.path:
         return answer
     shared = [
@@ -63,6 +68,13 @@ def comparable(call: Call, answer: Answer) -> Answer:
         if ".mirror." not in each["class"] and not each["class"].startswith(("tests.", "ottla.", "io.confluent."))
     ]
     return {**answer, "body": shared}
+
+
+def recommended(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a validated key without the recommendation of what is installed here only."""
+    value = config["value"]
+    values = [each for each in value["recommended_values"] if not each.startswith("io.confluent.")]
+    return {**config, "value": {**value, "recommended_values": values}}
 
 
 def explained(asked: list[Any], answer: Answer, theirs: Answer) -> bool:
