@@ -26,6 +26,7 @@ from ottla.cli.records.group_printing import GroupPrinting
 from ottla.cli.records.positions import POSITIONS, Kind, Position, now_ms, parse_position
 from ottla.cli.records.printing import Printing, Reading
 from ottla.cli.records.record_format import format_renderer
+from ottla.cli.records.schemas import decoded, reading_options
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -52,7 +53,7 @@ def main(argv: list[str]) -> int:
     if args.group:
         properties["group.id"] = check_group(args.group, properties.get("group.id"))
     check_reset(args, properties)
-    render = renderer(args)
+    render = decoded(renderer(args), args)
     signal.signal(signal.SIGTERM, _terminate)
     try:
         return read(args, properties, render)
@@ -112,6 +113,7 @@ def options() -> Options:
         "--consumer.config", dest="consumer_config", metavar="FILE", help="old name of --command-config"
     )
     output_option(parser, "text", "json", "jsonl")
+    reading_options(parser)
     return parser
 
 

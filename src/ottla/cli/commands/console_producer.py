@@ -11,6 +11,7 @@ from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.cli.options import Options, UsageError, key_values, properties_file, warn, whole_number
 from ottla.cli.records.librdkafka import await_topic, make_producer, producer_settings
 from ottla.cli.records.line_reader import Line, LineReader, LineRules
+from ottla.cli.records.schemas import encoded, writing_options
 from ottla.cli.records.too_large import fitted, not_sent, not_taken
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def main(argv: list[str]) -> int:
         raise UsageError(f"--line-reader {args.line_reader}: only Kafka's LineMessageReader is built in")
     rules = LineRules.of(properties_file(args.reader_config) | key_values(args.property + args.reader_property))
     properties = client_properties(args)
+    records = encoded(LineReader(rules).read(lines()), args)
     patience = properties.get("max.block.ms", str(args.max_block_ms))
     await_topic(properties, args.topic, timeout_ms=patience, noun="console-producer")
-    return Sender(args.topic, properties, each_alone=args.sync).run(LineReader(rules).read(lines()))
+    return Sender(args.topic, properties, each_alone=args.sync).run(records)
 
 
 def options() -> Options:
@@ -87,6 +89,7 @@ def options() -> Options:
         "--producer.config", dest="producer_config", metavar="FILE", help="old name of --command-config"
     )
     parser.add_argument("--reader-config", metavar="FILE", help="properties file for how lines are cut")
+    writing_options(parser)
     return parser
 
 

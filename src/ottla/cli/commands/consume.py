@@ -13,6 +13,7 @@ from ottla.cli.records.group_printing import GroupPrinting
 from ottla.cli.records.positions import POSITIONS, Kind, Position, now_ms, parse_position
 from ottla.cli.records.printing import Printing, Reading
 from ottla.cli.records.record_format import format_renderer
+from ottla.cli.records.schemas import decoded, reading_options
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -45,7 +46,7 @@ def main(argv: list[str]) -> int:
     )
     if args.until is not None:
         reading = _until(reading, args.until)
-    render = renderer(args)
+    render = decoded(renderer(args), args)
     signal.signal(signal.SIGTERM, _terminate)
     if args.group is not None:
         properties |= {"group.id": args.group, "bootstrap.servers": args.bootstrap_server}
@@ -82,6 +83,7 @@ def options() -> Options:
     parser.add_argument(
         "-X", "--property", action="append", default=[], metavar="KEY=VALUE", help="a setting of the consumer"
     )
+    reading_options(parser)
     return parser
 
 

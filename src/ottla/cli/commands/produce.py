@@ -14,6 +14,7 @@ from ottla.cli.records.json_lines import read_json_lines
 from ottla.cli.records.librdkafka import check_reachable
 from ottla.cli.records.line_reader import Line, LineReader, LineRules
 from ottla.cli.records.record_format import FormatReader
+from ottla.cli.records.schemas import encoded, writing_options
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -29,7 +30,7 @@ def main(argv: list[str]) -> int:
     if args.format is not None and args.form == "jsonl":
         raise UsageError("--format and -o jsonl cannot be used together: each says what the input looks like")
     properties = client_properties(args)
-    records = finished(read(args), args)
+    records = encoded(finished(read(args), args), args)
     topics = [] if args.topic is None else [args.topic]
     check_reachable(properties, timeout_ms=properties.get("max.block.ms", "60000"), topics=topics)
     sender = Sender(args.topic, properties, each_alone=False, noun="produce")
@@ -58,6 +59,7 @@ def options() -> Options:
     parser.add_argument(
         "-X", "--property", action="append", default=[], metavar="KEY=VALUE", help="a setting of the producer"
     )
+    writing_options(parser)
     return parser
 
 
