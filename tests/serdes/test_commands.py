@@ -98,3 +98,24 @@ def test_a_registry_that_is_away_ends_a_command_with_a_line(broker: Server, topi
         "produce", topic, "--bootstrap-server", broker.bootstrap, *away, "--value-format", "avro", given="{}\n"
     )
     assert sent.returncode == 1 and "did not answer" in sent.stderr and "Traceback" not in sent.stderr
+
+
+@pytest.mark.parametrize(("form", "text"), [("avro", AVRO), ("json-schema", JSON)])
+def test_confluents_command_names_take_its_properties(
+    broker: Server, registry: RegistryProcess, topic: str, form: str, text: str
+) -> None:
+    scripts = (sys.executable, "-m", "ottla.cli.scripts")
+    where = (
+        "--bootstrap-server",
+        broker.bootstrap,
+        "--topic",
+        topic,
+        "--property",
+        f"schema.registry.url={registry.url}",
+    )
+    write = [*scripts, f"kafka-{form}-console-producer", *where, "--property", f"value.schema={text}"]
+    sent = subprocess.run(write, input=f"{ANNA}\n", capture_output=True, text=True, timeout=120)
+    assert (sent.returncode, sent.stderr) == (0, "")
+    read = [*scripts, f"kafka-{form}-console-consumer", *where, "--from-beginning", "--max-messages", "1"]
+    assert subprocess.run(read, capture_output=True, text=True, timeout=120).stdout == f"{ANNA}\n"
+    assert f"{topic}-value" in registry.get("/subjects")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 __all__ = ["KAFKA_NOUNS", "NO_ZOOKEEPER", "SCRIPTS"]
 
+CONFLUENTS_URL = "http://localhost:8081"
+"""Where Confluent's console tools look for a registry, unless told otherwise."""
+
 SCRIPTS: dict[str, tuple[str, ...]] = {
     "kafka-acls": ("acls",),
     "kafka-broker-api-versions": ("broker-api-versions",),
@@ -41,6 +44,24 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "kafka-transactions": ("transactions",),
     "kafka-verifiable-consumer": ("verifiable-consumer",),
     "kafka-verifiable-producer": ("verifiable-producer",),
+    "kafka-avro-console-consumer": ("console-consumer", "--schema-registry", CONFLUENTS_URL),
+    "kafka-avro-console-producer": ("console-producer", "--schema-registry", CONFLUENTS_URL, "--value-format", "avro"),
+    "kafka-json-schema-console-consumer": ("console-consumer", "--schema-registry", CONFLUENTS_URL),
+    "kafka-json-schema-console-producer": (
+        "console-producer",
+        "--schema-registry",
+        CONFLUENTS_URL,
+        "--value-format",
+        "json-schema",
+    ),
+    "kafka-protobuf-console-consumer": ("console-consumer", "--schema-registry", CONFLUENTS_URL),
+    "kafka-protobuf-console-producer": (
+        "console-producer",
+        "--schema-registry",
+        CONFLUENTS_URL,
+        "--value-format",
+        "protobuf",
+    ),
     "connect-distributed": ("connect-distributed",),
     "connect-standalone": ("connect-standalone",),
 }

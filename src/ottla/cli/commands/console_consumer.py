@@ -26,7 +26,7 @@ from ottla.cli.records.group_printing import GroupPrinting
 from ottla.cli.records.positions import POSITIONS, Kind, Position, now_ms, parse_position
 from ottla.cli.records.printing import Printing, Reading
 from ottla.cli.records.record_format import format_renderer
-from ottla.cli.records.schemas import decoded, reading_options
+from ottla.cli.records.schemas import decoded, reading_options, take_properties
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -53,6 +53,7 @@ def main(argv: list[str]) -> int:
     if args.group:
         properties["group.id"] = check_group(args.group, properties.get("group.id"))
     check_reset(args, properties)
+    take_properties(args, formatter_properties(args))
     render = decoded(renderer(args), args)
     signal.signal(signal.SIGTERM, _terminate)
     try:

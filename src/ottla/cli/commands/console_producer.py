@@ -11,7 +11,7 @@ from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.cli.options import Options, UsageError, key_values, properties_file, warn, whole_number
 from ottla.cli.records.librdkafka import await_topic, make_producer, producer_settings
 from ottla.cli.records.line_reader import Line, LineReader, LineRules
-from ottla.cli.records.schemas import encoded, writing_options
+from ottla.cli.records.schemas import encoded, take_properties, writing_options
 from ottla.cli.records.too_large import fitted, not_sent, not_taken
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def main(argv: list[str]) -> int:
         raise UsageError('Missing required argument "[topic]"')
     if args.line_reader not in STANDARD_READER:
         raise UsageError(f"--line-reader {args.line_reader}: only Kafka's LineMessageReader is built in")
-    rules = LineRules.of(properties_file(args.reader_config) | key_values(args.property + args.reader_property))
+    given = properties_file(args.reader_config) | key_values(args.property + args.reader_property)
+    take_properties(args, given)
+    rules = LineRules.of(given)
     properties = client_properties(args)
     records = encoded(LineReader(rules).read(lines()), args)
     patience = properties.get("max.block.ms", str(args.max_block_ms))

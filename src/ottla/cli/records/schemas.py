@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.cli.records.record_reader import ConsumedRecord
     from ottla.serdes import Deserializer, SerdeError, SerdeSettings
 
-__all__ = ["decoded", "encoded", "reading_options", "writing_options"]
+__all__ = ["decoded", "encoded", "reading_options", "take_properties", "writing_options"]
 
 FORMATS = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 PARTS = ("key", "value")
@@ -60,6 +60,29 @@ def _property_option(parser: Options) -> None:
 
 def _properties(args: Namespace) -> dict[str, str]:
     return key_values(args.registry_property) | {"schema.registry.url": args.schema_registry}
+
+
+CONFLUENTS = ("schema.registry.url", "key.schema", "key.schema.file", "value.schema", "value.schema.file")
+"""What Confluent's console tools take by `--property`, beside the registry client's own settings."""
+
+
+def take_properties(args: Namespace, given: Mapping[str, str]) -> None:
+    """Take what Confluent's console tools are told by `--property` as if the options had said it."""
+    if "schema.registry.url" in given:
+        args.schema_registry = given["schema.registry.url"]
+    if args.schema_registry is None:
+        return
+    from ottla.serdes import KNOWN_KEYS
+
+    own = {key for key in given if key in KNOWN_KEYS or key.startswith("schema.registry.ssl.")} - {*CONFLUENTS}
+    args.registry_property = [*(f"{key}={given[key]}" for key in sorted(own)), *args.registry_property]
+    for part in PARTS:
+        text, path = given.get(f"{part}.schema"), given.get(f"{part}.schema.file")
+        if text is None and path is None:
+            continue
+        setattr(args, f"{part}_format", getattr(args, f"{part}_format") or args.value_format)
+        setattr(args, f"{part}_schema_file", path)
+        setattr(args, f"{part}_schema_text", text)
 
 
 # -- printing
@@ -156,11 +179,13 @@ def _writer(part: str, args: Namespace) -> Encode:
 
     properties = _properties(args)
     path = getattr(args, f"{part}_schema_file")
-    if path is None and "use.schema.id" not in properties:
+    inline = getattr(args, f"{part}_schema_text", None)
+    if path is None and inline is None and "use.schema.id" not in properties:
         properties = {"use.latest.version": "true", "auto.register.schemas": "false"} | properties
     serializer = Serializer(_told(serde_settings(properties, is_key=part == "key")))
     kind = SchemaType(FORMATS[getattr(args, f"{part}_format")])
-    given = None if path is None else SchemaText(kind, _file(path))
+    text = inline or (None if path is None else _file(path))
+    given = None if text is None else SchemaText(kind, text)
     message = getattr(args, f"{part}_message")
 
     def encode(topic: str, data: bytes, headers: Headers) -> bytes | None:
