@@ -95,13 +95,13 @@ def _listing(action: str, words: str) -> Options:
 
 def _versions_options() -> Options:
     parser = _listing("versions", "List the versions of a subject.")
-    parser.add_argument("subject")
+    parser.add_argument("subject", help="as in `ottla registry subjects`")
     return parser
 
 
 def _show_options() -> Options:
     parser = _options("show", "Print a schema: of a subject's version, or by its id.")
-    parser.add_argument("subject", nargs="?")
+    parser.add_argument("subject", nargs="?", help="as in `ottla registry subjects`")
     parser.add_argument("version", nargs="?", default="latest", help="a number, or latest")
     parser.add_argument("--id", type=int, metavar="N", help="the schema with this id")
     return parser
@@ -109,7 +109,7 @@ def _show_options() -> Options:
 
 def _schema_options(action: str, words: str) -> Options:
     parser = _options(action, words)
-    parser.add_argument("subject")
+    parser.add_argument("subject", help="as in `ottla registry subjects`")
     parser.add_argument("file", help="the schema; - is standard input")
     parser.add_argument("--type", choices=sorted(TYPES.values()), help="by the file's name where it is not given")
     parser.add_argument(
@@ -124,7 +124,7 @@ def _schema_options(action: str, words: str) -> Options:
 
 def _delete_options() -> Options:
     parser = _options("delete", "Mark a subject, or one of its versions, as deleted; for good with --permanent.")
-    parser.add_argument("subject")
+    parser.add_argument("subject", help="as in `ottla registry subjects`")
     parser.add_argument("version", nargs="?", help="a number, or latest; all of them without it")
     parser.add_argument("--permanent", action="store_true", help="for good, where it is marked already")
     return parser
