@@ -32,6 +32,7 @@ def test_schemas_are_registered_shown_checked_and_deleted(
     assert '"name": "Shown"' in run(capsys, "show", "--id", schema_id.strip(), *at)[1]
     assert "shown" in run(capsys, "subjects", "-o", "name", *at)[1]
     assert run(capsys, "check", "shown", str(first), *at) == (0, "fits\n")
+    assert run(capsys, "check", "shown", str(first), "--type", "avro", *at) == (0, "fits\n"), "in any case of letters"
     code, said = run(capsys, "check", "shown", str(second), *at)
     assert code == 1 and '+      "name": "x"' in said and "READER_FIELD_MISSING_DEFAULT_VALUE" in said
     code, said = run(capsys, "register", "shown", str(second), *at)

@@ -111,7 +111,9 @@ def _schema_options(action: str, words: str) -> Options:
     parser = _options(action, words)
     parser.add_argument("subject", help="as in `ottla registry subjects`")
     parser.add_argument("file", help="the schema; - is standard input")
-    parser.add_argument("--type", choices=sorted(TYPES.values()), help="by the file's name where it is not given")
+    parser.add_argument(
+        "--type", type=str.upper, choices=sorted(TYPES.values()), help="by the file's name where it is not given"
+    )
     parser.add_argument(
         *("--reference",),
         action="append",
