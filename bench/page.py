@@ -42,18 +42,26 @@ value by Kafka's in the same round; `compiled` has the hot modules as machine co
 PERF = "`producer-perf` and `consumer-perf` are Kafka's own tools with their defaults."
 
 
+def table(rows: list[dict[str, Any]], *, others: bool = False) -> list[str]:
+    """Return the lines of a table; `others` is a column for how many processors others kept busy meanwhile."""
+    more = " others |" if others else ""
+    lines = [f"| metric | mode | Ottla | Kafka | ratio | target | met | rounds |{more}"]
+    lines.append("|---|---|---:|---:|---:|---:|---|---:|" + ("---:|" if others else ""))
+    for row in rows:
+        met = {True: "yes", False: "**no**", None: ""}[row["met"]]
+        cells = [row["metric"], row["mode"], number(row["ottla"], row["unit"]), number(row["kafka"], row["unit"])]
+        cells += [number(row["ratio"]), row["target"] or "", met, str(row["rounds"])]
+        cells += [number(row["others"])] if others else []
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
 def page(rows: list[dict[str, Any]], notes: str | None = None) -> str:
     """Return the page of these rows; without notes it is this machine that they were measured on."""
     if notes is None:
         notes = f"Measured with {os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}."
     lines = [INTRODUCTION, notes.strip() + "\n"]
-    lines.append("| metric | mode | Ottla | Kafka | ratio | target | met | rounds |")
-    lines.append("|---|---|---:|---:|---:|---:|---|---:|")
-    for row in rows:
-        met = {True: "yes", False: "**no**", None: ""}[row["met"]]
-        cells = [row["metric"], row["mode"], number(row["ottla"], row["unit"]), number(row["kafka"], row["unit"])]
-        cells += [number(row["ratio"]), row["target"] or "", met, str(row["rounds"])]
-        lines.append("| " + " | ".join(cells) + " |")
+    lines += table(rows)
     names = [row["metric"] for row in rows]
     if any("-perf" in name for name in names):
         lines.append(f"\n{PERF}")

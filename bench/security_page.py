@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.rows import number
+from bench.page import table
 
 __all__ = ["page"]
 
@@ -40,15 +40,7 @@ of its rounds, a ratio that of the rounds' own ratios. Ottla's hot modules are c
 
 def page(rows: list[dict[str, Any]], notes: str) -> str:
     """Return the page of these rows."""
-    lines = [INTRODUCTION, notes.strip() + "\n"]
-    lines.append("| metric | mode | Ottla | Kafka | ratio | target | met | rounds | others |")
-    lines.append("|---|---|---:|---:|---:|---:|---|---:|---:|")
-    for row in rows:
-        met = {True: "yes", False: "**no**", None: ""}[row["met"]]
-        cells = [row["metric"], row["mode"], number(row["ottla"], row["unit"]), number(row["kafka"], row["unit"])]
-        cells += [number(row["ratio"]), row["target"] or "", met, str(row["rounds"]), number(row["others"])]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([INTRODUCTION, notes.strip() + "\n", *table(rows, others=True)]) + "\n"
 
 
 def main(argv: list[str]) -> int:

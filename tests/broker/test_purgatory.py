@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base import TopicPartition
 from ottla.broker.replicas.purgatory import Purgatory
-from ottla.cli.commands.server import loop_factory
+from ottla.cli.local.serving import loop_factory
 from ottla.replica import Wait
 
 PARTITION = TopicPartition("t", 0)

@@ -92,7 +92,7 @@ def run_worker(
     set_up_log(args)
     import asyncio
 
-    from ottla.cli.commands.server import loop_factory, raise_descriptor_limit
+    from ottla.cli.local.serving import loop_factory, raise_descriptor_limit
 
     try:
         config = load()

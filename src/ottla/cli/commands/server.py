@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import signal
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ConfigError, OttlaError
@@ -14,11 +12,11 @@ from ottla.cli.build_kind import why_pure
 from ottla.cli.local.data_folders import data_lines
 from ottla.cli.local.log_format import log_to_stderr
 from ottla.cli.local.server_options import load_config, start_options
+from ottla.cli.local.serving import is_started, loop_factory, raise_descriptor_limit, stop_signals
 from ottla.cli.options import Options, UsageError, warn
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from ottla.broker import Node
     from ottla.config import BrokerConfig
@@ -135,27 +133,8 @@ def serve(config: BrokerConfig) -> int:
         return runner.run(run_node(config))
 
 
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's factory where it is installed; asyncio's own loop serves as well."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
-def raise_descriptor_limit() -> None:
-    """Use as many file descriptors as the system allows this process: every open segment and connection takes one."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 async def run_node(config: BrokerConfig) -> int:
     """Start the node, say so, and stop it when a signal comes; a second signal ends the process at once."""
-    import asyncio
     import random
 
     from ottla.broker import Node, SystemClock, ThreadsAndProcess
@@ -163,22 +142,13 @@ async def run_node(config: BrokerConfig) -> int:
     from ottla.log import OsDisk
     from ottla.net import TcpNetwork
 
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop(number: int) -> None:
-        if stopping.is_set():
-            os._exit(128 + number)
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+    stopping = stop_signals()
     offload = ThreadsAndProcess()
     node = Node(config, OsDisk(), TcpNetwork(), SystemClock(), random.SystemRandom(), offload)
     if config.listens_on_default_only:
         warn(f"no listener is configured: only programs on this machine reach {config.listeners[0]}")
     try:
-        if not await is_started(node, stopping):
+        if not await is_started(node.start(), stopping):
             return 0
         if reason := why_pure():
             warn(f"warning: {reason}")
@@ -198,23 +168,6 @@ async def run_node(config: BrokerConfig) -> int:
     if error is not None:
         warn(f"ottla server: {error}")
     return 0 if error is None else 1
-
-
-async def is_started(node: Node, stopping: asyncio.Event) -> bool:
-    """Start the node; False where a signal came first, for a node of a cluster may wait for others for long."""
-    import asyncio
-
-    starting = asyncio.ensure_future(node.start())
-    signalled = asyncio.ensure_future(stopping.wait())
-    await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
-    signalled.cancel()
-    if not starting.done():
-        starting.cancel()
-        with suppress(asyncio.CancelledError):
-            await starting
-        return False
-    starting.result()
-    return True
 
 
 async def end_of(node: Node, stopping: asyncio.Event) -> BaseException | None:

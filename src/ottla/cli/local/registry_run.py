@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.base import OttlaError
 from ottla.cli.local.log_format import log_to_stderr
+from ottla.cli.local.serving import is_started, loop_factory, raise_descriptor_limit, stop_signals
 from ottla.cli.options import UsageError, properties_file, warn
 
 if TYPE_CHECKING:
     import asyncio
     from argparse import Namespace
-    from collections.abc import Coroutine
 
     from ottla.registry import RegistrySettings
 
@@ -27,8 +26,6 @@ BOOTSTRAP_DEFAULT = "localhost:9092"
 def run_registry(args: Namespace) -> int:
     """Run an instance until a signal comes; returns the exit code."""
     import asyncio
-
-    from ottla.cli.commands.server import loop_factory, raise_descriptor_limit
 
     if args.config is not None and args.properties is not None:
         raise UsageError("Only one properties file can be given")
@@ -58,26 +55,16 @@ def _settings(path: str | None, args: Namespace) -> RegistrySettings:
 
 async def _run(settings: RegistrySettings, *, ends_with_input: bool) -> int:
     """Start the instance, say so, and stop it when a signal comes; a second signal ends the process at once."""
-    import asyncio
 
     from ottla.registry import Instance
 
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop(number: int) -> None:
-        if stopping.is_set():
-            os._exit(128 + number)
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+    stopping = stop_signals()
     if ends_with_input:
         _watch_input(stopping)
     instance = Instance(settings)
     print(f"schemas in topic {settings.topic} of {settings.bootstrap}, group {settings.group}", flush=True)
     try:
-        if not await _is_started(instance.start(), stopping):
+        if not await is_started(instance.start(), stopping):
             return 0
     except OttlaError as error:
         warn(f"ottla registry: {error}")
@@ -105,24 +92,6 @@ def _watch_input(stopping: asyncio.Event) -> None:
             stopping.set()
 
     loop.add_reader(number, readable)
-
-
-async def _is_started(start: Coroutine[Any, Any, None], stopping: asyncio.Event) -> bool:
-    """Start; False where a signal came first."""
-    import asyncio
-    from contextlib import suppress
-
-    starting = asyncio.ensure_future(start)
-    signalled = asyncio.ensure_future(stopping.wait())
-    await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
-    signalled.cancel()
-    if not starting.done():
-        starting.cancel()
-        with suppress(asyncio.CancelledError):
-            await starting
-        return False
-    starting.result()
-    return True
 
 
 def _why_not(error: OSError) -> str:
