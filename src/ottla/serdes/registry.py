@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
@@ -23,7 +24,6 @@ from ottla.schemas import (
     parse,
 )
 from ottla.serdes.errors import SerdeError
-from ottla.serdes.kept import Kept
 from ottla.serdes.settings import SerdeSettings
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Registry:
         """Make a client; nothing is asked yet. Raises ConfigError where the extra `registry` is not installed."""
         self.urls = settings.urls
         self._client = _client(settings)
-        self._parsed: Kept[SchemaText, ParsedSchema] = Kept(settings.schemas_max, self._parse)
+        self._parsed = lru_cache(settings.schemas_max)(self._parse)
 
     def register(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> KnownSchema:
         """Return a schema's id, registered under the subject where it is not yet; raises SerdeError."""
@@ -100,7 +100,7 @@ class Registry:
 
     def parsed(self, schema: SchemaText) -> ParsedSchema:
         """Return what a schema means, with all that it refers to; raises SerdeError."""
-        return self._parsed[schema]
+        return self._parsed(schema)
 
     def referenced(self, reference: SchemaReference) -> Referenced:
         """Return the text of a reference; raises SerdeError."""

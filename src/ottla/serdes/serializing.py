@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ottla.schemas import SchemaReference, incompatibilities
 from ottla.serdes.codecs import Codec, codec_of
 from ottla.serdes.errors import SerdeError
-from ottla.serdes.kept import Kept
 from ottla.serdes.naming import SubjectStrategy, subject_of
 from ottla.serdes.registry import KnownSchema, Registry, SchemaText
 from ottla.serdes.settings import SerdeSettings
@@ -20,9 +20,10 @@ __all__ = ["Decoded", "Deserializer", "Headers", "Serializer", "codecs_of"]
 Headers = list[tuple[str, bytes | None]]
 
 
-def codecs_of(registry: Registry, settings: SerdeSettings) -> Kept[SchemaText, Codec]:
-    """Return the codecs of schemas, each made once."""
+def codecs_of(registry: Registry, settings: SerdeSettings) -> Callable[[SchemaText], Codec]:
+    """Return what gives the codecs of schemas; each is made once."""
 
+    @lru_cache(settings.schemas_max)
     def made(schema: SchemaText) -> Codec:
         parsed = registry.parsed(schema)
         if settings.validate_json and schema.references and schema.schema_type == "JSON":
@@ -36,7 +37,7 @@ def codecs_of(registry: Registry, settings: SerdeSettings) -> Kept[SchemaText, C
             named_unions=settings.named_unions,
         )
 
-    return Kept(settings.schemas_max, made)
+    return made
 
 
 def _texts(registry: Registry, references: Iterable[SchemaReference]) -> dict[str, str]:
@@ -73,11 +74,11 @@ class Serializer:
         self.settings = settings
         self.registry = registry or Registry(settings)
         self._codecs = codecs_of(self.registry, settings)
-        self._known: Kept[tuple[str, SchemaText | None], KnownSchema] = Kept(settings.schemas_max, self._settle)
+        self._known = lru_cache(settings.schemas_max)(self._settle)
 
     def codec(self, schema: SchemaText) -> Codec:
         """Return a schema's codec."""
-        return self._codecs[schema]
+        return self._codecs(schema)
 
     def serialize(
         self,
@@ -96,7 +97,7 @@ class Serializer:
         if value is None:
             return None
         used = self.known(topic, schema, message)
-        codec = self._codecs[used.schema]
+        codec = self._codecs(used.schema)
         path = codec.path_to(message)
         payload = codec.encode(value, path)
         found = SchemaId(used.id, used.guid, path)
@@ -114,12 +115,12 @@ class Serializer:
         if settings.strategy is not SubjectStrategy.TOPIC:
             if schema is None:
                 raise SerdeError(f"{settings.strategy} needs a schema: it is not known which record this is")
-            codec = self._codecs[schema]
+            codec = self._codecs(schema)
             record = codec.name(codec.path_to(message))
         subject = subject_of(settings.strategy, topic, record, is_key=settings.is_key)
         if settings.use_latest and not settings.auto_register and settings.use_id is None:
             return self._latest(subject, schema)  # the client says for how long the latest stays the latest
-        return self._known[subject, schema]
+        return self._known((subject, schema))
 
     def _settle(self, key: tuple[str, SchemaText | None]) -> KnownSchema:
         subject, schema = key
@@ -161,7 +162,7 @@ class Deserializer:
 
     def codec(self, schema: SchemaText) -> Codec:
         """Return a schema's codec."""
-        return self._codecs[schema]
+        return self._codecs(schema)
 
     def deserialize(self, data: bytes | None, headers: Headers | None = None) -> Decoded | None:
         """Return a record's value; None stays None. A header that names the schema counts before a prefix."""
@@ -170,7 +171,7 @@ class Deserializer:
         found, payload, schema = self._schema(data, headers or ())
         if schema.schema_type == "PROTOBUF" and found.indexes is None:
             found, payload = split_prefix(data, has_indexes=True)
-        codec = self._codecs[schema]
+        codec = self._codecs(schema)
         return Decoded(codec.decode(payload, found.indexes), schema, codec, found)
 
     def _schema(self, data: bytes, headers: Iterable[tuple[str, bytes | None]]) -> tuple[SchemaId, bytes, SchemaText]:

@@ -91,7 +91,7 @@ class AvroConverter:
             serde_settings(known, is_key=is_key),
             logical_types=False,  # Connect's own are made of the plain values, whatever years Python has
             named_unions=True,
-            schemas_max=given["schemas.cache.config"],
+            schemas_max=max(given["schemas.cache.config"], 1),
         )
         if settings.id_in_header:
             key = f"{given['converter.type']}.schema.id.serializer"
