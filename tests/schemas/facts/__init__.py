@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
-__all__ = ["FACTS"]
+__all__ = ["CONFLUENT_FACTS", "FACTS"]
 
 FACTS = Path(__file__).with_name("avro.json")
+CONFLUENT_FACTS = Path(__file__).with_name("confluent.json")
+"""What Confluent's own Java library, release 7.9.5, says of Avro schemas: `python -m tests.schemas.facts confluent`."""

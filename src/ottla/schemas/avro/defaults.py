@@ -1,12 +1,14 @@
-"""Whether the default of a field is a value of its type."""
+"""Whether the default of a field is a value of its type, and which value of that type it is."""
 
 from __future__ import annotations
+
+import struct
 
 from ottla.schemas.avro.types import Array, AvroType, Field, Kind, Map, Record, Union
 from ottla.schemas.interface import InvalidSchemaError
 from ottla.schemas.json_text import JsonValue, write_json
 
-__all__ = ["DefaultsCheck"]
+__all__ = ["DefaultsCheck", "settled_default"]
 
 _SHOWN_MAX = 200
 _STEPS_MAX = 500_000
@@ -63,3 +65,45 @@ def _fits_simply(kind: Kind, value: JsonValue) -> bool:
     if bits := _BITS.get(kind):
         return isinstance(value, int) and -(1 << bits) <= value < 1 << bits
     return isinstance(value, int | float)
+
+
+def settled_default(kind: AvroType, value: JsonValue) -> JsonValue:
+    """Return a default with numbers that `float` and `double` really hold, at whatever depth.
+
+    A union's is one of its first branch. What does not fit its type there stays as it is.
+    """
+    if isinstance(kind, Union):
+        return settled_default(kind.branches[0], value) if kind.branches else value
+    if isinstance(kind, Array) and isinstance(value, list):
+        return [settled_default(kind.items, each) for each in value]
+    if isinstance(kind, Map) and isinstance(value, dict):
+        return {key: settled_default(kind.values, each) for key, each in value.items()}
+    if isinstance(kind, Record) and isinstance(value, dict):
+        types = {field.name: field.type for field in kind.fields}
+        return {key: settled_default(types[key], each) if key in types else each for key, each in value.items()}
+    if isinstance(value, bool) or not isinstance(value, int | float) or kind.kind not in (Kind.FLOAT, Kind.DOUBLE):
+        return value
+    return _float32(_double(value)) if kind.kind is Kind.FLOAT else _double(value)
+
+
+def _double(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _float32(value: float) -> float:
+    """Return the number of the fewest digits that is the same in 32 bits, as Java's Float.toString writes it."""
+    try:
+        (narrow,) = struct.unpack("<f", struct.pack("<f", value))
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    for digits in range(1, 10):
+        shorter = float(format(narrow, f".{digits}g"))
+        try:
+            if struct.unpack("<f", struct.pack("<f", shorter))[0] == narrow:
+                return shorter
+        except OverflowError:  # rounded up beyond the largest
+            continue
+    return float(narrow)

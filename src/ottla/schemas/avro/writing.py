@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from ottla.schemas.avro.defaults import settled_default
 from ottla.schemas.avro.types import (
     PRIMITIVES,
     Array,
@@ -19,7 +20,7 @@ from ottla.schemas.avro.types import (
     Record,
     Union,
 )
-from ottla.schemas.json_text import java_double, text_of, write_json
+from ottla.schemas.json_text import text_of, write_json
 
 __all__ = ["canonical_text", "normalized_text"]
 
@@ -78,7 +79,8 @@ class _Writer:
             self._put(text_of(_referred(schema.name, namespace)))
             return
         self._known.add(schema.name.full)
-        kind = "error" if isinstance(schema, Record) and schema.is_error else str(schema.kind)
+        is_error = isinstance(schema, Record) and schema.is_error and not self._sort
+        kind = "error" if is_error else str(schema.kind)
         self._put('{"type":', text_of(kind), ',"name":', text_of(schema.name.simple))
         if schema.name.namespace != namespace:
             self._put(',"namespace":', text_of(schema.name.namespace))
@@ -114,9 +116,7 @@ class _Writer:
         self._put("}")
 
     def _default(self, field: Field) -> str:
-        if self._sort and field.type.kind in (Kind.FLOAT, Kind.DOUBLE) and isinstance(field.default, int):
-            return java_double(float(field.default))
-        return write_json(field.default, sort=self._sort)
+        return write_json(settled_default(field.type, field.default) if self._sort else field.default, sort=self._sort)
 
     def _ordered(self, names: Sequence[str]) -> Sequence[str]:
         return sorted(names) if self._sort else names
