@@ -39,6 +39,7 @@ from ottla.registry.core.lookups import (
     listed_subjects,
     referenced_texts,
     referrer_ids,
+    stored_alike,
     using,
     version_number,
     version_of,
@@ -125,6 +126,17 @@ def test_a_lookup_finds_what_is_registered_and_says_what_is_missing() -> None:
     assert look_up(book.state, "a", Wanted("x")).version == 1
     assert refused(lambda: look_up(book.state, "a", Wanted("y"))) == (40403, "Schema not found")
     assert refused(lambda: look_up(book.state, "b", Wanted("x"))) == (40401, "Subject 'b' not found.")
+
+
+def test_a_text_that_a_subject_has_as_it_stands_needs_no_reading() -> None:
+    book = Book()
+    first = book.register("s", '"int"')
+    assert stored_alike(book.state, "s", Wanted('"int"')) == first
+    others = (Wanted(' "int"'), Wanted('"int"', "JSON"), Wanted('"int"', references=(SchemaReference("n", "s", 1),)))
+    assert [stored_alike(book.state, "s", each) for each in others] == [None, None, None]
+    assert stored_alike(book.state, "other", Wanted('"int"')) is None
+    book.do(delete_version(book.state, "s", 1, permanent=False))
+    assert stored_alike(book.state, "s", Wanted('"int"')) is None
 
 
 def test_deletion_goes_in_two_steps_with_confluents_words() -> None:

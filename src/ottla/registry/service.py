@@ -12,7 +12,7 @@ from ottla.base import OttlaError
 from ottla.client import Client, Limits, client_network
 from ottla.registry.core import Decision, RegistryError, State, StoredSchema, Wanted, config_of
 from ottla.registry.core.errors import incompatible, invalid_schema, timed_out
-from ottla.registry.core.lookups import referenced_texts
+from ottla.registry.core.lookups import referenced_texts, stored_alike
 from ottla.registry.core.names import Subject
 from ottla.registry.core.settings import LEVELS
 from ottla.registry.election import Election
@@ -160,14 +160,16 @@ class Registry:
         if not wanted.text.strip():
             raise invalid_schema("Empty schema")
         normalize = normalize or config_of(self.state, subject).get("normalize") is True
+        if not normalize and (found := stored_alike(self.state, subject, wanted)) is not None:
+            return replace(wanted, references=found.references)
         try:
             settled, text = self._text(subject, wanted.text, wanted.schema_type, wanted.references, is_new=True)
-            found = await self.examiner.ask(canonical_question(text, normalize=normalize))
+            canonical = await self.examiner.ask(canonical_question(text, normalize=normalize))
         except RegistryError as error:
             if error.code != 42201:
                 raise
             raise invalid_schema(_invalid(subject, wanted, error.message)) from error
-        return replace(wanted, text=str(found), references=settled)
+        return replace(wanted, text=str(canonical), references=settled)
 
     async def formatted(self, schema: StoredSchema, form: str) -> str:
         """Return a stored schema's text in a form; its own where none is asked for."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
+from ottla.registry.core.decision import Wanted
 from ottla.registry.core.errors import (
     invalid_schema,
     invalid_version,
@@ -32,6 +33,7 @@ __all__ = [
     "listed_subjects",
     "referenced_texts",
     "referrer_ids",
+    "stored_alike",
     "using",
     "version_number",
     "version_of",
@@ -97,6 +99,21 @@ def version_of(state: State, subject: str, version: int, *, deleted: bool = Fals
     if one is None or (one.deleted and not deleted):
         raise version_not_found(version)
     return one
+
+
+def stored_alike(state: State, subject: str, wanted: Wanted) -> StoredSchema | None:
+    """Return a version of a subject that has this very text, type and references: it is what it would be read as."""
+    versions = _visible(state.versions(subject), deleted=False)
+    return next(
+        (
+            each
+            for each in versions
+            if each.text == wanted.text
+            and each.schema_type == wanted.schema_type
+            and each.references == wanted.references
+        ),
+        None,
+    )
 
 
 def latest_with_metadata(

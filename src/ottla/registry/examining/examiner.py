@@ -21,9 +21,11 @@ SECONDS_MAX = 15.0
 WAITING_MAX = 200
 SMALL_BYTES = 32 << 10
 ANSWER_BYTES_MAX = 64 << 20
-KNOWN_MAX = 2_000
+KNOWN_MAX = 20_000
 KNOWN_BYTES_MAX = 64 << 10
 """Of a question that is worth being remembered."""
+KNOWN_BYTES_SUM_MAX = 32 << 20
+"""Of the questions that are remembered, all together; an answer is seldom longer than its question."""
 
 
 class Examiner:
@@ -32,6 +34,7 @@ class Examiner:
     def __init__(self, *, seconds_max: float = SECONDS_MAX) -> None:
         self._small, self._large = _Lane(seconds_max), _Lane(seconds_max)
         self._known: OrderedDict[bytes, Any] = OrderedDict()
+        self._known_bytes = 0
 
     async def ask(self, question: Mapping[str, Any]) -> Any:
         """Return the answer; raises RegistryError 42201 for what is no schema, 50002 where it takes too long."""
@@ -47,10 +50,15 @@ class Examiner:
             log.error("A schema could not be examined: %s", found["failed"])
             raise store_failed("The schema could not be examined; the server's log says why")
         if len(body) <= KNOWN_BYTES_MAX:
-            self._known[body] = found["answer"]
-            if len(self._known) > KNOWN_MAX:
-                self._known.popitem(last=False)
+            self._remember(body, found["answer"])
         return found["answer"]
+
+    def _remember(self, body: bytes, answer: Any) -> None:
+        if body not in self._known:  # two may have asked it at a time
+            self._known_bytes += len(body)
+        self._known[body] = answer
+        while len(self._known) > KNOWN_MAX or self._known_bytes > KNOWN_BYTES_SUM_MAX:
+            self._known_bytes -= len(self._known.popitem(last=False)[0])
 
     async def close(self) -> None:
         """End the processes."""

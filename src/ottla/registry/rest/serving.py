@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import lru_cache
 
 from ottla.base import OttlaError
 from ottla.http import HttpError, Reply, Request, Route, json_reply
@@ -23,6 +24,8 @@ Handle = Callable[[Request], Awaitable[Reply]]
 V1, PLAIN = "application/vnd.schemaregistry.v1+json", "application/json"
 TYPES = (V1, "application/vnd.schemaregistry+json", PLAIN, "application/octet-stream")
 TEXT = "text/plain"
+ACCEPTED_MAX = 256
+"""Headers `Accept` whose meaning is remembered: a client sends the same one with every request."""
 
 
 def registry_routes(registry: Registry, forwarding: Forwarding) -> list[Route]:
@@ -84,10 +87,10 @@ class _Serving:
         return replace(reply, headers={"WWW-Authenticate": f'Basic realm="{access.realm}"'})
 
     async def _answered(self, endpoint: Endpoint, request: Request) -> Reply:
-        kind = _accepted(request, is_text=endpoint.path.endswith("/schema"))
+        kind = _accepted(request.headers.get("Accept") or "*/*", endpoint.path.endswith("/schema"))
         if kind is None:
             return _error(406, 406, "HTTP 406 Not Acceptable", V1)
-        data = await request.read()
+        data = await request.read() if request.body_exists else b""
         named = request.headers.get("Content-Type")
         if data and named is not None and request.content_type not in TYPES:
             return _error(415, 415, "HTTP 415 Unsupported Media Type", kind)
@@ -123,11 +126,12 @@ def _error(status: int, code: int, words: str, kind: str) -> Reply:
     return json_reply({"error_code": code, "message": words}, status=status, content_type=V1 if kind == TEXT else kind)
 
 
-def _accepted(request: Request, *, is_text: bool) -> str | None:
+@lru_cache(ACCEPTED_MAX)
+def _accepted(accept: str, is_text: bool) -> str | None:
     """Return the type of content that the client likes best of those that there are, None where it takes none of them."""
     offered = (*TYPES[:3], TEXT) if is_text else TYPES[:3]
     best, best_quality = None, 0.0
-    for part in (request.headers.get("Accept") or "*/*").split(","):
+    for part in accept.split(","):
         name, *parameters = (each.strip().lower() for each in part.split(";"))
         quality = _quality(parameters)
         found = next((each for each in offered if _covers(name, each)), None)
