@@ -6,7 +6,6 @@ import argparse
 import logging
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -151,10 +150,11 @@ async def _run(
 ) -> int:
     import asyncio
 
+    from ottla.cli.local.serving import take_signals
     from ottla.spark import ConnectWorker
 
     signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    _take_signals(signalled)
+    take_signals(signalled.set_result, signalled.done)
     worker = ConnectWorker(config) if make_herder is None else ConnectWorker(config, make_herder)
     ends: list[asyncio.Future[None]] = []
     starting = asyncio.ensure_future(_start(noun, worker, begin, ends))
@@ -201,19 +201,6 @@ async def _start(
     for url in worker.urls:
         print(f"ready {url}", flush=True)
     return 0
-
-
-def _take_signals(signalled: Any) -> None:
-    """Have the first signal stop the worker, and the second end the process at once."""
-    loop = signalled.get_loop()
-
-    def stop(number: int) -> None:
-        if signalled.done():
-            os._exit(128 + number)
-        signalled.set_result(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
 
 
 def start_in_background(noun: str, argv: list[str]) -> int:

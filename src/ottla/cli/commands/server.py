@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import os
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ConfigError, OttlaError
@@ -12,7 +10,7 @@ from ottla.cli.build_kind import why_pure
 from ottla.cli.local.data_folders import data_lines
 from ottla.cli.local.log_format import log_to_stderr
 from ottla.cli.local.server_options import load_config, start_options
-from ottla.cli.local.serving import is_started, loop_factory, raise_descriptor_limit, stop_signals
+from ottla.cli.local.serving import is_started, loop_factory, raise_descriptor_limit, stop_signals, why_not_listening
 from ottla.cli.options import Options, UsageError, warn
 
 if TYPE_CHECKING:
@@ -79,7 +77,8 @@ def start(argv: list[str]) -> int:
         warn(f"ottla server: {error}")
     except OSError as error:
         addresses = ", ".join(map(str, (*config.listeners, *config.http_listeners)))
-        warn(f"ottla server: cannot listen on {addresses}: {why_not(error)}")
+        reason = why_not_listening(error, example="PLAINTEXT://HOST:PORT", told_by="advertised.listeners")
+        warn(f"ottla server: cannot listen on {addresses}: {reason}")
     return 1
 
 
@@ -89,21 +88,6 @@ def shard_arguments(args: argparse.Namespace) -> list[str]:
     for override in args.override:
         found += ["--override", override]
     return [*found, "--log-format", args.log_format, "--log-level", args.log_level]
-
-
-def why_not(error: OSError) -> str:
-    """Return why an address could not be listened on, and what to do about it."""
-    import socket
-
-    if isinstance(error, socket.gaierror):
-        return f"{error.strerror}; choose a name or an address of this machine"
-    remedies = {
-        errno.EADDRINUSE: "stop what listens there, or choose another with --override listeners=PLAINTEXT://HOST:PORT",
-        errno.EADDRNOTAVAIL: "listen on an address of this machine; what clients use goes into advertised.listeners",
-        errno.EACCES: "ports below 1024 are for root, as a rule; choose a higher one",
-    }
-    number = error.errno or 0
-    return f"{os.strerror(number)}; {remedies.get(number, 'choose another address')}"
 
 
 def refuse_unbuilt(config: BrokerConfig) -> None:

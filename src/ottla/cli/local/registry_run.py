@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from typing import TYPE_CHECKING
 
 from ottla.base import OttlaError
 from ottla.cli.local.log_format import log_to_stderr
-from ottla.cli.local.serving import is_started, loop_factory, raise_descriptor_limit, stop_signals
+from ottla.cli.local.serving import is_started, loop_factory, raise_descriptor_limit, stop_signals, why_not_listening
 from ottla.cli.options import UsageError, properties_file, warn
 
 if TYPE_CHECKING:
@@ -70,7 +69,8 @@ async def _run(settings: RegistrySettings, *, ends_with_input: bool) -> int:
         warn(f"ottla registry: {error}")
         return 1
     except OSError as error:
-        warn(f"ottla registry: cannot listen on {', '.join(map(str, settings.listeners))}: {_why_not(error)}")
+        reason = why_not_listening(error, example="http://HOST:PORT", told_by="host.name")
+        warn(f"ottla registry: cannot listen on {', '.join(map(str, settings.listeners))}: {reason}")
         return 1
     for each in instance.addresses:
         print(f"ready {each}", flush=True)
@@ -92,15 +92,3 @@ def _watch_input(stopping: asyncio.Event) -> None:
             stopping.set()
 
     loop.add_reader(number, readable)
-
-
-def _why_not(error: OSError) -> str:
-    """Return why an address could not be listened on, and what to do about it."""
-    remedies = {
-        errno.EADDRINUSE: "stop what listens there, or choose another with --override listeners=http://HOST:PORT",
-        errno.EADDRNOTAVAIL: "listen on an address of this machine; what others use goes into host.name",
-        errno.EACCES: "ports below 1024 are for root, as a rule; choose a higher one",
-    }
-    number = error.errno or 0
-    words = os.strerror(number) if number > 0 else str(error)
-    return f"{words}; {remedies.get(number, 'choose another address')}"

@@ -1,7 +1,8 @@
-"""What each process that serves does around its event loop: which loop, how many descriptors, and how signals end it."""
+"""What each process that serves does around its event loop, and what it says of an address that it cannot have."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from contextlib import suppress
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
 
-__all__ = ["is_started", "loop_factory", "raise_descriptor_limit", "stop_signals"]
+__all__ = ["is_started", "loop_factory", "raise_descriptor_limit", "stop_signals", "take_signals", "why_not_listening"]
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -37,16 +38,21 @@ def stop_signals() -> asyncio.Event:
     import asyncio
 
     stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    take_signals(lambda _: stopping.set(), stopping.is_set)
+    return stopping
 
-    def stop(number: int) -> None:
-        if stopping.is_set():
+
+def take_signals(stop: Callable[[int], None], is_stopping: Callable[[], bool]) -> None:
+    """Have a signal call `stop` with its number; where the process is stopping already, it ends at once."""
+    import asyncio
+
+    def signalled(number: int) -> None:
+        if is_stopping():
             os._exit(128 + number)
-        stopping.set()
+        stop(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
-    return stopping
+        asyncio.get_running_loop().add_signal_handler(number, signalled, number)
 
 
 async def is_started(start: Coroutine[Any, Any, None], stopping: asyncio.Event) -> bool:
@@ -64,3 +70,22 @@ async def is_started(start: Coroutine[Any, Any, None], stopping: asyncio.Event) 
         return False
     starting.result()
     return True
+
+
+def why_not_listening(error: OSError, *, example: str, told_by: str) -> str:
+    """Return why an address could not be listened on, and what to do about it.
+
+    `example` is a listener of this process's kind, and `told_by` the setting with the address that others are told.
+    """
+    import socket
+
+    if isinstance(error, socket.gaierror):
+        return f"{error.strerror}; choose a name or an address of this machine"
+    remedies = {
+        errno.EADDRINUSE: f"stop what listens there, or choose another with --override listeners={example}",
+        errno.EADDRNOTAVAIL: f"listen on an address of this machine; what others use goes into {told_by}",
+        errno.EACCES: "ports below 1024 are for root, as a rule; choose a higher one",
+    }
+    number = error.errno or 0
+    words = os.strerror(number) if number > 0 else str(error)
+    return f"{words}; {remedies.get(number, 'choose another address')}"

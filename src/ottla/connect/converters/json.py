@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ottla.config import ConfigType
@@ -21,7 +22,6 @@ from ottla.connect.converters.text_columns import is_plain_string, quoted_column
 from ottla.connect.data.schema import Schema
 from ottla.connect.data.struct import SchemaAndValue
 from ottla.connect.errors import DataError
-from ottla.connect.kept import Kept
 from ottla.connect.validators import CaseInsensitiveValidString
 
 if TYPE_CHECKING:
@@ -118,14 +118,10 @@ class JsonConverter(PlainConverter):
         self._enveloped: bool = settings["schemas.enable"]
         self._numeric = settings["decimal.format"].upper() == "NUMERIC"
         self._replace_null: bool = settings["replace.null.with.default"]
-        size = settings["schemas.cache.size"]
-        self._writers = Kept(size, self._writer)
-        self._readers: Kept[Schema, Callable[[Any], Any]] = Kept(
-            size, lambda schema: reader_of(schema, replace_null=self._replace_null)
-        )
-        self._heads: Kept[Schema, str] = Kept(
-            size, lambda schema: schema_text(schema, lambda each, value: self._writer(each)(value))
-        )
+        kept = lru_cache(max(settings["schemas.cache.size"], 1))
+        self._writers = kept(self._writer)
+        self._readers = kept(self._reader)
+        self._heads = kept(self._head)
         self._prefixes: list[tuple[bytes, Schema]] = []
         content = settings["schema.content"]
         self._fixed = self._schema(parse_json(content.encode())) if content else None
@@ -133,19 +129,25 @@ class JsonConverter(PlainConverter):
     def _writer(self, schema: Schema) -> Callable[[Any], str]:
         return writer_of(schema, numeric=self._numeric, replace_null=self._replace_null)
 
+    def _reader(self, schema: Schema) -> Callable[[Any], Any]:
+        return reader_of(schema, replace_null=self._replace_null)
+
+    def _head(self, schema: Schema) -> str:
+        return schema_text(schema, lambda each, value: self._writer(each)(value))
+
     def _schema(self, node: Any) -> Schema | None:
         return schema_from_json(node, lambda schema, default: self._read(schema, default))
 
     def _read(self, schema: Schema | None, node: Any) -> Any:
-        return read_plain(node) if schema is None else self._readers[schema](node)
+        return read_plain(node) if schema is None else self._readers(schema)(node)
 
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """See `Converter`."""
         if schema is None and value is None:
             return None
-        payload = write_plain(value) if schema is None else self._writers[schema](value)
+        payload = write_plain(value) if schema is None else self._writers(schema)(value)
         if self._enveloped:
-            head = "null" if schema is None else self._heads[schema]
+            head = "null" if schema is None else self._heads(schema)
             payload = f'{{"schema":{head},"payload":{payload}}}'
         try:
             return payload.encode()
@@ -176,7 +178,7 @@ class JsonConverter(PlainConverter):
             return None
         if not self._enveloped:
             return quoted_column(values, "", "")
-        head = "null" if schema is None else self._heads[schema]
+        head = "null" if schema is None else self._heads(schema)
         return quoted_column(values, f'{{"schema":{head},"payload":', "}")
 
     def columns_to_connect(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
@@ -202,7 +204,7 @@ class JsonConverter(PlainConverter):
             return None
         start = len(text) - len(text.lstrip(" \t\r\n"))
         node, end = parse_json_at(text, start)
-        return SchemaAndValue(schema, self._readers[schema](node)) if text[end:].strip(" \t\r\n") == "}" else None
+        return SchemaAndValue(schema, self._readers(schema)(node)) if text[end:].strip(" \t\r\n") == "}" else None
 
     def _whole(self, data: bytes) -> SchemaAndValue:
         node = parse_json(data)

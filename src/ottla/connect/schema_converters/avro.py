@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, ClassVar, cast
 
 from ottla.base import ConfigError
@@ -14,7 +15,6 @@ from ottla.connect.converters.plain import converter_def
 from ottla.connect.data.schema import Schema
 from ottla.connect.data.struct import SchemaAndValue, validate_value
 from ottla.connect.errors import ConnectError, DataError, RetriableError
-from ottla.connect.kept import Kept
 from ottla.connect.schema_converters.avro_read import AvroReading
 from ottla.connect.schema_converters.avro_write import AvroWriting
 from ottla.connect.version import STOCK_VERSION
@@ -102,8 +102,8 @@ class AvroConverter:
         self._require()
         registry = Registry(settings)
         self._serializer, self._deserializer = Serializer(settings, registry), Deserializer(settings, registry)
-        self._written: Kept[Schema, tuple[SchemaText, Write]] = Kept(settings.schemas_max, self._writing)
-        self._read: Kept[SchemaText, tuple[Schema, Read]] = Kept(settings.schemas_max, self._reading)
+        self._written = lru_cache(settings.schemas_max)(self._writing)
+        self._read = lru_cache(settings.schemas_max)(self._reading)
 
     def _require(self) -> None:
         try:
@@ -119,7 +119,7 @@ class AvroConverter:
         if schema is None:
             raise DataError("AvroConverter needs values with a schema, and this one has none")
         validate_value(schema, value)
-        text, write = self._written[schema]
+        text, write = self._written(schema)
         try:
             return self._serializer.serialize(topic, write(value), text)
         except SerdeError as error:
@@ -136,7 +136,7 @@ class AvroConverter:
         if found.schema.schema_type is not SchemaType.AVRO:
             kind = found.schema.schema_type
             raise DataError(f"A record of topic {topic} is of a {kind} schema, and AvroConverter reads Avro's only")
-        schema, read = self._read[found.schema]
+        schema, read = self._read(found.schema)
         return SchemaAndValue(schema, read(found.value))
 
     def _writing(self, schema: Schema) -> tuple[SchemaText, Write]:

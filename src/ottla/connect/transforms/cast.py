@@ -115,7 +115,7 @@ class Cast(PartTransformation):
             return record
         if schema is None:
             return self.with_part(record, None, self._without_schema(value))
-        updated = self._schemas[schema]
+        updated = self._schemas(schema)
         if self._whole is not None:
             return self.with_part(record, updated, cast(schema, value, self._whole))
         struct, made = require_struct(value, _PURPOSE), Struct(updated)

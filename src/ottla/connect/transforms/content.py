@@ -105,7 +105,7 @@ class InsertField(PartTransformation):
             found = require_map(value, "field insertion")
             return self.with_part(record, None, {**found, **self._inserted(record, plain=True)})
         struct = require_struct(value, "field insertion")
-        made = Struct(self._schemas[struct.schema])
+        made = Struct(self._schemas(struct.schema))
         for field in struct.schema.fields:
             made.put(field.name, struct.at(field, with_default=self._with_default))
         for name, each in self._inserted(record, plain=False).items():
@@ -294,7 +294,7 @@ class HeaderFrom(PartTransformation):
         added = tuple(self._header(struct, name, header) for name, header in pairs)
         if not self._moves:
             return self.with_part(record, schema, struct, headers=record.headers + added)
-        made = Struct(self._schemas[schema])
+        made = Struct(self._schemas(schema))
         for field in made.schema.fields:
             made.put(field.name, self._value(struct, field.name))
         return self.with_part(record, made.schema, made, headers=record.headers + added)

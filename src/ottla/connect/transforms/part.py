@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 from ottla.config import ConfigType
@@ -12,7 +13,6 @@ from ottla.connect.data.java_text import class_of
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import Struct
 from ottla.connect.errors import DataError
-from ottla.connect.kept import Kept
 from ottla.connect.records import SinkRecord
 from ottla.connect.version import STOCK_VERSION
 
@@ -115,9 +115,9 @@ def replaces_null() -> tuple[Any, ...]:
     return ("replace.null.with.default", ConfigType.BOOLEAN, True, None, Importance.MEDIUM, doc)
 
 
-def kept(make: Callable[[Schema], Schema]) -> Kept[Schema, Schema]:
-    """Return a memory of the schemas that `make` has made."""
-    return Kept(SCHEMAS_KEPT, make)
+def kept(make: Callable[[Schema], Schema]) -> Callable[[Schema], Schema]:
+    """Return `make` with a memory of the schemas that it has made."""
+    return lru_cache(SCHEMAS_KEPT)(make)
 
 
 def require_map(value: Any, purpose: str) -> dict[str, Any]:

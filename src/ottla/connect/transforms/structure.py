@@ -60,7 +60,7 @@ class Flatten(PartTransformation):
             self._flatten_map(require_map(value, "flattening"), "", flat)
             return self.with_part(record, None, flat)
         struct = require_struct(value, "flattening")
-        made = Struct(self._schemas[schema])
+        made = Struct(self._schemas(schema))
         self._flatten_struct(struct, "", made)
         return self.with_part(record, made.schema, made)
 
@@ -153,7 +153,7 @@ class HoistField(PartTransformation):
         schema, value = self.schema(record), self.value(record)
         if schema is None:
             return self.with_part(record, None, {self._field: value})
-        made = Struct(self._schemas[schema]).put(self._field, value)
+        made = Struct(self._schemas(schema)).put(self._field, value)
         return self.with_part(record, made.schema, made)
 
 
@@ -260,7 +260,7 @@ class ReplaceField(PartTransformation):
             changed = {self._renamed.get(name, name): each for name, each in found.items() if self._stays(name)}
             return self.with_part(record, None, changed)
         struct = require_struct(value, "field replacement")
-        made = Struct(self._schemas[struct.schema])
+        made = Struct(self._schemas(struct.schema))
         for field in made.schema.fields:
             old = self._before.get(field.name, field.name)
             made.put(field.name, struct.get(old) if self._with_default else struct.get_without_default(old))
@@ -306,7 +306,7 @@ class ValueToKey(ConfiguredPlugin):
             value = require_map(record.value, purpose)
             return record.replace(key_schema=None, key={name: value.get(name) for name in self._fields})
         struct = require_struct(record.value, purpose)
-        key = Struct(self._schemas[struct.schema])
+        key = Struct(self._schemas(struct.schema))
         for name in self._fields:
             key.put(name, struct.get(name) if self._with_default else struct.get_without_default(name))
         return record.replace(key_schema=key.schema, key=key, value_schema=struct.schema)
@@ -346,7 +346,7 @@ class SetSchemaMetadata(PartTransformation):
             if value is None:
                 return record
             raise DataError("Schema required for [updating schema metadata]")
-        updated = self._schemas[schema]
+        updated = self._schemas(schema)
         if isinstance(value, Struct):
             made = Struct(updated)
             for field in updated.fields:

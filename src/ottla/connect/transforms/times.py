@@ -143,7 +143,7 @@ class TimestampConverter(PartTransformation):
             updated = _SCHEMAS[self._target][schema.optional]
             return self.with_part(record, updated, self._converted(value, _kind_of(schema)))
         struct = None if value is None else require_struct(value, _PURPOSE)
-        updated = self._schemas[schema]
+        updated = self._schemas(schema)
         return self.with_part(record, updated, None if struct is None else self._struct(struct, updated))
 
     def _schema(self, schema: Schema) -> Schema:
