@@ -38,7 +38,7 @@ MATRIX: dict[str, set[str]] = {
     "serdes": {"base", "security", "schemas"},
     "connect": {*_SERVICES, "wire", "security", "schemas", "serdes"},
     "connectors": {"base", "config", "connect"},
-    "sql": {*_SERVICES, "registry", "connect", "streams"},
+    "sql": {"base", "streams"},
     "spark": {"base", "wire", "client", "config", "security", "http", "streams", "connect", "connectors"},
     "console": {*_SERVICES, "admin"},
 }
@@ -46,7 +46,7 @@ MATRIX: dict[str, set[str]] = {
 
 PURE = {
     *("base", "wire", "raft", "metadata", "replica", "groups", "transactions", "security", "config", "streams"),
-    "schemas",
+    *("schemas", "sql"),
 }
 PURE_PARTS = {
     f"connect/{part}" for part in ("converters", "data", "grouping", "handling", "herding", "storage", "transforms")

@@ -1,0 +1,34 @@
+"""ksqlDB's SQL: its grammar, its types, its functions and what expressions of it are worth.
+
+Pure: texts become statements (`split_statements`), statements print themselves again (`statement_text`), and whatever is
+refused is a `SqlError` in ksqlDB's words. Needs no Spark and no broker.
+"""
+
+from __future__ import annotations
+
+from ottla.sql.errors import EvaluationError, ParseError, SqlError
+from ottla.sql.parser.texts import (
+    StatementText,
+    parse_expression,
+    parse_statement,
+    parse_type_text,
+    split_statements,
+    substituted,
+)
+from ottla.sql.tree.expression_text import expression_text, quoted
+from ottla.sql.tree.statement_text import statement_text
+
+__all__ = [
+    "EvaluationError",
+    "ParseError",
+    "SqlError",
+    "StatementText",
+    "expression_text",
+    "parse_expression",
+    "parse_statement",
+    "parse_type_text",
+    "quoted",
+    "split_statements",
+    "statement_text",
+    "substituted",
+]

@@ -1,0 +1,38 @@
+"""What SQL refuses, in ksqlDB's words.
+
+::
+
+    OttlaError
+    └── SqlError            a statement that is refused: the message says what, where and what to do
+        ├── ParseError      the text is no statement: has a line and a column
+        └── EvaluationError one record's value could not be computed; costs a column, never the query
+"""
+
+from __future__ import annotations
+
+from ottla.base import OttlaError
+
+
+class SqlError(OttlaError):
+    """A statement that is refused for what it means."""
+
+
+class ParseError(SqlError):
+    """A text that is no statement of the language.
+
+    `line` and `column` count from 1 and name the first character that cannot be read on; `details` is the message
+    without them.
+    """
+
+    def __init__(self, details: str, line: int, column: int) -> None:
+        super().__init__(f"line {line}:{column}: {details}")
+        self.details = details
+        self.line = line
+        self.column = column
+
+    def __reduce__(self) -> tuple[type[ParseError], tuple[object, ...]]:
+        return type(self), (self.details, self.line, self.column)
+
+
+class EvaluationError(SqlError):
+    """A value that cannot be computed from this record."""

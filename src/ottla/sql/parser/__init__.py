@@ -1,0 +1,1 @@
+"""Recursive descent over the tokens of a text, with ksqlDB's grammar and its words for errors."""

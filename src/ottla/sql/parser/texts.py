@@ -1,0 +1,148 @@
+"""Texts into statements: a whole script, one statement, one expression; variables replaced before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.sql.errors import ParseError
+from ottla.sql.lexer import Token, tokens
+from ottla.sql.parser.cursor import Cursor
+from ottla.sql.parser.expression_parser import ExpressionParser
+from ottla.sql.parser.statement_parser import StatementParser
+from ottla.sql.parser.type_parser import parse_type
+from ottla.sql.tree.expressions import Expression
+from ottla.sql.tree.statements import Statement
+from ottla.sql.types import SqlType
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_@]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_@]*")
+_STRING = re.compile(r"'(?:[^']|'')*'")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class StatementText:
+    """One statement of a script, whose grammar is known to be right: its text with the semicolon.
+
+    It is parsed when what stands before it has been carried out, since CREATE TYPE and DEFINE change what it means.
+    """
+
+    text: str
+    testing: bool = False
+
+    def parse(self, types: Mapping[str, SqlType], variables: Mapping[str, str] | None = None) -> Statement:
+        """The statement. Raises `SqlError` for what it cannot mean: an unknown type, an unknown source's column."""
+        text = substituted(self.text, variables, testing=self.testing) if variables else self.text
+        cursor = Cursor(tokens(text))
+        return StatementParser(cursor, types, testing=self.testing).statement()
+
+
+def split_statements(script: str, *, testing: bool = False) -> list[StatementText]:
+    """The statements of a script. Raises `ParseError` at the first place where the grammar is broken.
+
+    With `testing`, ASSERT VALUES and RUN SCRIPT are statements, too, as in ksqlDB's test scripts.
+    """
+    cursor = Cursor(tokens(script))
+    found: list[StatementText] = []
+    while cursor.token.kind != "end":
+        start = cursor.token.start
+        StatementParser(cursor, None, testing=testing).statement()
+        if not cursor.is_word(";"):
+            _not_ended(cursor)
+        end = cursor.take().end
+        found.append(StatementText(script[start:end], testing))
+    return found
+
+
+def _not_ended(cursor: Cursor) -> None:
+    """Refuse what stands where a statement should have ended."""
+    if cursor.token.kind == "end":
+        cursor.refuse("Syntax Error\nmissing ';' at '<EOF>'")
+    cursor.near()
+
+
+def parse_statement(text: str, types: Mapping[str, SqlType] | None = None, *, testing: bool = False) -> Statement:
+    """The one statement of a text, with or without its semicolon."""
+    source = text.rstrip()
+    statements = split_statements(source if source.endswith(";") else f"{source}\n;", testing=testing)
+    if len(statements) != 1:
+        raise ParseError(f"Expected a single statement, got {len(statements)}", 1, 1)
+    return statements[0].parse(types or {})
+
+
+def parse_expression(text: str, types: Mapping[str, SqlType] | None = None) -> Expression:
+    """The one expression of a text. Raises `ParseError`, or `SqlError` for a type that is not there."""
+    cursor = Cursor(tokens(text))
+    expression = ExpressionParser(cursor, types or {}, None).condition()
+    _expect_end(cursor)
+    return expression
+
+
+def parse_type_text(text: str, types: Mapping[str, SqlType] | None = None) -> SqlType:
+    """The one type of a text."""
+    cursor = Cursor(tokens(text))
+    type_ = parse_type(cursor, types or {})
+    _expect_end(cursor)
+    return type_
+
+
+def _expect_end(cursor: Cursor) -> None:
+    if cursor.token.kind != "end":
+        cursor.near()
+
+
+def substituted(statement: str, variables: Mapping[str, str], *, testing: bool = False) -> str:
+    """A statement's text with each `${name}` replaced whose name is in `variables`, in any case of letters.
+
+    In a string a value cannot end the string; alone it has to be a name, or a whole literal, by what stands there.
+    Raises `SqlError` for a value that is neither; what no variable names stays as it is.
+    """
+    if "${" not in statement:
+        return statement
+    known = {name.upper(): value for name, value in variables.items()}
+    found = tokens(statement)
+    cursor = Cursor(found)
+    StatementParser(cursor, None, testing=testing).statement()
+    pieces: list[str] = []
+    done = 0
+    for token in found:
+        pieces.append(statement[done : token.start])
+        pieces.append(_replaced(token, known, cursor.variable_roles.get(token.start, "")))
+        done = token.end
+    return "".join(pieces[:-1])
+
+
+def _replaced(token: Token, known: Mapping[str, str], role: str) -> str:
+    def value(match: re.Match[str]) -> str:
+        return known.get(match[1].upper(), match[0])
+
+    if token.kind == "string":
+        return _REFERENCE.sub(lambda match: _harmless(value(match)), token.text)
+    if token.kind != "variable":
+        return token.text
+    replaced = _REFERENCE.sub(value, token.text)
+    bare = replaced[1:-1] if len(replaced) > 1 and replaced[0] in '"`' and replaced[-1] == replaced[0] else replaced
+    is_name = _NAME.fullmatch(bare) is not None
+    is_literal = (
+        _STRING.fullmatch(replaced) is not None
+        or replaced.upper() in ("TRUE", "FALSE")
+        or _NUMBER.fullmatch(replaced) is not None
+    )
+    if (is_name and role != "literal") or (is_literal and role != "name"):
+        return replaced
+    where = f"Illegal argument at Line: {token.line}, Col: {token.column}."
+    if role == "name":
+        raise ParseError(
+            f"{where} Identifier names cannot start with '@' and may only contain alphanumeric values and '_'."
+            f" Got: '{replaced}'",
+            token.line,
+            token.column,
+        )
+    raise ParseError(f"{where} Got: '{replaced}'", token.line, token.column)
+
+
+def _harmless(value: str) -> str:
+    """A value inside a string: its own quotes are doubled, so that it stays inside."""
+    return value.replace("'", "''")

@@ -1,0 +1,1 @@
+"""Statements and expressions as frozen values; `expression_text` and `statement_text` print them."""
