@@ -34,7 +34,7 @@ MATRIX: dict[str, set[str]] = {
     },
     "streams": {"base", "config"},
     "schemas": set(),
-    "registry": {*_SERVICES, "wire", "schemas"},
+    "registry": {*_SERVICES, "wire", "schemas", "security"},  # who asks, by tokens and certificates, and by whose ACLs
     "serdes": {"base", "security", "schemas"},
     "connect": {*_SERVICES, "wire", "security", "schemas", "serdes"},
     "connectors": {"base", "config", "connect"},

@@ -25,6 +25,7 @@ from ottla.client.group_offsets import (
     delete_group,
     delete_offsets,
 )
+from ottla.client.issuer_keys import IssuerKeys
 from ottla.client.librdkafka import librdkafka_security
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from ottla.client.partition_counts import PartitionCounts
@@ -79,6 +80,7 @@ __all__ = [
     "Fetched",
     "GroupMember",
     "Isolation",
+    "IssuerKeys",
     "JoinRefusedError",
     "JoinedGeneration",
     "JoinedMember",

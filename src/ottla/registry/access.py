@@ -1,4 +1,4 @@
-"""Who may ask: names with passwords (Basic), or bearers of tokens that an issuer has signed."""
+"""Who may ask, as the settings say: names with passwords, bearers of tokens, and whether ACLs decide what they may do."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ import binascii
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ottla.base import ConfigError
+from ottla.registry.bearer import BearerSettings, bearer_settings
+from ottla.security import SslRules
 
-__all__ = ["Access", "access_of"]
+__all__ = ["AUTHORIZER", "Access", "access_of"]
 
 METHOD, REALM, ROLES = "authentication.method", "authentication.realm", "authentication.roles"
 LOGIN_CONFIG = "java.security.auth.login.config"
 """The JVM's property that names the JAAS file: a key here, or in `SCHEMA_REGISTRY_OPTS` as for Confluent's."""
+AUTHORIZER, SUPER_USERS = "confluent.schema.registry.authorizer.class", "confluent.topic.acl.super.users"
+AUTHORIZERS = ("SimpleTopicAclAuthorizer", "TopicAclAuthorizer")
+CERTIFICATE_RULES = "auth.ssl.principal.mapping.rules"
 _COMMENT = re.compile(r"/\*.*?\*/|^\s*(?://|#).*?$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r'\bfile\s*=\s*(?:"([^"]*)"|([^\s;]+))')
 _LINE = re.compile(r"\s*([^:=#\s][^:=]*?)\s*[:=]\s*([^,]*?)\s*(?:,(.*))?")
@@ -24,10 +29,17 @@ _LINE = re.compile(r"\s*([^:=#\s][^:=]*?)\s*[:=]\s*([^,]*?)\s*(?:,(.*))?")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Passwords by name; None lets everybody in."""
+    """Passwords by name; None asks nobody for one."""
 
     passwords: Mapping[str, str] | None = field(default=None, repr=False)
     realm: str = ""
+    bearer: BearerSettings | None = None
+    """Whose tokens are taken."""
+    certificate_rules: str = "DEFAULT"
+    """What user a client's certificate stands for, where nobody logs in."""
+    is_authorized: bool = False
+    """Whether the cluster's ACLs say who may use which subject."""
+    super_users: frozenset[str] = frozenset()
 
     def admits(self, authorization: str | None) -> bool:
         """Return whether an `Authorization` header is of somebody who may ask."""
@@ -46,11 +58,36 @@ class Access:
 
 def access_of(properties: Mapping[str, str], environment: Mapping[str, str]) -> Access:
     """Return who may ask; raises ConfigError for what cannot be honoured."""
-    method = properties.get(METHOD, "NONE").strip().upper()
-    if method in ("", "NONE"):
-        return Access()
-    if method != "BASIC":
-        raise ConfigError(METHOD, method, "BASIC or NONE")
+    given = properties.get(METHOD, "NONE").upper().split(",")
+    methods = {each.strip() for each in given} - {"", "NONE"}
+    if not methods <= {"BASIC", "BEARER"}:
+        raise ConfigError(METHOD, properties.get(METHOD), "BASIC, BEARER, both with a comma, or NONE")
+    basic = _basic(properties, environment) if "BASIC" in methods else Access()
+    rules = properties.get(CERTIFICATE_RULES, "").strip() or "DEFAULT"
+    SslRules(rules)
+    return replace(
+        basic,
+        bearer=bearer_settings(properties) if "BEARER" in methods else None,
+        certificate_rules=rules,
+        is_authorized=_is_authorized(properties),
+        super_users=_super_users(properties.get(SUPER_USERS, "")),
+    )
+
+
+def _is_authorized(properties: Mapping[str, str]) -> bool:
+    name = properties.get(AUTHORIZER, "").strip()
+    if name and name.rpartition(".")[2] not in AUTHORIZERS:
+        raise ConfigError(AUTHORIZER, name, f"a class that is known here: {' or '.join(AUTHORIZERS)}")
+    return bool(name)
+
+
+def _super_users(text: str) -> frozenset[str]:
+    """Return principals; a name alone is a user's."""
+    names = [each.strip() for each in text.split(";") if each.strip()]
+    return frozenset(each if ":" in each else f"User:{each}" for each in names)
+
+
+def _basic(properties: Mapping[str, str], environment: Mapping[str, str]) -> Access:
     realm = properties.get(REALM, "SchemaRegistry-Props").strip()
     place = properties.get(LOGIN_CONFIG) or _of_java(environment.get("SCHEMA_REGISTRY_OPTS", ""))
     if not place:

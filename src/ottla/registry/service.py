@@ -10,6 +10,7 @@ from typing import Any
 
 from ottla.base import OttlaError
 from ottla.client import Client, Limits, client_network
+from ottla.registry.authorization import Authorization
 from ottla.registry.core import Decision, RegistryError, State, StoredSchema, Wanted, config_of
 from ottla.registry.core.errors import incompatible, invalid_schema, timed_out
 from ottla.registry.core.lookups import referenced_texts, stored_alike
@@ -21,6 +22,7 @@ from ottla.registry.identities import Identity
 from ottla.registry.settings import RegistrySettings
 from ottla.registry.store import FencedError, Store
 from ottla.schemas import SchemaReference, SchemaType
+from ottla.security import StandardAuthorizer
 
 __all__ = ["ElsewhereError", "Registry"]
 
@@ -45,6 +47,8 @@ class Registry:
         self.examiner = examiner if examiner is not None else Examiner()
         self.cluster_id = ""
         self._election: Election | None = None
+        access = settings.access
+        self._authorization = Authorization(self._client, access.super_users) if access.is_authorized else None
         self._turn = asyncio.Lock()
 
     def _client(self, purpose: str) -> Client:
@@ -61,6 +65,11 @@ class Registry:
         return self.store.state
 
     @property
+    def authorizer(self) -> StandardAuthorizer | None:
+        """What says who may use which subject; None where everybody may use all of them."""
+        return None if self._authorization is None else self._authorization.authorizer
+
+    @property
     def election(self) -> Election:
         """This instance's part in the group."""
         assert self._election is not None, "lead() comes first"
@@ -72,6 +81,8 @@ class Registry:
         """Read the schemas; raises ConfigError, KafkaError or RegistryError."""
         try:
             async with asyncio.timeout(self.settings.init_timeout_s):
+                if self._authorization is not None:
+                    await self._authorization.start()
                 await self.store.start()
                 async with self._client("start") as client:
                     self.cluster_id = (await client.metadata([])).cluster_id or ""
@@ -97,6 +108,8 @@ class Registry:
 
     async def close(self) -> None:
         """Follow the log no more."""
+        if self._authorization is not None:
+            await self._authorization.close()
         await self.store.close()
         await self.examiner.close()
 

@@ -54,7 +54,16 @@ _OLD = {
     "port": "listeners=http://0.0.0.0:PORT",
 }
 """Names that Confluent's registry had before, and what they are called now."""
-_PREFIXES = ("kafkastore.", "ssl.", "sasl.", "authentication.", "bearer.", "java.security.")
+_PREFIXES = (
+    *("kafkastore.", "ssl.", "sasl.", "authentication.", "oauthbearer.", "java.security."),
+    *(
+        "auth.ssl.",
+        "confluent.schema.registry.authorizer.",
+        "confluent.topic.acl.",
+        "schema.registry.resource.extension.",
+    ),
+    "resource.extension.class",
+)
 
 
 @dataclass(frozen=True, slots=True)

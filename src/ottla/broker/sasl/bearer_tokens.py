@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 
-from ottla.base import Clock, ConfigError, Offload, OttlaError
+from ottla.base import Clock, ConfigError, Offload
+from ottla.client import IssuerKeys
 from ottla.config import Value
 from ottla.security import JaasEntry, Tls, TlsSettings
 from ottla.security.sasl import BearerToken, Jwks, JwtRules, JwtValidator, UnsecuredValidator
@@ -43,7 +44,7 @@ REQUIRED_SCOPE, SKEW_MS = "unsecuredValidatorRequiredScope", "unsecuredValidator
 
 
 class BearerTokens:
-    """What one listener takes for a token, and the one owner of its issuer's keys."""
+    """What one listener takes for a token."""
 
     def __init__(
         self,
@@ -57,14 +58,9 @@ class BearerTokens:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """`value` reads a key of the listener's mechanism; raises ConfigError where something cannot be honoured."""
-        self._listener = listener
         self._offload = offload
-        self._loop = loop
         self._options = {} if entry is None else entry.options
-        self._keys: Jwks | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self._issuer: IssuerKeys | None = None
         handler = value(CALLBACKS)
         if handler == UNSIGNED:
             self._validate: Callable[[str], BearerToken] = _unsecured(self._options, clock)
@@ -77,100 +73,51 @@ class BearerTokens:
             raise ConfigError(VALIDATOR_CLASS, validator, "classes of one's own are not supported here; leave it unset")
         if find_spec("joserfc") is None:
             raise ConfigError("sasl.enabled.mechanisms", "OAUTHBEARER", "needs joserfc: pip install 'ottla[security]'")
-        self._keys = _keys(value)
-        self._read_keys = self._reader(value, system_properties)
-        self._validate = JwtValidator(_rules(value), self._keys, lambda: int(clock.now_ms()), self._time_ms)
-
-    def _time_ms(self) -> int:
-        """Return the time that keys are kept by: no setting of clocks makes those of an issuer last longer."""
-        return int(self._loop.time() * 1000)
+        url, read = self._reader(value, system_properties)
+        whose = f"listener {listener}"
+        self._issuer = issuer = IssuerKeys(_keys(value), read, url=url, key=JWKS_URL, whose=whose, loop=loop)
+        self._validate = JwtValidator(_rules(value), issuer.keys, lambda: int(clock.now_ms()), issuer.time_ms)
 
     def validate(self, token: str) -> BearerToken:
         """Return what a token says of its bearer; raises TokenRefusedError. One of a new key has keys fetched again."""
         try:
             return self._validate(token)
         finally:
-            self._plan()
+            if self._issuer is not None:
+                self._issuer.plan()
 
     async def start(self) -> None:
         """Fetch the keys; raises ConfigError where a file has none, while an issuer may be reached later."""
-        if self._keys is None:
-            return
-        try:
-            self._keys.fetched(await self._fetched(), self._time_ms())
-        except ConfigError:
-            raise
-        except OttlaError as error:
-            if self._url.startswith("file:"):
-                raise ConfigError(JWKS_URL, self._url, str(error)) from error
-            self._failed(error)
-        self._plan()
+        if self._issuer is not None:
+            await self._issuer.start()
 
     def close(self) -> None:
         """Fetch no more."""
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._reading is not None:
-            self._reading.cancel()
+        if self._issuer is not None:
+            self._issuer.close()
 
     # -- inside
 
-    def _reader(self, value: Callable[[str], Value], system_properties: Mapping[str, str]) -> Callable[[], bytes]:
-        """Return what reads the keys where the configuration says they are; it waits, so it is for a thread."""
+    def _reader(
+        self, value: Callable[[str], Value], system_properties: Mapping[str, str]
+    ) -> tuple[str, Callable[[], Awaitable[bytes]]]:
+        """Return where the configuration says the keys are, and what reads them there."""
         from ottla.security.sasl.key_reader import check_url, read_keys  # it imports Python's client of HTTP
 
         url = value(JWKS_URL)
         if not isinstance(url, str) or not url:
             text = f"{JWKS_URL} is not set: it names the issuer's keys, without which no token can be checked"
             raise ConfigError(JWKS_URL, "", text, text)
-        self._url = url
         allowed = tuple(each.strip() for each in system_properties.get(ALLOWED_URLS, "").split(",") if each.strip())
         check_url(url, allowed)
         context = self._context() if url.startswith("https:") else None
-        return partial(read_keys, url, allowed, timeout_seconds=READ_TIMEOUT_S, context=context)
+        reading = partial(read_keys, url, allowed, timeout_seconds=READ_TIMEOUT_S, context=context)
+        return url, lambda: self._offload.thread(reading)
 
     def _context(self) -> ssl.SSLContext:
         """Return who has to have signed an issuer's certificate: a trust store of the JAAS options, else the system's."""
         own = {key: text for key, text in self._options.items() if key.startswith("ssl.")}
         return Tls(TlsSettings.of(own), server=False).context if own else ssl.create_default_context()
-
-    def _plan(self) -> None:
-        """Look at the keys again when they are due."""
-        if self._keys is None or self._is_closed or self._reading is not None:
-            return
-        now_ms = self._time_ms()
-        if self._timer is not None:
-            self._timer.cancel()
-        wait_s = max(0, self._keys.due_ms(now_ms) - now_ms) / 1000
-        self._timer = self._loop.call_later(wait_s, self._begin)
-
-    def _begin(self) -> None:
-        self._timer = None
-        self._reading = self._loop.create_task(self._read_again())
-
-    async def _read_again(self) -> None:
-        assert self._keys is not None
-        try:
-            data = await self._fetched()
-            self._keys.fetched(data, self._time_ms())
-        except OttlaError as error:
-            self._failed(error)
-        finally:
-            self._reading = None
-            self._plan()
-
-    async def _fetched(self) -> bytes:
-        """Return what stands where the keys are; raises OttlaError, counted as a failure."""
-        assert self._keys is not None
-        try:
-            return await self._offload.thread(self._read_keys)
-        except OttlaError:
-            self._keys.failed(self._time_ms())
-            raise
-
-    def _failed(self, error: OttlaError) -> None:
-        log.warning("listener %s has no new keys of its issuer: %s", self._listener, error)
 
 
 def _keys(value: Callable[[str], Value]) -> Jwks:

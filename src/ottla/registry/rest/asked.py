@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.http import Request
+from ottla.registry.authorization import Caller
 from ottla.registry.core import RegistryError, State
 from ottla.registry.core.lookups import Page, aliased
 from ottla.registry.core.names import ALL_CONTEXTS, DEFAULT_CONTEXT, Subject, context_name, in_context
@@ -25,6 +26,7 @@ class Asked:
     request: Request
     data: bytes
     state: State
+    caller: Caller
 
     @property
     def context(self) -> str:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla import __version__
+from ottla.registry.authorization import DENIED, Right
 from ottla.registry.core import (
     RegistryError,
     StoredSchema,
+    Wanted,
     compared,
     config_answer,
     delete_config,
@@ -40,7 +42,7 @@ from ottla.registry.core.lookups import (
     version_of,
     versions_of,
 )
-from ottla.registry.core.names import Subject, checked, context_name
+from ottla.registry.core.names import DEFAULT_CONTEXT, Subject, checked, context_name
 from ottla.registry.core.records import AVRO
 from ottla.registry.rest.asked import Asked
 from ottla.registry.rest.bodies import metadata_of, rule_set_of, wanted_of
@@ -50,6 +52,11 @@ __all__ = ["NOTHING", "Endpoint", "Endpoints", "Raw"]
 
 Answer = Callable[[Asked], Awaitable[Any]]
 REQUEST = "RegisterSchemaRequest"
+OF_EVERYTHING = {
+    Right.SUBJECT_COMPATIBILITY_READ: Right.GLOBAL_COMPATIBILITY_READ,
+    Right.SUBJECT_COMPATIBILITY_WRITE: Right.GLOBAL_COMPATIBILITY_WRITE,
+}
+"""What a configuration's or a mode's right is called where it is not a subject's."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +81,37 @@ class Endpoint:
     path: str
     summary: str
     answer: Answer
+    right: Right | None = None
+    """What the caller needs on the path's subject; where the path has none, on everything. Lists look for themselves."""
     in_contexts: bool = True
     """Whether it is there for each context, too (`/contexts/.ctx/…`)."""
+
+    def check(self, asked: Asked) -> None:
+        """Raise RegistryError where the caller may not do this."""
+        if self.right is None or asked.caller.authorizer is None:
+            return
+        right, subject = self.right, None
+        if right in OF_EVERYTHING:
+            scope = asked.scope()
+            subject = scope if "subject" in asked.request.match_info else None
+            right = OF_EVERYTHING[right] if subject is None else right
+        elif right not in OF_EVERYTHING.values():
+            subject = asked.subject()
+        asked.caller.check(right, subject)
+
+
+def _readable(asked: Asked, schemas: list[StoredSchema]) -> list[StoredSchema]:
+    """Return those versions whose subjects the caller may read."""
+    if asked.caller.authorizer is None:
+        return schemas
+    subjects = set(asked.caller.readable({each.subject for each in schemas}))
+    return [each for each in schemas if each.subject in subjects]
+
+
+def _refuse_unreadable(asked: Asked, schemas: list[StoredSchema], what: str) -> None:
+    """Raise RegistryError 40301 where the caller may read none of the subjects that have a schema."""
+    if schemas and not _readable(asked, schemas):
+        raise RegistryError(DENIED, f"User is denied operation {Right.SUBJECT_READ} on every subject of {what}")
 
 
 class Endpoints:
@@ -88,19 +124,42 @@ class Endpoints:
     def all(self) -> list[Endpoint]:
         """Return them."""
         versions, ids = "/subjects/{subject}/versions", "/schemas/ids/{id}"
+        everything = Right.GLOBAL_COMPATIBILITY_WRITE
         return [
             Endpoint("GET", "/", "Say that it is there.", self._root),
             Endpoint("POST", "/", "Say that it is there.", self._root),
             Endpoint("GET", "/subjects", "List the subjects.", self._subjects),
-            Endpoint("POST", "/subjects/{subject}", "Look a schema up under a subject.", self._look_up),
-            Endpoint("DELETE", "/subjects/{subject}", "Delete a subject.", self._delete_subject),
-            Endpoint("GET", "/subjects/{subject}/metadata", "Find a version by its metadata.", self._with_metadata),
-            Endpoint("GET", versions, "List the versions of a subject.", self._versions),
-            Endpoint("POST", versions, "Register a schema under a subject.", self._register),
-            Endpoint("GET", versions + "/{version}", "Show a version.", self._version),
-            Endpoint("DELETE", versions + "/{version}", "Delete a version.", self._delete_version),
-            Endpoint("GET", versions + "/{version}/schema", "Show a version's schema alone.", self._version_text),
-            Endpoint("GET", versions + "/{version}/referencedby", "List who refers to a version.", self._referenced_by),
+            Endpoint(
+                "POST", "/subjects/{subject}", "Look a schema up under a subject.", self._look_up, Right.SUBJECT_READ
+            ),
+            Endpoint("DELETE", "/subjects/{subject}", "Delete a subject.", self._delete_subject, Right.SUBJECT_DELETE),
+            Endpoint(
+                "GET",
+                "/subjects/{subject}/metadata",
+                "Find a version by its metadata.",
+                self._with_metadata,
+                Right.SUBJECT_READ,
+            ),
+            Endpoint("GET", versions, "List the versions of a subject.", self._versions, Right.SUBJECT_READ),
+            Endpoint("POST", versions, "Register a schema under a subject.", self._register, Right.SUBJECT_WRITE),
+            Endpoint("GET", versions + "/{version}", "Show a version.", self._version, Right.SUBJECT_READ),
+            Endpoint(
+                "DELETE", versions + "/{version}", "Delete a version.", self._delete_version, Right.SUBJECT_DELETE
+            ),
+            Endpoint(
+                "GET",
+                versions + "/{version}/schema",
+                "Show a version's schema alone.",
+                self._version_text,
+                Right.SUBJECT_READ,
+            ),
+            Endpoint(
+                "GET",
+                versions + "/{version}/referencedby",
+                "List who refers to a version.",
+                self._referenced_by,
+                Right.SUBJECT_READ,
+            ),
             Endpoint("GET", "/schemas", "List the schemas.", self._schemas),
             Endpoint("GET", "/schemas/types", "List the formats.", self._types),
             Endpoint("GET", ids, "Show the schema with an id.", self._by_id),
@@ -112,17 +171,23 @@ class Endpoints:
             *self._setting_endpoints(),
             Endpoint(
                 *("POST", "/compatibility/subjects/{subject}/versions/{version}"),
-                *("Check whether a schema fits a version.", self._fits_version),
+                "Check whether a schema fits a version.",
+                self._fits_version,
+                Right.SUBJECT_COMPATIBILITY_READ,
             ),
             Endpoint(
                 *("POST", "/compatibility/subjects/{subject}/versions"),
-                *("Check whether a schema may be the next version.", self._fits_all),
+                "Check whether a schema may be the next version.",
+                self._fits_all,
+                Right.SUBJECT_COMPATIBILITY_READ,
             ),
-            Endpoint("GET", "/contexts", "List the contexts.", self._contexts, False),
-            Endpoint("DELETE", "/contexts/{context}", "Delete an empty context.", self._delete_context, False),
-            Endpoint("GET", "/v1/metadata/id", "Name the cluster.", self._cluster, False),
-            Endpoint("GET", "/v1/metadata/version", "Name the version.", self._server_version, False),
-            Endpoint("GET", "/v1/metadata/deployment", "Describe the deployment.", self._deployment, False),
+            Endpoint("GET", "/contexts", "List the contexts.", self._contexts, None, False),
+            Endpoint(
+                "DELETE", "/contexts/{context}", "Delete an empty context.", self._delete_context, everything, False
+            ),
+            Endpoint("GET", "/v1/metadata/id", "Name the cluster.", self._cluster, None, False),
+            Endpoint("GET", "/v1/metadata/version", "Name the version.", self._server_version, None, False),
+            Endpoint("GET", "/v1/metadata/deployment", "Describe the deployment.", self._deployment, None, False),
         ]
 
     def _setting_endpoints(self) -> list[Endpoint]:
@@ -130,12 +195,36 @@ class Endpoints:
         for path in ("/{subject}", ""):
             whose = "a subject's" if path else "the global"
             found += [
-                Endpoint("GET", f"/config{path}", f"Show {whose} configuration.", self._config),
-                Endpoint("PUT", f"/config{path}", f"Change {whose} configuration.", self._set_config),
-                Endpoint("DELETE", f"/config{path}", f"Remove {whose} configuration.", self._delete_config),
-                Endpoint("GET", f"/mode{path}", f"Show {whose} mode.", self._mode),
-                Endpoint("PUT", f"/mode{path}", f"Set {whose} mode.", self._set_mode),
-                Endpoint("DELETE", f"/mode{path}", f"Remove {whose} mode.", self._delete_mode),
+                Endpoint(
+                    "GET",
+                    f"/config{path}",
+                    f"Show {whose} configuration.",
+                    self._config,
+                    Right.SUBJECT_COMPATIBILITY_READ,
+                ),
+                Endpoint(
+                    "PUT",
+                    f"/config{path}",
+                    f"Change {whose} configuration.",
+                    self._set_config,
+                    Right.SUBJECT_COMPATIBILITY_WRITE,
+                ),
+                Endpoint(
+                    "DELETE",
+                    f"/config{path}",
+                    f"Remove {whose} configuration.",
+                    self._delete_config,
+                    Right.SUBJECT_COMPATIBILITY_WRITE,
+                ),
+                Endpoint("GET", f"/mode{path}", f"Show {whose} mode.", self._mode, Right.SUBJECT_COMPATIBILITY_READ),
+                Endpoint("PUT", f"/mode{path}", f"Set {whose} mode.", self._set_mode, Right.GLOBAL_COMPATIBILITY_WRITE),
+                Endpoint(
+                    "DELETE",
+                    f"/mode{path}",
+                    f"Remove {whose} mode.",
+                    self._delete_mode,
+                    Right.GLOBAL_COMPATIBILITY_WRITE,
+                ),
             ]
         return found
 
@@ -171,7 +260,7 @@ class Endpoints:
         found = listed_subjects(
             asked.state, asked.prefix(), deleted=asked.flag("deleted"), deleted_only=asked.flag("deletedOnly")
         )
-        return asked.page().of(found)
+        return asked.page().of(asked.caller.readable(found))
 
     async def _versions(self, asked: Asked) -> Any:
         found = versions_of(
@@ -204,9 +293,18 @@ class Endpoints:
         found = latest_with_metadata(asked.state, asked.subject(), wanted, deleted=asked.flag("deleted"))
         return await self._shown(asked, found)
 
+    @staticmethod
+    def _wanted(asked: Asked, subject: str, body: dict[str, Any]) -> Wanted:
+        """Return a body's schema; raises RegistryError where it refers to what the caller may not read."""
+        wanted = wanted_of(body)
+        home = Subject.of(subject)
+        for each in wanted.references:
+            asked.caller.check(Right.SUBJECT_READ, home.beside(each.subject))
+        return wanted
+
     async def _look_up(self, asked: Asked) -> Any:
         subject, body = asked.subject(), asked.body(REQUEST)
-        wanted = wanted_of(body)
+        wanted = self._wanted(asked, subject, body)
         deleted = asked.flag("deleted")
         versions_of(asked.state, subject, deleted=deleted)  # a subject that is not there is said first
         wanted = await self._registry.canonical(subject, wanted, normalize=asked.flag("normalize"))
@@ -214,7 +312,7 @@ class Endpoints:
 
     async def _register(self, asked: Asked) -> Any:
         registry, subject = self._registry, checked(asked.subject())
-        wanted = wanted_of(asked.body(REQUEST))
+        wanted = self._wanted(asked, subject, asked.body(REQUEST))
         wanted = await registry.canonical(subject, wanted, normalize=asked.flag("normalize"))
         found = registered(asked.state, subject, wanted)
         if found is None or wanted.id not in (None, found.id) or asked.state.modes:
@@ -247,6 +345,7 @@ class Endpoints:
             latest_only=asked.flag("latestOnly"),
             rule_type=asked.text("ruleType"),
         )
+        found = _readable(asked, found)
         return [await self._shown(asked, each) for each in asked.page().of(found, self._settings.search_limit)]
 
     async def _types(self, asked: Asked) -> Any:
@@ -258,10 +357,16 @@ class Endpoints:
         if not text.isascii() or not text.isdigit() or len(text) > 10:
             raise RegistryError(404, "HTTP 404 Not Found")
         try:
-            return by_id(asked.state, int(text), asked.hint())
+            found = by_id(asked.state, int(text), asked.hint())
         except RegistryError:
             await self._registry.store.glance()
-            return by_id(asked.state, int(text), asked.hint())
+            found = by_id(asked.state, int(text), asked.hint())
+        if (
+            asked.caller.authorizer is not None
+        ):  # whoever may read one of the subjects that have an id may read the schema
+            users = asked.state.users(Subject.of(found.subject).context, found.id)
+            _refuse_unreadable(asked, users, f"id {found.id}")
+        return found
 
     async def _by_id(self, asked: Asked) -> Any:
         schema = await self._with_id(asked)
@@ -279,7 +384,7 @@ class Endpoints:
             schema = await self._with_id(asked)
         except RegistryError as error:
             raise schema_not_found() if error.code == 40403 else error from None
-        return using(asked.state, schema.id, asked.hint(), deleted=asked.flag("deleted"))
+        return _readable(asked, using(asked.state, schema.id, asked.hint(), deleted=asked.flag("deleted")))
 
     async def _id_subjects(self, asked: Asked) -> Any:
         found = await self._id_users(asked)
@@ -290,11 +395,14 @@ class Endpoints:
         return asked.page().of([{"subject": each.subject, "version": each.version} for each in found])
 
     async def _with_guid(self, asked: Asked) -> list[StoredSchema]:
+        guid = asked.path("guid")
         try:
-            return by_guid(asked.state, asked.path("guid"))
+            found = by_guid(asked.state, guid)
         except RegistryError:
             await self._registry.store.glance()
-            return by_guid(asked.state, asked.path("guid"))
+            found = by_guid(asked.state, guid)
+        _refuse_unreadable(asked, found, f"GUID {guid}")
+        return _readable(asked, found)
 
     async def _by_guid(self, asked: Asked) -> Any:
         schema = (await self._with_guid(asked))[0]
@@ -346,11 +454,11 @@ class Endpoints:
 
     async def _fits_version(self, asked: Asked) -> Any:
         subject, number = asked.subject(), version_number(asked.path("version"))
-        wanted = wanted_of(asked.body(REQUEST))
+        wanted = self._wanted(asked, subject, asked.body(REQUEST))
         return await self._fits(asked, wanted, [version_of(asked.state, subject, number)])
 
     async def _fits_all(self, asked: Asked) -> Any:
-        return await self._fits(asked, wanted_of(asked.body(REQUEST)), None)
+        return await self._fits(asked, self._wanted(asked, asked.subject(), asked.body(REQUEST)), None)
 
     async def _fits(self, asked: Asked, wanted: Any, older: list[StoredSchema] | None) -> Any:
         registry, subject = self._registry, checked(asked.subject())
@@ -372,7 +480,12 @@ class Endpoints:
     # The rest
 
     async def _contexts(self, asked: Asked) -> Any:
-        return asked.page().of(listed_contexts(asked.state, asked.text("contextPrefix")))
+        found = listed_contexts(asked.state, asked.text("contextPrefix"))
+        if asked.caller.authorizer is not None:
+            readable = asked.caller.readable(map(str, asked.state.subjects()))
+            seen = {DEFAULT_CONTEXT, *(Subject.of(each).context for each in readable)}
+            found = [each for each in found if each in seen]
+        return asked.page().of(found)
 
     async def _delete_context(self, asked: Asked) -> Any:
         name = context_name(asked.path("context"))

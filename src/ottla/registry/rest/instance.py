@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.http import HttpServer
 from ottla.registry.examining import Examiner
 from ottla.registry.identities import Identity
+from ottla.registry.logins import Logins
 from ottla.registry.rest.forwarding import Forwarding
 from ottla.registry.rest.serving import registry_routes
 from ottla.registry.service import Registry
@@ -23,6 +24,7 @@ class Instance:
         self.registry = Registry(settings, examiner)
         self.addresses: list[Address] = []
         self._forwarding = Forwarding(self.registry)
+        self._logins = Logins(settings.access)
         self._server: HttpServer | None = None
 
     async def start(self) -> None:
@@ -31,9 +33,10 @@ class Instance:
         Raises ConfigError, KafkaError, RegistryError, and OSError where an address is taken.
         """
         try:
+            await self._logins.start()
             await self.registry.start()
             self._server = HttpServer(
-                registry_routes(self.registry, self._forwarding),
+                registry_routes(self.registry, self._forwarding, self._logins),
                 request_seconds_max=REQUEST_SECONDS_MAX,
                 body_bytes_max=self.settings.body_bytes_max,
             )
@@ -57,5 +60,6 @@ class Instance:
         await self.registry.leave()
         if self._server is not None:
             await self._server.close()
+        self._logins.close()
         await self._forwarding.close()
         await self.registry.close()

@@ -9,8 +9,10 @@ from functools import lru_cache
 
 from ottla.base import OttlaError
 from ottla.http import HttpError, Reply, Request, Route, json_reply
+from ottla.registry.authorization import Caller
 from ottla.registry.core import RegistryError
 from ottla.registry.core.errors import store_failed
+from ottla.registry.logins import Logins
 from ottla.registry.rest.asked import Asked
 from ottla.registry.rest.endpoints import NOTHING, Endpoint, Endpoints, Raw
 from ottla.registry.rest.forwarding import Forwarding
@@ -28,9 +30,9 @@ ACCEPTED_MAX = 256
 """Headers `Accept` whose meaning is remembered: a client sends the same one with every request."""
 
 
-def registry_routes(registry: Registry, forwarding: Forwarding) -> list[Route]:
+def registry_routes(registry: Registry, forwarding: Forwarding, logins: Logins) -> list[Route]:
     """Return all routes of an instance."""
-    serving = _Serving(registry, forwarding)
+    serving = _Serving(registry, forwarding, logins)
     endpoints = Endpoints(registry).all()
     routes = [Route(each.method, each.path, serving.route(each)) for each in endpoints]
     watching = Watching(registry)
@@ -53,40 +55,43 @@ def _in_context(path: str) -> str:
 
 
 class _Serving:
-    def __init__(self, registry: Registry, forwarding: Forwarding) -> None:
-        self._registry, self._forwarding = registry, forwarding
+    def __init__(self, registry: Registry, forwarding: Forwarding, logins: Logins) -> None:
+        self._registry, self._forwarding, self._logins = registry, forwarding, logins
         self.count: Callable[[str, int], None] = lambda method, status: None
 
     def guarded(self, handle: Handle) -> Handle:
         """Return what answers only to who may ask."""
 
         async def answer(request: Request) -> Reply:
-            return self._refused(request) or await handle(request)
+            return self._unknown(request) or await handle(request)
 
         return answer
 
     def refusal(self, status: int, words: str) -> Handle:
         async def answer(request: Request) -> Reply:
-            return self._refused(request) or _error(status, status, words, V1)
+            return self._unknown(request) or _error(status, status, words, V1)
 
         return answer
 
     def route(self, endpoint: Endpoint) -> Handle:
         async def answer(request: Request) -> Reply:
-            reply = self._refused(request) or await self._answered(endpoint, request)
+            principal = self._logins.principal(request)
+            reply = self._refused() if principal is None else await self._answered(endpoint, request, principal)
             self.count(request.method, reply.status)
             return reply
 
         return answer
 
-    def _refused(self, request: Request) -> Reply | None:
-        access = self._registry.settings.access
-        if access.admits(request.headers.get("Authorization")):
-            return None
-        reply = _error(401, 401, "Unauthorized", V1)
-        return replace(reply, headers={"WWW-Authenticate": f'Basic realm="{access.realm}"'})
+    def _unknown(self, request: Request) -> Reply | None:
+        return self._refused() if self._logins.principal(request) is None else None
 
-    async def _answered(self, endpoint: Endpoint, request: Request) -> Reply:
+    def _refused(self) -> Reply:
+        reply = _error(401, 401, "Unauthorized", V1)
+        return (
+            replace(reply, headers={"WWW-Authenticate": challenge}) if (challenge := self._logins.challenge) else reply
+        )
+
+    async def _answered(self, endpoint: Endpoint, request: Request, principal: str) -> Reply:
         kind = _accepted(request.headers.get("Accept") or "*/*", endpoint.path.endswith("/schema"))
         if kind is None:
             return _error(406, 406, "HTTP 406 Not Acceptable", V1)
@@ -94,13 +99,15 @@ class _Serving:
         named = request.headers.get("Content-Type")
         if data and named is not None and request.content_type not in TYPES:
             return _error(415, 415, "HTTP 415 Unsupported Media Type", kind)
-        asked = Asked(request, data, self._registry.state)
+        caller = Caller(principal, request.remote or "", self._registry.authorizer)
+        asked = Asked(request, data, self._registry.state, caller)
 
         async def here() -> Reply:
             return _reply(await endpoint.answer(asked), kind)
 
         try:
             try:
+                endpoint.check(asked)
                 return await here()
             except ElsewhereError:
                 return await self._forwarding.answered(request, data, here)
