@@ -34,6 +34,7 @@ __all__ = [
     "committed_offsets",
     "delete_group",
     "delete_offsets",
+    "words_for",
 ]
 
 GROUPS_FROM = 8
@@ -120,10 +121,12 @@ async def commit_offsets(
     group: str,
     offsets: Mapping[TopicPartition, Offset],
     *,
-    metadata: str = "",
+    metadata: str | Mapping[TopicPartition, str] = "",
     member: ConsumerGroupMetadata | None = None,
 ) -> None:
     """Commit offsets for a group: as its member, or from outside, as is allowed while nobody is in it.
+
+    `metadata` are the words beside each offset, the same for all or by partition.
 
     Raises KafkaError for the first partition that was refused; UNKNOWN_MEMBER_ID means that others are in the group.
     """
@@ -137,7 +140,7 @@ async def commit_offsets(
                     partition_index=index,
                     committed_offset=offsets[TopicPartition(name, index)],
                     committed_leader_epoch=-1,
-                    committed_metadata=metadata,
+                    committed_metadata=words_for(metadata, TopicPartition(name, index)),
                 )
                 for index in indexes
             ],
@@ -160,6 +163,11 @@ async def commit_offsets(
                 if code is ErrorCode.UNKNOWN_MEMBER_ID:
                     words = f"group {group} has members: another application or consumer uses the name {group}"
                 raise KafkaError(code, words)
+
+
+def words_for(words: str | Mapping[TopicPartition, str], partition: TopicPartition) -> str:
+    """Return the words beside a partition's offset."""
+    return words if isinstance(words, str) else words.get(partition, "")
 
 
 async def delete_offsets(

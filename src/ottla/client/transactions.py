@@ -15,7 +15,7 @@ from ottla.base import ErrorCode, KafkaError, Offset, ProducerEpoch, ProducerId,
 from ottla.client.batches import Appended, Records
 from ottla.client.client import Client
 from ottla.client.coordinators import Coordinated, CoordinatorKind
-from ottla.client.group_offsets import ConsumerGroupMetadata
+from ottla.client.group_offsets import ConsumerGroupMetadata, words_for
 from ottla.wire import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -152,9 +152,11 @@ class TransactionalProducer:
             await asyncio.sleep(limits.backoff_s)
 
     async def commit_offsets(
-        self, offsets: Mapping[TopicPartition, Offset], member: ConsumerGroupMetadata, *, words: str = ""
+        self, offsets: Mapping[TopicPartition, Offset], member: ConsumerGroupMetadata, *, words: str | Mapping[TopicPartition, str] = ""
     ) -> None:
         """Commit a group's offsets with the transaction (KIP-98); they count when it commits.
+
+        `words` stand beside each offset, the same for all or by partition.
 
         The group's coordinator checks the member (KIP-447). Raises KafkaError; ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID
         mean that it is a member no longer, or of an older generation.
@@ -175,7 +177,7 @@ class TransactionalProducer:
                     partition_index=partition,
                     committed_offset=offset,
                     committed_leader_epoch=-1,
-                    committed_metadata=words,
+                    committed_metadata=words_for(words, TopicPartition(topic, partition)),
                 )
             )
         message = TxnOffsetCommitRequest(

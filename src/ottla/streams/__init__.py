@@ -4,6 +4,7 @@ Pure: it makes plans (`StreamsBuilder`, `Topology`), says what they are (`descri
 holds the operations in Python (`engine`) for whatever Spark cannot say natively. The package `spark` runs them.
 """
 
+from ottla.streams import commit, placing
 from ottla.streams.dead_letters import Origin, ProcessingFailed, dead_letter_headers
 from ottla.streams.dsl import aggregates as agg
 from ottla.streams.dsl.branched import BranchedKStream
@@ -38,8 +39,10 @@ from ottla.streams.engine import (
     ProcessingError,
     Progress,
     Record,
+    ResidentState,
     StateBackend,
     StoreChange,
+    kept_memory,
 )
 from ottla.streams.errors import SerializationError, TopologyError
 from ottla.streams.extractors import (
@@ -58,6 +61,7 @@ from ottla.streams.plan.nodes import ProcessorNode, RepartitionTopic, SinkNode, 
 from ottla.streams.plan.partitions import PartitionPlan, partition_plan, source_topics, subtopologies
 from ottla.streams.plan.stage_nodes import STATELESS, functions_of
 from ottla.streams.plan.stages import Entry, Stage, Stages, Tail, UnsupportedPlan, cut, serdes_at
+from ottla.streams.plan.tasks import TaskGroup, expressions_in, task_groups, tasks_of
 from ottla.streams.plan.topology import Topology
 from ottla.streams.plan.topology_builder import TopologyBuilder
 from ottla.streams.plan.upgrades import StageFacts, UpgradeError, check_upgrade, fingerprint
@@ -127,6 +131,7 @@ __all__ = [
     "RecordMetadataTimestamp",
     "RepartitionTopic",
     "Repartitioned",
+    "ResidentState",
     "Serde",
     "SerdeLike",
     "Serdes",
@@ -152,6 +157,7 @@ __all__ = [
     "Suppressed",
     "TableJoined",
     "Tail",
+    "TaskGroup",
     "TimeWindowedKStream",
     "TimeWindowedSerde",
     "TimeWindows",
@@ -170,17 +176,23 @@ __all__ = [
     "Windowed",
     "agg",
     "check_upgrade",
+    "commit",
     "cut",
     "dead_letter_headers",
     "explain",
     "explain_text",
+    "expressions_in",
     "fingerprint",
     "functions_of",
+    "kept_memory",
     "operations",
     "partition_plan",
+    "placing",
     "serde_of",
     "serdes_at",
     "source_topics",
     "subtopologies",
+    "task_groups",
+    "tasks_of",
     "vectorised",
 ]

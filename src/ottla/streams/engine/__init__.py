@@ -13,6 +13,7 @@ from ottla.streams.engine.interface import (
     StateBackend,
     StoreChange,
 )
+from ottla.streams.engine.resident import ResidentState, kept_memory
 
 __all__ = [
     "Change",
@@ -22,6 +23,8 @@ __all__ = [
     "ProcessingError",
     "Progress",
     "Record",
+    "ResidentState",
     "StateBackend",
     "StoreChange",
+    "kept_memory",
 ]

@@ -18,6 +18,7 @@ from typing import Any
 from zlib import crc32
 
 from ottla.streams.engine.interface import StateBackend
+from ottla.streams.engine.resident import ResidentState
 
 __all__ = ["NEVER", "Block", "Blocks"]
 
@@ -58,6 +59,7 @@ class Blocks:
 
     def __init__(self, backend: StateBackend, store: str, limit: int) -> None:
         self._backend = backend
+        self._is_resident = isinstance(backend, ResidentState)
         self._store = store
         self._limit = limit
         found = backend.get(f"{store}/")
@@ -125,13 +127,16 @@ class Blocks:
             yield from tuple(self.load(block).items())
 
     def write(self) -> None:
-        """Write what changed to the backend, splitting blocks that have grown too large."""
+        """Write what changed to the backend, splitting blocks that have grown too large.
+
+        What stays resident is split, and written nowhere: its blocks stay changed, so that none is let go.
+        """
         count = len(self._all)
         self._all = [written for block in self._all for written in self._write_or_split(block)]
         if len(self._all) != count:
             self._index()
             self._changed = True
-        if self._changed:
+        if self._changed and not self._is_resident:
             rows = [(block.depth, block.bits, block.earliest) for block in self._all]
             self._backend.put(f"{self._store}/", _encode(rows))
             self._changed = False
@@ -142,10 +147,12 @@ class Blocks:
             return [block]
         entries = self.load(block)
         if len(entries) > self._limit and block.depth < _DEPTH_MAX:
-            self._backend.put(block.name, None)
+            if not self._is_resident:
+                self._backend.put(block.name, None)
             return [written for half in self._split(block, entries) for written in self._write_or_split(half)]
-        block.dirty = False
-        self._backend.put(block.name, _encode(entries) if entries else None)
+        if not self._is_resident:
+            block.dirty = False
+            self._backend.put(block.name, _encode(entries) if entries else None)
         return [block]
 
     def _split(self, block: Block, entries: dict[bytes, Any]) -> tuple[Block, Block]:

@@ -31,6 +31,7 @@ from ottla.streams.engine.edges import extractor_of, sink, source_decoder
 from ottla.streams.engine.fused import direct_loop
 from ottla.streams.engine.interface import EngineSettings, Output, Progress, Record, StateBackend, StoreChange
 from ottla.streams.engine.joins.stores import JOIN_STORES
+from ottla.streams.engine.resident import TASK_BLOB
 from ottla.streams.engine.stores import AnyStore, KeyValueStore
 from ottla.streams.engine.task import BUILDERS, Node, Process, Task
 from ottla.streams.engine.versioned import VersionedStore
@@ -40,8 +41,6 @@ from ottla.streams.plan.topology import Topology
 from ottla.streams.user_code import raised_in
 
 __all__ = ["Executor", "ProcessingError"]
-
-_TASK_BLOB = "task"
 
 
 class ProcessingError(Exception):
@@ -81,7 +80,7 @@ class Executor:
         self._build(topology, frozenset(nodes))
 
     def _load_memory(self) -> None:
-        blob = self._backend.get(_TASK_BLOB)
+        blob = self._backend.get(TASK_BLOB)
         if blob is not None:
             self._task.stream_time, self._task.memory = marshal.loads(blob)
 
@@ -298,7 +297,7 @@ class Executor:
         changes: list[StoreChange] = []
         for store in task.stores.values():
             store.finish(changes)
-        self._backend.put(_TASK_BLOB, marshal.dumps((task.stream_time, task.memory), 2))
+        self._backend.put(TASK_BLOB, marshal.dumps((task.stream_time, task.memory), 2))
         outputs, task.outputs[:] = list(task.outputs), []
         progress = Progress(
             self._processed, task.dropped_late, task.dropped_null_key, self._poison, stream_time=task.stream_time

@@ -1,0 +1,55 @@
+"""State that stays decoded in memory from batch to batch, in a process that is a task's for as long as the task lives.
+
+Nothing of a store is encoded at the end of a batch: what is lost with the process is read again from the changelogs. What a
+task remembers besides stores (stream times, when schedules are due) is one small blob, which whoever commits offsets keeps
+beside them: `kept_memory` is what of it changelogs do not tell.
+"""
+
+from __future__ import annotations
+
+import marshal
+
+__all__ = ["TASK_BLOB", "ResidentState", "kept_memory"]
+
+TASK_BLOB = "task"
+"""What a task remembers besides its stores: (stream time, integers by node and name), by marshal."""
+_TOLD = frozenset({"count", "bytes", "left", "right"})
+"""What stores count of what they hold: told by the changelog, record by record."""
+_STORE = "store "
+
+
+class ResidentState:
+    """A `StateBackend` of a task that lives on: blocks of its stores stay where they are."""
+
+    def __init__(self, memory: bytes | None = None) -> None:
+        """`memory` is what `kept_memory` returned where the task stood before."""
+        self._blobs: dict[str, bytes] = {} if memory is None else {TASK_BLOB: memory}
+
+    def get(self, blob: str) -> bytes | None:
+        """Return a blob; nothing of a store that was not put."""
+        return self._blobs.get(blob)
+
+    def put(self, blob: str, data: bytes | None) -> None:
+        """Set a blob; None removes it."""
+        if data is None:
+            self._blobs.pop(blob, None)
+        else:
+            self._blobs[blob] = data
+
+    @property
+    def memory(self) -> bytes | None:
+        """What the task remembers besides its stores, as of its last batch; None before the first."""
+        return self._blobs.get(TASK_BLOB)
+
+
+def kept_memory(memory: bytes) -> bytes:
+    """Return a task's memory without what stores tell again when they are restored from their changelogs.
+
+    Raises ValueError, EOFError or TypeError for what is no task's memory.
+    """
+    stream_time, by_name = marshal.loads(memory)
+    kept = {
+        name: {key: number for key, number in found.items() if not (name.startswith(_STORE) and key in _TOLD)}
+        for name, found in by_name.items()
+    }
+    return marshal.dumps((stream_time, {name: found for name, found in kept.items() if found}), 2)
