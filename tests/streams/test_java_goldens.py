@@ -11,6 +11,8 @@ from tests.streams.java.compare import differences, final_differences
 from tests.streams.java.goldens import read
 
 CASES = [pytest.param(case, answer, id=f"{group}: {case['name']}") for group in GROUPS for case, answer in read(group)]
+RESTARTED = [each for each in CASES if each.values[0]["name"] != "stream clock"]  # type: ignore[index]
+"""A processor that has ended its schedule makes it anew where it is started again, as in Kafka Streams."""
 SETTLED = [
     each
     for each in CASES
@@ -21,6 +23,16 @@ SETTLED = [
 @pytest.mark.parametrize(("case", "answer"), CASES)
 def test_record_by_record_the_results_are_javas(case: dict[str, Any], answer: dict[str, Any]) -> None:
     assert differences(case, answer) == []
+
+
+@pytest.mark.parametrize(("case", "answer"), RESTARTED)
+def test_restored_before_every_record_the_results_are_javas(case: dict[str, Any], answer: dict[str, Any]) -> None:
+    assert differences(case, answer, resident="restored") == []
+
+
+@pytest.mark.parametrize(("case", "answer"), CASES)
+def test_with_state_that_stays_decoded_the_results_are_javas(case: dict[str, Any], answer: dict[str, Any]) -> None:
+    assert differences(case, answer, resident="kept") == []
 
 
 @pytest.mark.parametrize(("case", "answer"), SETTLED)

@@ -152,7 +152,11 @@ class TransactionalProducer:
             await asyncio.sleep(limits.backoff_s)
 
     async def commit_offsets(
-        self, offsets: Mapping[TopicPartition, Offset], member: ConsumerGroupMetadata, *, words: str | Mapping[TopicPartition, str] = ""
+        self,
+        offsets: Mapping[TopicPartition, Offset],
+        member: ConsumerGroupMetadata,
+        *,
+        words: str | Mapping[TopicPartition, str] = "",
     ) -> None:
         """Commit a group's offsets with the transaction (KIP-98); they count when it commits.
 

@@ -55,6 +55,7 @@ from ottla.streams.extractors import (
     WallclockTimestampExtractor,
 )
 from ottla.streams.functions import Function, vectorised
+from ottla.streams.placing import StreamsWork
 from ottla.streams.plan import operations
 from ottla.streams.plan.explain import Explained, explain, explain_text
 from ottla.streams.plan.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec
@@ -154,6 +155,7 @@ __all__ = [
     "StreamJoined",
     "StreamsBuilder",
     "StreamsSettings",
+    "StreamsWork",
     "Suppressed",
     "TableJoined",
     "Tail",

@@ -24,6 +24,13 @@ OWN_KEYS: Mapping[str, OwnKey] = {
         "[0,...]",
         "With a local master, most records of a stateless micro-batch that the driver works on by itself, without a task.",
     ),
+    "execution": OwnKey(
+        "STRING",
+        "auto",
+        "[auto, micro-batch, continuous]",
+        "`continuous`: records are processed one by one in long-running Spark tasks, in milliseconds; `micro-batch`: in "
+        "batches, by Spark's queries. `auto`: as the application has begun, and a new one in micro-batches.",
+    ),
     "max.records.per.batch": OwnKey("LONG", None, "[1,...]", "Most records that a query takes into one micro-batch."),
     "restart.attempts.max": OwnKey(
         "INT",
@@ -58,7 +65,7 @@ OWN_KEYS: Mapping[str, OwnKey] = {
 }
 """Settings of Ottla's own, in the style of Kafka's; `spark.…` beside these goes to the Spark session as it is."""
 
-_THREADS = "Spark's slots decide what runs at once (`spark.master`)"
+_THREADS = "micro-batches run in Spark's slots (`spark.master`); in continuous mode it is the number of hosts"
 _STANDBY = "Spark keeps state with its checkpoint, so there are no standby tasks"
 _ASSIGN = "Spark assigns tasks"
 _GROUP = "the driver is the one member of the group, by the classic protocol"

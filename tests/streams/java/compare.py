@@ -24,15 +24,15 @@ _ZERO = "\0" * 8
 _WINDOWED = ("window", "timestamped_window", "session")
 
 
-def differences(case: Case, answer: dict[str, Any]) -> list[str]:
-    """Return how our results, record by record, are not Java's; empty where they are."""
+def differences(case: Case, answer: dict[str, Any], *, resident: str | None = None) -> list[str]:
+    """Return how our results, record by record, are not Java's; empty where they are. `resident` as in `Driver`."""
     topology = build(case["topology"])
     found = []
     if "topic_by_key" not in str(case["topology"]) and topology.describe() != answer.get(
         "describe", topology.describe()
     ):
         found.append("the descriptions differ")
-    driver, error = _run(case, topology, batch=1, cache=False)
+    driver, error = _run(case, topology, batch=1, cache=False, resident=resident)
     if (error is None) != ("error" not in answer):
         found.append(f"Java said {answer.get('error')!r}, we said {error!r}")
     expected = {topic: rows for topic, rows in answer["outputs"].items() if not topic.endswith("-changelog")}
@@ -61,9 +61,11 @@ def final_differences(case: Case, answer: dict[str, Any], *, batch: int) -> list
     return found
 
 
-def _run(case: Case, topology: Topology, *, batch: int, cache: bool) -> tuple[Driver, Exception | None]:
+def _run(
+    case: Case, topology: Topology, *, batch: int, cache: bool, resident: str | None = None
+) -> tuple[Driver, Exception | None]:
     serdes = _input_serdes(case["topology"])
-    driver = Driver(topology, cache=cache, settle=batch > 1)
+    driver = Driver(topology, cache=cache, settle=batch > 1, resident=resident)
     try:
         for number, given in enumerate(case["inputs"], 1):
             if "advance" in given:

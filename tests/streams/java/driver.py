@@ -10,7 +10,8 @@ from typing import Any
 
 from ottla.streams import SourceNode, Topology
 from ottla.streams.engine.executor import Executor
-from ottla.streams.engine.interface import EngineSettings, Output, Record
+from ottla.streams.engine.interface import EngineSettings, Output, Record, StoreChange
+from ottla.streams.engine.resident import ResidentState, kept_memory
 
 __all__ = ["Backend", "Driver"]
 
@@ -31,13 +32,21 @@ class Backend(dict[str, bytes]):
 class Driver:
     """A topology that runs; `outputs` has the records of each topic, `changelogs` the latest value of each key."""
 
-    def __init__(self, topology: Topology, *, cache: bool = False, settle: bool = False) -> None:
-        """With `settle` every batch has an executor of its own, so that all state goes through blobs."""
-        self.topology, self.cache, self.settle = topology, cache, settle
+    def __init__(
+        self, topology: Topology, *, cache: bool = False, settle: bool = False, resident: str | None = None
+    ) -> None:
+        """With `settle` every batch has an executor of its own, so that all state goes through blobs.
+
+        With `resident` state stays decoded: `kept`, or `restored` anew before every batch from what the batches before
+        have left in changelogs and beside their offsets.
+        """
+        self.topology, self.cache, self.settle, self.resident = topology, cache, settle, resident
+        self._log: list[StoreChange] = []
+        self._global: list[Record] = []
         self.outputs: dict[str, list[list[Any]]] = {}
         self.changelogs: dict[str, dict[str, str | None]] = {}
         self.dropped = 0
-        self._backend = Backend()
+        self._backend: Backend | ResidentState = Backend() if resident is None else ResidentState()
         self._sources = _sources(topology)
         self._offsets: dict[str, int] = {}
         self._waiting = _Waiting()
@@ -59,7 +68,11 @@ class Driver:
         """Have a record enter; nothing leaves before `finish`."""
         offset = self._offsets.get(record.topic, 0)
         self._offsets[record.topic] = offset + 1
-        self._executor.process(self._sources[record.topic], [record._replace(offset=offset)])
+        source = self._sources[record.topic]
+        self._executor.process(source, [record._replace(offset=offset)])
+        node = self.topology.nodes[source]
+        if isinstance(node, SourceNode) and node.is_global:
+            self._global.append(record._replace(offset=offset))
 
     def advance(self, milliseconds: int) -> None:
         """Advance the wall clock."""
@@ -81,8 +94,21 @@ class Driver:
         for change in changes:
             log = self.changelogs.setdefault(f"{APPLICATION}-{change.store}-changelog", {})
             log[_text(change.key) or ""] = _text(change.value)
+        self._log += changes
         if self.settle:
             self._executor = self._new_executor()
+        if self.resident == "restored":
+            self._restore()
+
+    def _restore(self) -> None:
+        assert isinstance(self._backend, ResidentState)
+        memory = self._backend.memory
+        self._backend = ResidentState(None if memory is None else kept_memory(memory))
+        self._executor = self._new_executor()
+        self._executor.restore(self._log)
+        for record in self._global:
+            self._executor.process(self._sources[record.topic], [record])
+        self._executor.finish_batch()
 
     def _take(self, output: Output) -> None:
         row: list[Any] = [_text(output.key), _text(output.value), output.timestamp]

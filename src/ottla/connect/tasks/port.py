@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 from ottla.connect import ConnectError, storage
 from ottla.connect.tasks.channel import Channel
@@ -17,6 +17,8 @@ from ottla.security.ephemeral import trusting_only
 
 __all__ = ["Dial", "RemotePort"]
 
+Spec = TypeVar("Spec")
+"""What the other end says of what is to be run here."""
 ANSWER_SECONDS_MAX = 120.0
 """How long the worker may take to store offsets, or to say which are stored."""
 
@@ -36,21 +38,34 @@ class Dial:
         return f"Dial({self.host}:{self.port}, {self.attempt})"
 
 
-class RemotePort:
+class RemotePort(Generic[Spec]):
     """A `TaskPort` over TCP. Where the connection ends, the target becomes STOPPED and calls raise ConnectionError.
 
     What the task is to do, with all its passwords, comes over this connection too, so that it stands in nothing of Spark's.
     """
 
-    spec: TaskSpec
+    spec: Spec
 
-    def __init__(self, dial: Dial, *, on_levels: Callable[[Mapping[str, int]], None] | None = None) -> None:
+    def __init__(
+        self,
+        dial: Dial,
+        *,
+        on_levels: Callable[[Mapping[str, int]], None] | None = None,
+        read_spec: Callable[[Mapping[str, Any]], Spec] | None = None,
+        on_order: Callable[[Mapping[str, Any]], None] = lambda order: None,
+        on_gone: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`read_spec` reads what is to be run, a `TaskSpec` unless told otherwise.
+
+        `on_order` and `on_gone` are called in the thread that listens: for messages with an `order`, and at the end.
+        """
         self._changed = threading.Condition()
         self._target = storage.TargetState.STARTED
         self._gone = False
         self._asked = 0
         self._answers: dict[int, dict[str, Any]] = {}
-        self._on_levels = on_levels
+        self._on_levels, self._on_order, self._on_gone = on_levels, on_order, on_gone
+        self._read_spec = read_spec or cast("Callable[[Mapping[str, Any]], Spec]", TaskSpec.of_message)
         context = None if dial.certificate is None else trusting_only(dial.certificate)
         self._channel = Channel(dial.host, dial.port, context)
         try:
@@ -71,7 +86,7 @@ class RemotePort:
         if answer.get("proof") != proof(dial.token, own, side="worker"):
             raise ConnectionError("the worker did not prove that it is the one that started this task")
         self._target = storage.TargetState[answer["target"]]
-        self.spec = TaskSpec.of_message(answer["spec"])
+        self.spec = self._read_spec(answer["spec"])
 
     def _receive(self) -> dict[str, Any]:
         (length,) = HEADER.unpack(self._exactly(HEADER.size))
@@ -100,10 +115,13 @@ class RemotePort:
                     self._changed.notify_all()
                 if "levels" in message and self._on_levels is not None:
                     self._on_levels(message["levels"])
+                if "order" in message:
+                    self._on_order(message)
         except (OSError, ValueError, KeyError):
             with self._changed:
                 self._gone, self._target = True, storage.TargetState.STOPPED
                 self._changed.notify_all()
+            self._on_gone()
 
     def _send(self, message: dict[str, Any]) -> None:
         frame = encode(message)
@@ -180,6 +198,10 @@ class RemotePort:
         self._send({"op": "report", "metrics": dict(metrics)})
 
     # Beyond the protocol
+
+    def note(self, op: str, facts: Mapping[str, Any]) -> None:
+        """Tell the worker something of a kind that it knows; raises ConnectionError."""
+        self._send({**facts, "op": op})
 
     def log(self, level: int, logger: str, text: str) -> None:
         """Hand a line of the task's log to the worker; nothing happens where that is gone."""

@@ -7,7 +7,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from ottla.base import OttlaError
 from ottla.connect import storage
@@ -37,11 +37,23 @@ class Served(Protocol):
         ...
 
 
-class Attempt:
+class Announced(Protocol):
+    """What is to be run, as the other end is told it."""
+
+    def to_message(self) -> dict[str, Any]:
+        """Return what JSON can hold of it: all."""
+        ...
+
+
+Spec = TypeVar("Spec", bound=Announced)
+
+
+class Attempt(Generic[Spec]):
     """One run of a task, from its announcement to its end; one connection may claim it, once."""
 
-    def __init__(self, server: ControlServer, served: Served, spec: TaskSpec) -> None:
-        self.served, self.spec, self.target = served, spec, spec.target
+    def __init__(self, server: ControlServer, served: Served, spec: Spec) -> None:
+        self.served, self.spec = served, spec
+        self.target = spec.target if isinstance(spec, TaskSpec) else storage.TargetState.STARTED
         self.name, self.token = secrets.token_hex(8), secrets.token_hex(32)
         self._server = server
         self._writer: asyncio.StreamWriter | None = None
@@ -85,7 +97,7 @@ class ControlServer:
     def __init__(self, host: str = "127.0.0.1", *, bind: str | None = None, key: EphemeralKey | None = None) -> None:
         self.host, self.port, self._key = host, 0, key
         self._bind = bind or host
-        self._attempts: dict[str, Attempt] = {}
+        self._attempts: dict[str, Attempt[Any]] = {}
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> None:
@@ -102,13 +114,13 @@ class ControlServer:
         """What tasks trust, in PEM; None where nothing is encrypted."""
         return None if self._key is None else self._key.certificate
 
-    def expect(self, served: Served, spec: TaskSpec) -> Attempt:
+    def expect(self, served: Served, spec: Spec) -> Attempt[Spec]:
         """Announce a task that will connect, and be told what it is to do."""
         attempt = Attempt(self, served, spec)
         self._attempts[attempt.name] = attempt
         return attempt
 
-    def forget(self, attempt: Attempt) -> None:
+    def forget(self, attempt: Attempt[Any]) -> None:
         """Let nobody claim an attempt any more."""
         self._attempts.pop(attempt.name, None)
 
@@ -129,7 +141,7 @@ class ControlServer:
         finally:
             writer.close()
 
-    async def _claimed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Attempt | None:
+    async def _claimed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Attempt[Any] | None:
         """Return the attempt that the other side has proved to be, None where it has not."""
         nonce = secrets.token_hex(16)
         writer.write(frames.encode({"nonce": nonce}))
@@ -148,7 +160,7 @@ class ControlServer:
         attempt.connected(writer)
         return attempt
 
-    async def _listen(self, attempt: Attempt, reader: asyncio.StreamReader) -> None:
+    async def _listen(self, attempt: Attempt[Any], reader: asyncio.StreamReader) -> None:
         answering: set[asyncio.Task[None]] = set()
         try:
             while True:
@@ -170,7 +182,7 @@ class ControlServer:
                 task.cancel()
 
 
-async def _answer(attempt: Attempt, op: str, message: Mapping[str, Any]) -> None:
+async def _answer(attempt: Attempt[Any], op: str, message: Mapping[str, Any]) -> None:
     try:
         answer: dict[str, Any] = {"re": message["n"], "value": await attempt.served.on_request(op, message)}
     except OttlaError as error:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from ottla.connect import Plugins, discover, storage
-from ottla.connect.tasks import Dial, RemotePort, run_task
+from ottla.connect.tasks import Dial, RemotePort, TaskSpec, run_task
 from ottla.connectors import CONNECTORS
 
 __all__ = ["OnExecutor", "plugins_of", "run_here"]
@@ -55,7 +55,7 @@ def run_here(
     `plugin_path` is where this machine has the plugins, where that is not where the worker has them.
     """
     loggers = _Levels()
-    port = RemotePort(dial, on_levels=None if levels is None else loggers.set)
+    port = RemotePort[TaskSpec](dial, on_levels=None if levels is None else loggers.set)
     spec = port.spec if plugin_path is None else replace(port.spec, plugin_path=plugin_path)
     try:
         with nullcontext() if levels is None else _log_to(port, loggers, levels):
@@ -93,7 +93,7 @@ class _Levels:
 class _ToWorker(logging.Handler):
     """Sends what a task logs to its worker."""
 
-    def __init__(self, port: RemotePort) -> None:
+    def __init__(self, port: RemotePort[TaskSpec]) -> None:
         super().__init__()
         self._port = port
 
@@ -105,7 +105,7 @@ class _ToWorker(logging.Handler):
 
 
 @contextmanager
-def _log_to(port: RemotePort, loggers: _Levels, levels: Mapping[str, int]) -> Iterator[None]:
+def _log_to(port: RemotePort[TaskSpec], loggers: _Levels, levels: Mapping[str, int]) -> Iterator[None]:
     root, handler = logging.getLogger(), _ToWorker(port)
     loggers.set(levels)
     root.addHandler(handler)

@@ -208,7 +208,7 @@ class _Supervised:
         self.target = start.target
         self.metrics: dict[str, float] = {}
         self.restarts = TaskRestarts(RestartPolicy())
-        self._attempt: Attempt | None = None
+        self._attempt: Attempt[TaskSpec] | None = None
         self._changed = asyncio.Event()
         self._began = 0.0
         self._failed = self._has_run = False
@@ -343,7 +343,7 @@ class _Supervised:
         elif self._told is not _State.UNASSIGNED:
             self._note_failure("The task has lost its worker's control channel, and has ended")
 
-    async def _job(self, attempt: Attempt) -> str | None:
+    async def _job(self, attempt: Attempt[TaskSpec]) -> str | None:
         """Run a Spark job to its end; one whose connection is lost has to end soon, or is cancelled."""
         runner = self._runner
         given = (attempt.spec, attempt.dial, dict(runner.levels()))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.base import ConfigError, Offset, TopicPartition
 from ottla.client import BlockingClient, ConsumerGroupMetadata
 from ottla.spark.cluster_protection import check_cluster, secured_part
+from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION
+from ottla.spark.continuous.sessions import hosts_settings
 from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.shipping import ship_files
 from ottla.spark.streams.preparation import Prepared, topics_of
@@ -56,7 +58,11 @@ def application_session(settings: StreamsSettings) -> SparkSession:
     given = {**_state_settings(settings), **settings.spark}
     secured = secured_part({**settings.security, "http.listener": settings["http.listener"] or ""})
     if not master.startswith(CONNECT):
-        return session(settings.application_id, master=master, settings=given, secured=secured)
+        is_continuous = settings[EXECUTION] == CONTINUOUS
+        given = {**(hosts_settings(master) if is_continuous else _state_settings(settings)), **settings.spark}
+        return session(
+            settings.application_id, master=master, settings=given, registered=not is_continuous, secured=secured
+        )
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.remote(master).appName(settings.application_id)

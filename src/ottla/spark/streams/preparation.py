@@ -32,7 +32,7 @@ from ottla.streams import (
     partition_plan,
 )
 
-__all__ = ["Checkpoint", "Prepared", "Removals", "is_uri", "prepare", "topics_of"]
+__all__ = ["Checkpoint", "Prepared", "Removals", "check_cluster", "is_uri", "prepare", "topics_of"]
 
 log = logging.getLogger(__name__)
 PLAN_FILE = "plan.json"
@@ -176,7 +176,7 @@ def prepare(
         raise ConfigError("state.dir", checkpoint.root, words)
     plan = {**fingerprint(topology, (facts_of(stage, partitions) for stage in stages.stages)), "cluster": identity}
     old = checkpoint.plan()
-    _check_cluster(old, identity, checkpoint)
+    check_cluster(old, identity, checkpoint)
     check_upgrade(old, plan, drop_stores=settings["upgrade.drop.stores"])
     removals = Removals.of(checkpoint, {**(old or {}), **plan})
     removals.finish()
@@ -358,7 +358,8 @@ def facts_of(stage: Stage, partitions: PartitionPlan) -> StageFacts:
     return StageFacts(stage.name, stage.kind, frozenset(stage.nodes), inputs, tasks)
 
 
-def _check_cluster(old: Mapping[str, Any] | None, identity: str, checkpoint: Checkpoint) -> None:
+def check_cluster(old: Mapping[str, Any] | None, identity: str, checkpoint: Checkpoint) -> None:
+    """Raise KafkaError where a checkpoint is another cluster's."""
     if old is not None and old.get("cluster", identity) != identity:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,

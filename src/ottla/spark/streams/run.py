@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.spark.checkpoint_files import Files, HadoopFiles
+from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION, Mode, choose
 from ottla.spark.private_api.sessions import is_classic
+from ottla.spark.shipping import ship_files
 from ottla.spark.streams.membership import SESSION_TIMEOUT_MS_DEFAULT, Membership
 from ottla.spark.streams.preparation import Checkpoint, Prepared, is_uri, prepare
 from ottla.spark.streams.progress import OWN_WORDS, delete_read_records
@@ -25,11 +27,15 @@ from ottla.spark.streams.restarts import Failure
 from ottla.spark.streams.secured import driver_network
 from ottla.spark.streams.states import State, StateListener, StateMachine
 from ottla.spark.streams.supervisor import ErrorHandler, Launcher, Supervisor
-from ottla.streams import Stages, StreamsSettings, Topology, cut
+from ottla.streams import SourceNode, Stages, StreamsSettings, Topology, cut
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ottla.spark.continuous.jobs import HostJobs
+    from ottla.spark.continuous.preparation import ContinuousPrepared
+    from ottla.spark.continuous.service import HostService
+    from ottla.spark.continuous.supervisor import ContinuousSupervisor
     from ottla.spark.streams.state.stores import StoreReader, StoreView
     from ottla.spark.streams.web import ApplicationServer
 
@@ -58,20 +64,28 @@ class StreamsApplication:
         *,
         spark: SparkSession | None = None,
         launcher: Launcher | None = None,
+        jobs: HostJobs | None = None,
         **keywords: Any,
     ) -> None:
+        """`jobs` is where hosts of continuous mode run; None: as jobs of the session."""
         self.topology = topology
         self.settings = settings if isinstance(settings, StreamsSettings) else StreamsSettings.of(settings, **keywords)
-        self.stages: Stages = cut(
-            topology, stream_time=self.settings["stream.time"], every_update=not self.settings.cache
+        is_continuous = self.settings[EXECUTION] == CONTINUOUS
+        self.stages: Stages = (
+            Stages((), topology.repartition_topics, {}) if is_continuous else _stages(topology, self.settings)
         )
-        self.prepared: Prepared | None = None
+        """Micro-batches' stages; none where `execution=continuous` was asked for."""
+        self.prepared: Prepared | ContinuousPrepared | None = None
         """What the start found out; None before it."""
+        self.mode: Mode | None = None
+        """How it is executed, and why; None before the start."""
+        self._jobs = jobs
+        self._service: HostService | None = None
         self._machine = StateMachine()
         self._spark = spark
         self._launcher = launcher
         self._on_error: ErrorHandler | None = None
-        self._supervisor: Supervisor | None = None
+        self._supervisor: Supervisor | ContinuousSupervisor | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._patience_s = PATIENCE_SECONDS
@@ -127,17 +141,12 @@ class StreamsApplication:
             self._client = self._open_client()
             self._begin_session(self._client)
             self._join()
-            self.prepared = prepare(self._client, self.topology, self.stages, self.settings, self._files())
-            self._launcher = launcher = self._launcher or self._spark_launcher(self.prepared)
-            self._made = self._starting = None  # the session is the launcher's now
-            self._supervisor = Supervisor(
-                self.stages.stages,
-                launcher,
-                self._machine,
-                self.settings,
-                commit=self._commit,
-                on_error=self._on_error,
-            )
+            self.mode = self._choose(self._client)
+            log.info("application %s: %s (%s)", self.settings.application_id, self.mode.name, self.mode.why)
+            if self.mode.is_continuous:
+                self._supervisor = self._begin_continuous(self._client)
+            else:
+                self._supervisor = self._begin_batches(self._client)
         except BaseException:
             self._machine.to(State.PENDING_ERROR)
             self._machine.to(State.ERROR)
@@ -212,6 +221,8 @@ class StreamsApplication:
         return {
             "application_id": self.settings.application_id,
             "state": str(self.state),
+            "execution": None if self.mode is None else self.mode.name,
+            "execution_because": None if self.mode is None else self.mode.why,
             "error": None if failure is None else failure.reason,
             "processing_guarantee": self.settings["processing.guarantee"],
             "uptime_seconds": round(now_s - self._began_at_s, 1) if self._began_at_s else 0.0,
@@ -223,6 +234,7 @@ class StreamsApplication:
             "queries": queries,
             "stores": [store.name for store in self.topology.stores.values() if store.queryable],
             "notices": list(self.settings.notices),
+            "hosts": [] if self._service is None or self._supervisor is None else self._supervisor_hosts(),
         }
 
     def store(self, name: str) -> StoreView:
@@ -248,6 +260,71 @@ class StreamsApplication:
 
     # -- inside
 
+    def _choose(self, client: BlockingClient) -> Mode:
+        """Decide how to execute, by the settings, the plan and what an earlier start has left."""
+        if self._launcher is not None:
+            return Mode("micro-batch", "a launcher of queries was given")
+        cluster = client.metadata(())
+        noted = Checkpoint.of(self.settings, cluster.cluster_id or "cluster", self._files()).plan()
+        committed = client.committed_offsets(self.settings.application_id)
+        return choose(self.settings, self.topology, noted, {each.metadata for each in committed.values()})
+
+    def _begin_batches(self, client: BlockingClient) -> Supervisor:
+        """Prepare queries of micro-batches, and what starts them."""
+        self.prepared = prepare(client, self.topology, self.stages, self.settings, self._files())
+        self._launcher = launcher = self._launcher or self._spark_launcher(self.prepared)
+        self._made = self._starting = None  # the session is the launcher's now
+        return Supervisor(
+            self.stages.stages,
+            launcher,
+            self._machine,
+            self.settings,
+            commit=self._commit,
+            on_error=self._on_error,
+        )
+
+    def _begin_continuous(self, client: BlockingClient) -> ContinuousSupervisor:
+        """Prepare works, and start the hosts that they run on."""
+        from ottla.spark.continuous.application import continuous_hosts, continuous_service
+        from ottla.spark.continuous.preparation import prepare_continuous
+        from ottla.spark.continuous.supervisor import ContinuousSupervisor
+
+        assert self._membership is not None, "it joined first"
+        membership, settings = self._membership, self.settings
+        cluster = client.metadata(())
+        checkpoint = Checkpoint.of(settings, cluster.cluster_id or "cluster", self._files())
+        hosts = continuous_hosts(settings)
+
+        def begin(asking: BlockingClient) -> ContinuousPrepared:
+            return prepare_continuous(asking, self.topology, settings, checkpoint, membership.member, hosts=hosts)
+
+        self.prepared = prepared = begin(client)
+        self._service = continuous_service(settings, hosts, self._jobs or self._host_jobs())
+        return ContinuousSupervisor(
+            prepared.plan,
+            self._service,
+            self._machine,
+            settings,
+            member=lambda: membership.member,
+            begin=lambda: log.debug("prepared again: %s", begin(client).cluster_id),
+            on_error=self._on_error,
+        )
+
+    def _host_jobs(self) -> HostJobs:
+        """Return the session's slots as places of hosts; a session of this application's own gets what its workers need."""
+        from ottla.spark.continuous.jobs import SparkHostJobs
+
+        spark = self._spark
+        if spark is None:
+            spark = self._made = self._made or self._own_session()
+            self._starting = None
+            ship_files(spark, with_ottla=not self.settings["spark.master"].startswith("local"))
+        return SparkHostJobs(spark)
+
+    def _supervisor_hosts(self) -> list[dict[str, Any]]:
+        hosts = getattr(self._supervisor, "hosts", None)
+        return [] if hosts is None else hosts()
+
     def _serve(self) -> None:
         """Serve status and stores; raises ConfigError for an address that is none, OSError for one that is taken."""
         if not self.settings["http.listener"]:
@@ -263,7 +340,7 @@ class StreamsApplication:
 
     def _begin_session(self, client: BlockingClient) -> None:
         """Begin to start a session, which takes seconds, as joining a group does; first the cluster has to answer."""
-        if self._spark is not None or self._launcher is not None:
+        if self._spark is not None or self._launcher is not None or self._jobs is not None:
             return
         client.metadata(())
         from ottla.spark.streams.launch import application_session
@@ -302,7 +379,7 @@ class StreamsApplication:
     def _join(self) -> None:
         """Become the application's one driver; raises KafkaError that names the other where one lives."""
         settings = self.settings
-        names = {name for stage in self.stages.stages for name in stage.topics_read()}
+        names = {name for node in self.topology.nodes.values() if isinstance(node, SourceNode) for name in node.topics}
         self._membership = Membership(
             settings.bootstrap_servers,
             settings.application_id,
@@ -351,6 +428,8 @@ class StreamsApplication:
             self._server.close()
         if self._stores is not None:
             self._stores.close()
+        if self._service is not None:
+            self._service.close()
         close = getattr(self._launcher, "close", None)
         if close is not None:
             close()
@@ -364,7 +443,7 @@ class StreamsApplication:
         application = self.settings.application_id
         self._client.commit_offsets(application, offsets, metadata=OWN_WORDS, member=member)
 
-    def _purge(self, supervisor: Supervisor) -> None:
+    def _purge(self, supervisor: Supervisor | ContinuousSupervisor) -> None:
         """Delete what was processed of repartition topics, every `repartition.purge.interval.ms`."""
         now_s = time.monotonic()
         assert self.prepared is not None and self._client is not None
@@ -377,3 +456,7 @@ class StreamsApplication:
             delete_read_records(self._client, read)
         except KafkaError as error:
             log.warning("processed records of repartition topics are not deleted yet: %s", error)
+
+
+def _stages(topology: Topology, settings: StreamsSettings) -> Stages:
+    return cut(topology, stream_time=settings["stream.time"], every_update=not settings.cache)

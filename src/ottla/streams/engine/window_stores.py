@@ -17,6 +17,8 @@ __all__ = ["MAX_TIME", "SessionStore", "WindowStore"]
 
 MAX_TIME = (1 << 63) - 1
 """Java's Long.MAX_VALUE: the end of windows that never end."""
+NOTHING_TOLD = -1 << 62
+"""Before every time: no window was told when it closed."""
 _WINDOW = Struct(">qi")
 _SESSION = Struct(">qq")
 _SEQUENCE_MASK = 0x7FFFFFFF
@@ -76,6 +78,7 @@ class _TimedStore:
         self.caches = spec.cached
         self.rows = Rows(spec, backend, settings, start_of)
         self.observed = _Observed(memory, spec.retention_ms)
+        self._told = memory
         self._backend = backend
         self._limit = settings.block_entries
         self._times: TimeIndex | None = None
@@ -86,6 +89,16 @@ class _TimedStore:
         if self._times is None:
             self._times = TimeIndex(self._backend, self.name, self._limit)
         return self._times
+
+    def pop_closed(self, bound: int) -> Iterator[tuple[int, Any]]:
+        """Take out and return what is to be told with times up to `bound`, in order; that much is remembered as told."""
+        self._told["told"] = max(bound, self._told.get("told", NOTHING_TOLD))
+        return self.times.pop_until(bound)
+
+    def _restore_time(self, time: int, member: Any, *, is_there: bool) -> None:
+        """Have a row that was restored be told when it closes, where that is still to come."""
+        if self._times is not None and time > self._told.get("told", NOTHING_TOLD):
+            (self._times.add if is_there else self._times.discard)(time, member)
 
     def key_bytes(self, key: Any) -> bytes:
         """Return a key's bytes."""
@@ -174,6 +187,7 @@ class WindowStore(_TimedStore):
         if self.duplicates:
             self._memory["sequence"] = max(number, self._memory.get("sequence", 0))
             self._next = count(self._memory["sequence"] + 1).__next__
+        self._restore_time(start, change.key[:-12], is_there=change.value is not None)
         self.rows.restore(change.key[:-12], (start, number) if self.duplicates else start, change)
 
 
@@ -235,4 +249,5 @@ class SessionStore(_TimedStore):
         """Take in a record of the changelog topic."""
         end, start = _SESSION.unpack(change.key[-16:])
         self.observed.note(end)
+        self._restore_time(end, (start, change.key[:-16]), is_there=change.value is not None)
         self.rows.restore(change.key[:-16], (end, start), change)

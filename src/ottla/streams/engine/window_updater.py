@@ -90,7 +90,7 @@ class WindowUpdater:
         store, rows, times = self.store, self.store.rows, self.times
         if times is None or bound < 0 or times.first() > bound:
             return
-        for start, raw in times.pop_until(bound):
+        for start, raw in store.pop_closed(bound):
             entry = rows.entry(raw, start, None)
             if entry[0] is not None:
                 if entry[4] is None:

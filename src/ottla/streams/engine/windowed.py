@@ -130,7 +130,7 @@ class _Sessions:
         store, times = self.store, self.times
         if times is None or close_time < 1 or times.first() > close_time - 1:
             return
-        for end, (start, raw) in times.pop_until(close_time - 1):
+        for end, (start, raw) in store.pop_closed(close_time - 1):
             key = store.rows.deserialize_key(raw)
             entry = store.rows.entry(raw, (end, start), key)
             if entry[0] is not None:

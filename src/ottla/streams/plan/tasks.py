@@ -45,7 +45,7 @@ class TaskGroup:
 
 def task_groups(topology: Topology) -> tuple[TaskGroup, ...]:
     """Return a topology's groups, in the order of their first nodes; global tables that nobody looks up have none."""
-    found = []
+    found: list[TaskGroup] = []
     for names in sub_topologies(topology):
         own = {name for name in names if not _is_global(topology, name)}
         if own:
@@ -60,7 +60,7 @@ def _group(topology: Topology, number: int, names: set[str]) -> TaskGroup:
         store
         for name in ordered
         if isinstance(node := topology.nodes[name], ProcessorNode)
-        for store in (*node.stores, getattr(node.operation, "store", None))
+        for store in (*node.stores, getattr(node.operation, "store", None) or "")
         if store in topology.stores and not topology.stores[store].is_global
     )
     return TaskGroup(

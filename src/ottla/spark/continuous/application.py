@@ -1,0 +1,33 @@
+"""What a `StreamsApplication` of its own has in continuous mode: a service with its hosts, for it alone."""
+
+from __future__ import annotations
+
+from ottla.spark.continuous.jobs import HostJobs
+from ottla.spark.continuous.service import HostService
+from ottla.spark.streams.restarts import Restarts
+from ottla.streams import StreamsSettings
+
+__all__ = ["continuous_hosts", "continuous_service"]
+
+HOSTS = "num.stream.threads"
+ATTEMPTS_MAX = 1_000_000
+"""A host is started again for as long as its service lives: what an application does wrong takes that off, not the host."""
+
+
+def continuous_hosts(settings: StreamsSettings) -> int:
+    """Return how many hosts an application has: one Python process, and one core at most, for each stream thread."""
+    return max(1, int(settings[HOSTS]))
+
+
+def continuous_service(settings: StreamsSettings, hosts: int, jobs: HostJobs) -> HostService:
+    """Return a service that is named after the application, and has begun."""
+    backoff_s, most_s = settings["restart.backoff.ms"] / 1000, settings["restart.backoff.max.ms"] / 1000
+    service = HostService(
+        settings.application_id,
+        jobs,
+        hosts=hosts,
+        settings=settings.spark,
+        restarts=lambda: Restarts(ATTEMPTS_MAX, backoff_s, most_s),
+    )
+    service.start(settings["spark.master"])
+    return service

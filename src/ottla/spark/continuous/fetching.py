@@ -1,0 +1,264 @@
+"""One Fetch per leader for everything that a lane's works read; what comes goes to each partition's queue.
+
+An idle partition is a position in a long poll. Fetches have a client of their own: a broker answers the requests of a
+connection one after another, and a produce would wait behind a poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from ottla.base import ErrorCode, KafkaError, NodeId, Offset, TopicPartition
+from ottla.client import Client, Fetched, FetchPosition, Isolation
+from ottla.spark.continuous.arrivals import Queue
+from ottla.streams import Record
+from ottla.wire import ColumnDecoder, Columns
+
+__all__ = ["Fetching", "records_of"]
+
+log = logging.getLogger(__name__)
+WAIT_MS = 250
+"""How long a Fetch waits for news; a partition that is new to it waits as long to be asked for."""
+BUSY_WAIT_MS = 10
+"""How long it waits beside partitions that are not asked for now, but soon."""
+BETWEEN_SECONDS = 0.003
+"""The least time between two Fetches of a leader: records that come one by one are processed some together."""
+BUFFERED_BYTES_MAX = 4 << 20
+"""Bytes of a partition that may wait for its work."""
+ANSWER_BYTES_MAX = 16 << 20
+BACKOFF_SECONDS = 0.5
+
+
+class _Stream:
+    """A partition that is fetched, once for all works that read it."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.queues: list[Queue] = []
+        self.asked: list[Queue] = []
+        """The queues that the Fetch under way is for."""
+        self.not_before = 0.0
+
+    def wanting(self) -> list[Queue]:
+        """Return the queues that have room."""
+        return [each for each in self.queues if each.size_bytes < BUFFERED_BYTES_MAX]
+
+
+class Fetching:
+    """Fetches for queues; `failed` is told of a queue that cannot be read, `arrived` that some got something."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        isolation: Isolation,
+        fetch_bytes: int,
+        arrived: Callable[[], None],
+        failed: Callable[[Queue, KafkaError], None],
+    ) -> None:
+        self._client, self._isolation, self._fetch_bytes = client, isolation, fetch_bytes
+        self._arrived, self._failed = arrived, failed
+        self._streams: dict[TopicPartition, _Stream] = {}
+        self._asked: dict[NodeId | None, float] = {}
+        """Leaders that are being asked, and since when."""
+        self._rests: dict[NodeId | None, float] = {}
+        """When a leader may be asked again."""
+        self._wake = asyncio.Event()
+        self._decoder = ColumnDecoder(with_headers=True)
+        self._running: set[asyncio.Task[None]] = set()
+        self._worker: asyncio.Task[None] | None = None
+        self.fetches = self.bytes = 0
+
+    def start(self) -> None:
+        """Begin."""
+        self._worker = asyncio.get_running_loop().create_task(self._run(), name="fetching")
+
+    async def close(self) -> None:
+        """Stop."""
+        tasks = [*self._running, *([] if self._worker is None else [self._worker])]
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why nothing is fetched any more: a mistake of ours; None while all is well."""
+        worker = self._worker
+        return worker.exception() if worker is not None and worker.done() and not worker.cancelled() else None
+
+    def add(self, queues: Iterable[Queue]) -> None:
+        """Read these, too."""
+        for queue in queues:
+            self._streams.setdefault(queue.partition, _Stream(queue.partition)).queues.append(queue)
+        self._wake.set()
+
+    def remove(self, queues: Iterable[Queue]) -> None:
+        """Read these no more; what is under way for them is dropped."""
+        for queue in queues:
+            stream = self._streams.get(queue.partition)
+            if stream is not None:
+                stream.queues = [each for each in stream.queues if each is not queue]
+                stream.asked = [each for each in stream.asked if each is not queue]
+                if not stream.queues:
+                    del self._streams[queue.partition]
+
+    def taken(self) -> None:
+        """Say that queues have room again."""
+        self._wake.set()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._wake.clear()
+            now = loop.time()
+            for leader, streams, wait_ms in self._to_ask(now):
+                self._asked[leader] = now
+                task = loop.create_task(self._ask(leader, streams, wait_ms))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+            rests = [until - now for until in self._rests.values() if until > now]
+            timer = loop.call_later(min(rests, default=BACKOFF_SECONDS), self._wake.set)
+            await self._wake.wait()
+            timer.cancel()
+
+    def _to_ask(self, now: float) -> list[tuple[NodeId | None, list[_Stream], int]]:
+        """Return the leaders that can be asked now, for which partitions, and how long they may wait."""
+        groups: dict[NodeId | None, list[_Stream]] = {}
+        busy: set[NodeId | None] = set()
+        for each in self._streams.values():
+            leader = self._client.cluster.leader_of(each.partition)
+            if leader in self._asked or self._rests.get(leader, 0.0) > now:
+                continue
+            wanting = each.wanting() if not each.asked and each.not_before <= now else []
+            if not wanting:
+                busy.add(leader)
+                continue
+            each.asked = wanting
+            groups.setdefault(leader, []).append(each)
+        return [(leader, found, BUSY_WAIT_MS if leader in busy else WAIT_MS) for leader, found in groups.items()]
+
+    async def _ask(self, leader: NodeId | None, streams: list[_Stream], wait_ms: int) -> None:
+        try:
+            await self._fetch(streams, wait_ms)
+        except KafkaError as error:
+            if len(streams) > 1:
+                await self._one_by_one(streams)
+            else:
+                self._back_off(streams[0], error)
+        finally:
+            for each in streams:
+                each.asked = []
+            began = self._asked.pop(leader, 0.0)
+            self._rests[leader] = began + BETWEEN_SECONDS
+            self._wake.set()
+
+    async def _one_by_one(self, streams: list[_Stream]) -> None:
+        """Find out which partition an answer failed of: the others go on."""
+        for each in streams:
+            try:
+                await self._fetch([each], 0)
+            except KafkaError as error:
+                self._back_off(each, error)
+
+    def _back_off(self, stream: _Stream, error: KafkaError) -> None:
+        log.warning("%s cannot be read now: %s", stream.partition, error)
+        stream.not_before = asyncio.get_running_loop().time() + BACKOFF_SECONDS
+
+    async def _fetch(self, streams: list[_Stream], wait_ms: int) -> None:
+        asked = {each.partition: each for each in streams if each.asked}
+        positions = [
+            FetchPosition(place, Offset(min(queue.fetched for queue in each.asked)), self._fetch_bytes)
+            for place, each in asked.items()
+        ]
+        if not positions:
+            return
+        found = await self._client.fetch(
+            positions, max_wait_ms=wait_ms, max_bytes=ANSWER_BYTES_MAX, isolation=self._isolation
+        )
+        self.fetches += 1
+        moved = [self._take(asked[each.partition], each) for each in found]
+        if any(moved):
+            self._arrived()
+
+    def _take(self, stream: _Stream, fetched: Fetched) -> bool:
+        """Put what has come into the queues that asked for it; returns whether one of them has moved."""
+        if fetched.error:
+            error = KafkaError(fetched.error, f"{fetched.partition} at offset {fetched.offset}: {fetched.error.name}")
+            if error.retriable or fetched.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self._back_off(stream, error)
+            else:
+                self._fail(stream, error)
+            return False
+        is_committed = self._isolation is Isolation.READ_COMMITTED
+        end = fetched.last_stable_offset if is_committed else fetched.high_watermark
+        for queue in stream.queues:
+            queue.end = max(end, queue.end)
+        if not len(fetched.records):
+            return False
+        try:
+            decoded = self._decoder.decode(fetched.records, start=fetched.offset, aborted=fetched.aborted)
+            records = [each for columns in decoded.columns for each in records_of(columns, *fetched.partition)]
+        except KafkaError as error:  # damaged: the same bytes come again
+            self._fail(stream, error)
+            return False
+        self.bytes += len(fetched.records)
+        size = len(fetched.records)
+        moved = False
+        for queue in stream.asked:
+            if fetched.offset <= queue.fetched < decoded.next_offset:
+                own = (
+                    records
+                    if queue.fetched == fetched.offset
+                    else [each for each in records if each[6] >= queue.fetched]
+                )
+                queue.add(own, decoded.next_offset, size)
+                moved = True
+        return moved
+
+    def _fail(self, stream: _Stream, error: KafkaError) -> None:
+        queues = list(stream.asked)
+        self.remove(queues)
+        for queue in queues:
+            self._failed(queue, error)
+
+
+def records_of(columns: Columns, topic: str, partition: int) -> list[Record]:
+    """Return columns as the engine's records."""
+    data = columns.data
+    keys = _cells(data, columns.key_bounds.tolist(), columns.key_nulls.tolist())
+    values = _cells(data, columns.value_bounds.tolist(), columns.value_nulls.tolist())
+    headers = _headers(columns)
+    new = tuple.__new__  # a named tuple's own constructor takes twice as long
+    times, offsets = columns.timestamps_ms.tolist(), columns.offsets.tolist()
+    if headers is None:
+        return [
+            new(Record, (key, value, time, (), topic, partition, offset))
+            for key, value, time, offset in zip(keys, values, times, offsets, strict=True)
+        ]
+    return [
+        new(Record, (key, value, time, found, topic, partition, offset))
+        for key, value, time, offset, found in zip(keys, values, times, offsets, headers, strict=True)
+    ]
+
+
+def _cells(data: bytes, bounds: list[int], nulls: list[bool]) -> list[bytes | None]:
+    pairs = zip(bounds[::2], bounds[1::2], nulls, strict=True)
+    return [None if is_null else data[start:end] for start, end, is_null in pairs]
+
+
+def _headers(columns: Columns) -> list[tuple[tuple[str, bytes | None], ...]] | None:
+    """Return each record's headers; None where no record has any."""
+    headers = columns.headers
+    if headers is None or not int(headers.counts.sum()):
+        return None
+    data, bounds = columns.data, headers.key_bounds.tolist()
+    keys = [data[start:end].decode() for start, end in zip(bounds[::2], bounds[1::2], strict=True)]
+    values = _cells(data, headers.value_bounds.tolist(), headers.value_nulls.tolist())
+    pairs = list(zip(keys, values, strict=True))
+    found, at = [], 0
+    for count in headers.counts.tolist():
+        found.append(tuple(pairs[at : at + count]))
+        at += count
+    return found

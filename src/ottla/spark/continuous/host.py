@@ -1,0 +1,268 @@
+"""A host: lanes of works in one event loop, what the driver orders, and what it is told.
+
+Orders are messages of the control channel: `application` (a plan, pickled, and the driver's place in its group), `member`
+(that place again, after a rebalance), `assign` and `revoke` works, `forget` an application, `stop`. Notes go the other way:
+`ready`, `running`, `released`, `failed`, and once a second `report`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import pickle
+import resource
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from ottla.base import OttlaError
+from ottla.client import ConsumerGroupMetadata
+from ottla.spark.continuous.lane import FencedError, Lane, OnHost
+from ottla.spark.continuous.plan import ApplicationPlan
+from ottla.streams import StreamsWork
+
+__all__ = ["STOP", "Host", "HostPort", "HostSpec", "Orders"]
+
+log = logging.getLogger(__name__)
+STOP: Mapping[str, Any] = {"order": "stop"}
+REPORT_SECONDS = 1.0
+COLLECT_AFTER = 200_000
+"""Objects after which Python looks for cycles among the young: a turn's records are many and have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSpec:
+    """Which host this is; its works come later."""
+
+    service: str
+    number: int
+
+    def to_message(self) -> dict[str, Any]:
+        """Return what JSON can hold of it: all."""
+        return asdict(self)
+
+    @classmethod
+    def of_message(cls, message: Mapping[str, Any]) -> HostSpec:
+        """Return what `to_message` was given; raises TypeError for anything else."""
+        return cls(**message)
+
+
+class HostPort(Protocol):
+    """The way to the driver; calls raise ConnectionError once it is gone."""
+
+    def note(self, op: str, /, **facts: Any) -> None:
+        """Tell the driver something."""
+        ...
+
+    def confirm(self) -> None:
+        """Return where this host is still the driver's; raises ConnectionError or OttlaError; waits for the answer."""
+        ...
+
+
+class Orders:
+    """What the driver has ordered, from the thread that hears it to the loop that does it."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Mapping[str, Any]] = deque()
+        self._wake: Callable[[], None] | None = None
+
+    def put(self, order: Mapping[str, Any]) -> None:
+        """Add an order; for any thread."""
+        self._waiting.append(order)
+        wake = self._wake
+        if wake is not None:
+            wake()
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called for each order from now on, and once for those that wait."""
+        self._wake = wake
+        wake()
+
+    def take(self) -> Iterable[Mapping[str, Any]]:
+        """Take those that wait, in their order."""
+        while self._waiting:
+            yield self._waiting.popleft()
+
+
+class Host:
+    """See the module's description; `run` until it is told to stop, or fails."""
+
+    def __init__(self, spec: HostSpec, port: HostPort, orders: Orders) -> None:
+        self._spec, self._port, self._orders = spec, port, orders
+        self._applications: dict[str, OnHost] = {}
+        self._lanes: dict[tuple[Any, ...], Lane] = {}
+        self._running: dict[asyncio.Task[None], Lane] = {}
+        self._wake = asyncio.Event()
+        self._is_stopping = False
+        self._failed: BaseException | None = None
+
+    async def run(self) -> None:
+        """Run until `stop`, or until a lane has failed, which it raises: FencedError, KafkaError."""
+        loop = asyncio.get_running_loop()
+        with _quiet_collections():
+            self._orders.listen(lambda: _soon(loop, self._wake.set))
+            self._port.note("ready", pid=os.getpid())
+            reporting = loop.create_task(self._report())
+            try:
+                while not self._is_stopping and self._failed is None:
+                    await self._wake.wait()
+                    self._wake.clear()
+                    for order in self._orders.take():
+                        self._obey(order)
+            finally:
+                reporting.cancel()
+                await self._stop()
+        if self._failed is not None:
+            raise self._failed
+
+    async def _stop(self) -> None:
+        """Have every lane commit and end."""
+        for lane in self._lanes.values():
+            lane.stop()
+        if self._running:
+            await asyncio.wait(self._running)
+        with suppress(ConnectionError):
+            self._tell_report()
+
+    def _obey(self, order: Mapping[str, Any]) -> None:
+        match order["order"]:
+            case "application":
+                plan: ApplicationPlan = pickle.loads(order["plan"])
+                self._applications[plan.application_id] = OnHost(plan, _member(plan.application_id, order["member"]))
+            case "member":
+                found = self._applications.get(order["application"])
+                if found is not None:
+                    found.member = _member(order["application"], order["member"])
+            case "assign":
+                for lane, works in self._by_lane(order["works"]):
+                    lane.assign(works)
+            case "revoke":
+                for lane, works in self._by_lane(order["works"]):
+                    lane.revoke(works)
+            case "forget":
+                for lane in self._lanes.values():
+                    lane.drop(order["application"])
+                self._applications.pop(order["application"], None)
+            case "stop":
+                self._is_stopping = True
+
+    def _by_lane(self, works: Iterable[Any]) -> Iterable[tuple[Lane, list[StreamsWork]]]:
+        """Return works by the lane that they belong to, which is begun where there is none yet."""
+        found: dict[tuple[Any, ...], list[StreamsWork]] = {}
+        for each in works:
+            work = StreamsWork(*each)
+            known = self._applications.get(work.application)
+            if known is not None:
+                found.setdefault(known.plan.lane, []).append(work)
+        return [(self._lane(key, named[0].application), named) for key, named in found.items()]
+
+    def _lane(self, key: tuple[Any, ...], application: str) -> Lane:
+        lane = self._lanes.get(key)
+        if lane is None:
+            plan = self._applications[application].plan
+            lane = self._lanes[key] = Lane(self._spec.service, self._spec.number, plan, self, self._applications)
+            task = asyncio.get_running_loop().create_task(lane.run(), name=f"lane of {application}")
+            self._running[task] = lane
+            task.add_done_callback(self._ended)
+        return lane
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Note a lane's end; one that failed ends the host, whose works begin anew where the driver says."""
+        self._running.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("host %d of %s ends: %s", self._spec.number, self._spec.service, error)
+            self._failed = self._failed or error
+            self._wake.set()
+
+    # -- what the driver is told (`LaneListener`)
+
+    def on_running(self, work: StreamsWork) -> None:
+        """See `LaneListener`."""
+        self._note("running", works=[list(work)])
+
+    def on_released(self, works: Iterable[StreamsWork]) -> None:
+        """See `LaneListener`."""
+        self._note("released", works=[list(each) for each in works])
+
+    def on_failed(self, application: str, works: Iterable[StreamsWork], details: str) -> None:
+        """See `LaneListener`."""
+        self._note("failed", application=application, works=[list(each) for each in works], details=details)
+
+    async def confirm(self) -> None:
+        """See `LaneListener`."""
+        try:
+            await asyncio.to_thread(self._port.confirm)
+        except (ConnectionError, OttlaError) as error:
+            raise FencedError(f"the driver does not know this host any more: {error}") from error
+
+    def _note(self, op: str, **facts: Any) -> None:
+        try:
+            self._port.note(op, **facts)
+        except ConnectionError:
+            self._is_stopping = True  # the driver is gone: what is done is committed, if that is still allowed
+            self._wake.set()
+
+    async def _report(self) -> None:
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            try:
+                self._tell_report()
+            except ConnectionError:
+                self._is_stopping = True
+                self._wake.set()
+                return
+
+    def _tell_report(self) -> None:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        lanes = [
+            {
+                "turns": lane.turns,
+                "commits": lane.commits,
+                "commit_s_total": lane.commit_s_total,
+                "commit_s_max": lane.commit_s_max,
+                "busy_s": lane.busy_s,
+                "fetches": lane.fetches,
+                "fetched_bytes": lane.fetched_bytes,
+            }
+            for lane in self._lanes.values()
+        ]
+        works = [
+            {
+                "work": list(name),
+                "counts": asdict(work.counts),
+                "positions": [[*each, queue.position, queue.end] for each, queue in work.arrivals.queues.items()],
+                "committed": [[*each, offset] for each, offset in work.offsets_committed.items()],
+            }
+            for lane in self._lanes.values()
+            for name, work in lane.works.items()
+        ]
+        cpu_s = usage.ru_utime + usage.ru_stime
+        self._port.note("report", works=works, lanes=lanes, cpu_s=cpu_s, rss_kib=usage.ru_maxrss)
+
+
+def _member(application: str, given: Any) -> ConsumerGroupMetadata:
+    return ConsumerGroupMetadata(application, str(given[0]), int(given[1]))
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop is closed: there is nobody who would do it
+        loop.call_soon_threadsafe(call)
+
+
+class _quiet_collections:
+    """Have Python look for cycles rarely, and not among what is there already."""
+
+    def __enter__(self) -> None:
+        self._before = gc.get_threshold()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(COLLECT_AFTER, 50, 1000)
+
+    def __exit__(self, *_: object) -> None:
+        gc.set_threshold(*self._before)
+        gc.unfreeze()

@@ -1,0 +1,504 @@
+"""One lane of a host: works that share clients, a transactional id and commits, and the loop that runs them.
+
+A turn takes what has come to each work through its executor. At least once, results leave at the end of the turn; exactly
+once they are held until the commit, so that a transaction is open for as long as the commit takes. `ottla.streams.commit`
+says what follows what; this file does it.
+
+A work that fails takes its application's works off the lane: nothing of a turn is sent before all of the application's works
+have made their results, so its neighbours lose nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
+from ottla.client import (
+    Client,
+    ConsumerGroupMetadata,
+    Isolation,
+    Limits,
+    TransactionalProducer,
+    commit_offsets,
+)
+from ottla.spark.continuous.arrivals import Queue
+from ottla.spark.continuous.fetching import Fetching
+from ottla.spark.continuous.plan import ApplicationPlan
+from ottla.spark.continuous.restoring import place_of, restore
+from ottla.spark.continuous.work import Made, Work
+from ottla.spark.continuous.writing import Writer
+from ottla.spark.failpoints import failpoint
+from ottla.spark.source.secured import network_of
+from ottla.streams import StreamsWork, commit
+
+__all__ = ["FencedError", "Lane", "LaneListener", "OnHost", "transactional_id"]
+
+log = logging.getLogger(__name__)
+TURN_SECONDS = 0.05
+"""After so long the turn ends, so that results leave and commits are not late."""
+IDLE_SECONDS = 0.5
+BACK_SECONDS = 0.2
+BACK_SECONDS_MAX = 5.0
+"""Between two tries to go back."""
+BACK_TRIES = 20
+COMMIT_SHARE = 0.3
+"""The interval widens until commits take no more than this part of the time."""
+FENCED = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+STALE = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS})
+
+
+class FencedError(Exception):
+    """Another host has this one's place: it stops and touches nothing more."""
+
+
+class LaneListener(Protocol):
+    """Whom a lane tells how works stand; methods are called in the loop."""
+
+    def on_running(self, work: StreamsWork) -> None:
+        """Called when a work is restored and runs."""
+        ...
+
+    def on_released(self, works: Iterable[StreamsWork]) -> None:
+        """Called when works are committed and let go."""
+        ...
+
+    def on_failed(self, application: str, works: Iterable[StreamsWork], details: str) -> None:
+        """Called when an application's works, all that were here, were taken off for an error."""
+        ...
+
+    async def confirm(self) -> None:
+        """Return where this host is still its driver's; raises ConnectionError or OttlaError where it is not."""
+        ...
+
+
+@dataclass(slots=True)
+class OnHost:
+    """An application on a host."""
+
+    plan: ApplicationPlan
+    member: ConsumerGroupMetadata
+
+
+def transactional_id(service: str, host: int, lane: tuple[Any, ...]) -> str:
+    """Return the transactional id of a host's lane: the same for whoever comes after it."""
+    return f"{service}-{host}-{hashlib.sha256(repr(lane).encode()).hexdigest()[:8]}"
+
+
+class Lane:
+    """See the module's description; `run` until `stop`."""
+
+    def __init__(
+        self, service: str, host: int, plan: ApplicationPlan, listener: LaneListener, applications: Mapping[str, OnHost]
+    ) -> None:
+        """`plan` is of any application of the lane; `applications` are the host's, all of them."""
+        self.key = plan.lane
+        self._plan, self._listener, self._applications = plan, listener, applications
+        self._id = transactional_id(service, host, self.key)
+        self._client_id = f"{plan.client_id}-host-{host}"
+        self._writing, self._reading = self._client("writer"), self._client("reader", _READER)
+        self._writer: Writer | None = None
+        self._transaction: TransactionalProducer | None = None
+        isolation = Isolation.READ_COMMITTED if plan.exactly_once else Isolation.READ_UNCOMMITTED
+        self._fetching = Fetching(
+            self._reading,
+            isolation=isolation,
+            fetch_bytes=plan.fetch_bytes,
+            arrived=self.wake,
+            failed=self._unreadable,
+        )
+        self.works: dict[StreamsWork, Work] = {}
+        self._restoring: dict[StreamsWork, asyncio.Task[None]] = {}
+        self._leaving: set[StreamsWork] = set()
+        self._commit = commit.Commit(plan.exactly_once)
+        self._commit_at_s = 0.0
+        self._begun_s: float | None = None
+        """Since when something waits to be committed."""
+        self._commit_s = 0.0
+        self._made: dict[StreamsWork, Made] = {}
+        self._words: dict[TopicPartition, str] = {}
+        self._wake = asyncio.Event()
+        self._is_stopping = False
+        self.commits = 0
+        self.commit_s_total = self.commit_s_max = 0.0
+        self.busy_s = 0.0
+        self.turns = 0
+
+    def _client(self, part: str, limits: Limits | None = None) -> Client:
+        plan = self._plan
+        return Client(
+            plan.bootstrap,
+            client_id=f"{self._client_id}-{part}",
+            limits=limits or Limits.of_task(30_000),
+            network=network_of(plan.security),
+        )
+
+    @property
+    def fetches(self) -> int:
+        """How many Fetches were answered."""
+        return self._fetching.fetches
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Bytes of records that they brought."""
+        return self._fetching.bytes
+
+    # -- orders, in the loop
+
+    def wake(self) -> None:
+        """Have the next turn come soon."""
+        self._wake.set()
+
+    def assign(self, works: Iterable[StreamsWork]) -> None:
+        """Take works on: each is restored beside those that run."""
+        for name in works:
+            if name not in self.works and name not in self._restoring:
+                task = asyncio.get_running_loop().create_task(self._take_on(name), name=f"restore {name}")
+                self._restoring[name] = task
+
+    def revoke(self, works: Iterable[StreamsWork]) -> None:
+        """Let works go, after a commit."""
+        wanted = set(works)
+        for name in wanted & self._restoring.keys():
+            self._restoring.pop(name).cancel()
+        gone = wanted - self.works.keys()
+        if gone:
+            self._listener.on_released(gone)
+        self._leaving |= wanted & self.works.keys()
+        self.wake()
+
+    def drop(self, application: str) -> list[StreamsWork]:
+        """Give up what an application has here; what of it is not committed is lost, and done again elsewhere."""
+        restoring = [each for each in self._restoring if each.application == application]
+        for name in restoring:
+            self._restoring.pop(name).cancel()
+        gone = [each for each in self.works if each.application == application]
+        for name in gone:
+            self._fetching.remove(self.works.pop(name).queues)
+            self._made.pop(name, None)
+            self._leaving.discard(name)
+        return restoring + gone
+
+    def stop(self) -> None:
+        """Have `run` commit and return."""
+        self._is_stopping = True
+        self.wake()
+
+    # -- the loop
+
+    async def run(self) -> None:
+        """Run until `stop`; raises FencedError, and KafkaError where the cluster cannot be reached for long."""
+        try:
+            await self._open()
+            self._fetching.start()
+            while not self._is_stopping:
+                await self._wait()
+                await self._turn()
+            await self._commit_all()
+        finally:
+            await self._close()
+
+    async def _open(self) -> None:
+        """Begin to send; exactly once by taking the transactional id over."""
+        plan = self._plan
+        if plan.exactly_once:
+            self._transaction = TransactionalProducer(self._writing, self._id, timeout_ms=plan.transaction_timeout_ms)
+            await self._transaction.begin()
+        self._writer = Writer(self._writing, acks=plan.acks, codec=plan.codec, transaction=self._transaction)
+        await self._writer.start()
+
+    async def _close(self) -> None:
+        for task in self._restoring.values():
+            task.cancel()
+        await asyncio.gather(*self._restoring.values(), return_exceptions=True)
+        await self._fetching.close()
+        if self._writer is not None:
+            await self._writer.close()
+        await self._reading.close()
+        await self._writing.close()
+
+    async def _wait(self) -> None:
+        """Wait for records, an order, or a time that is due."""
+        if not self._wake.is_set():
+            now_s = asyncio.get_running_loop().time()
+            wait_s = IDLE_SECONDS if self._begun_s is None else self._due_s() - now_s
+            due = [each for work in self.works.values() if (each := work.due_ms()) is not None]
+            if due:
+                wait_s = min(wait_s, (min(due) - _now_ms()) / 1000)
+            timer = asyncio.get_running_loop().call_later(max(0.0, wait_s), self._wake.set)
+            await self._wake.wait()
+            timer.cancel()
+        self._wake.clear()
+        if (error := self._fetching.error) is not None:
+            raise error
+
+    def _due_s(self) -> float:
+        """Return when the commit is due, by the loop's time."""
+        interval_s = max(self._plan.commit_interval_ms / 1000, self._commit_s / COMMIT_SHARE)
+        return self._commit_at_s + interval_s
+
+    async def _turn(self) -> None:
+        """Process what has come; send it, or commit, where that is due."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        self.turns += 1
+        for work in list(self.works.values()):
+            self._process(work)
+            if loop.time() - began_s > TURN_SECONDS:
+                self.wake()
+                break
+        if self._begun_s is None and any(each.is_dirty for each in self.works.values()):
+            self._begun_s = began_s
+        self.busy_s += loop.time() - began_s
+        self._fetching.taken()
+        if not self._plan.exactly_once:
+            await self._send()
+        if self._leaving or (self._begun_s is not None and loop.time() >= self._due_s()):
+            await self._commit_all()
+        await asyncio.sleep(0)
+
+    def _process(self, work: Work) -> None:
+        """Take a work through what waits for it."""
+        if work.name not in self.works:
+            return  # another of its application has failed in this turn
+        due_ms, now_ms = work.due_ms(), _now_ms()
+        if not work.has_work and (due_ms is None or due_ms > now_ms):
+            return
+        began_s = time.perf_counter()
+        try:
+            work.process()
+            if due_ms is not None and due_ms <= now_ms:
+                work.advance(now_ms)
+        except Exception as error:  # a user's function may raise anything
+            self._failed(work.name.application, error)
+        took_s = time.perf_counter() - began_s
+        work.counts.turns += 1
+        work.counts.process_s += took_s
+        work.counts.process_s_max = max(work.counts.process_s_max, took_s)
+
+    def _collect(self) -> None:
+        """Have every work say what it has made; who fails takes its application off."""
+        for work in list(self.works.values()):
+            if work.name not in self.works:
+                continue
+            try:
+                made = work.made()
+            except Exception as error:  # a user's function may raise anything
+                self._failed(work.name.application, error)
+                continue
+            if made is not None:
+                before = self._made.get(work.name)
+                if before is None:
+                    self._made[work.name] = made
+                else:
+                    before.outputs.extend(made.outputs)
+                    before.changes.extend(made.changes)
+
+    async def _gather(self) -> None:
+        """Hand to the producer what was collected; raises KafkaError."""
+        assert self._writer is not None
+        made, self._made = self._made, {}
+        for name, each in made.items():
+            work = self.works.get(name)
+            if work is not None:
+                await self._writer.gather(work.plan, name.partition, dict(work.group.changelogs), each)
+
+    async def _send(self) -> None:
+        """Have what this turn made leave."""
+        self._collect()
+        if not self._made:
+            return
+        assert self._writer is not None
+        try:
+            await self._gather()
+            await self._writer.send()
+        except (KafkaError, OSError) as error:
+            await self._step(commit.CommitFailed(self._commit.number, _why(error), self._writer.culprit), error)
+
+    # -- commits
+
+    async def _commit_all(self) -> None:
+        """Commit whatever has moved, and let go of the works that are to leave."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        self._collect()
+        positions: dict[str, dict[TopicPartition, int]] = {}
+        self._words = {}
+        for work in self.works.values():
+            if moved := work.moved():
+                positions.setdefault(work.name.application, {}).update(moved)
+                self._words.update(work.words())
+        await self._step(commit.Due(positions))
+        self._begun_s, self._commit_at_s = None, loop.time()
+        if positions:
+            took_s = loop.time() - began_s
+            self._commit_s = took_s if not self._commit_s else 0.8 * self._commit_s + 0.2 * took_s
+            self.commits += 1
+            self.commit_s_total += took_s
+            self.commit_s_max = max(self.commit_s_max, took_s)
+        self._let_go()
+
+    async def _step(self, event: commit.CommitEvent, error: BaseException | None = None) -> None:
+        """Take an event through the fold, and do what comes of it, one after another."""
+        events: list[tuple[commit.CommitEvent, BaseException | None]] = [(event, error)]
+        while events:
+            event, error = events.pop(0)
+            self._commit, effects = commit.commit_step(self._commit, event)
+            for effect in effects:
+                match effect:
+                    case commit.Flush() | commit.StoreOffsets() | commit.End():
+                        events.append(await self._do(effect))
+                    case commit.Done(positions):
+                        self._done(positions)
+                    case commit.GoBack(application):
+                        await self._go_back(application, error)
+                        events.append((commit.Restored(), None))
+                    case commit.Leave():
+                        raise FencedError(str(error)) from error
+
+    async def _do(
+        self, effect: commit.Flush | commit.StoreOffsets | commit.End
+    ) -> tuple[commit.CommitEvent, BaseException | None]:
+        """Carry out a step; returns what came of it."""
+        assert self._writer is not None
+        try:
+            match effect:
+                case commit.Flush(number):
+                    await self._gather()
+                    await self._writer.flush()
+                    failpoint("continuous: before offsets")
+                    return commit.Flushed(number), None
+                case commit.StoreOffsets(number, application, positions):
+                    await self._store(application, positions)
+                    return commit.OffsetsStored(number, application), None
+                case commit.End(number):
+                    failpoint("continuous: before EndTxn")
+                    await self._writer.producer.end(commit=True)
+                    failpoint("continuous: after EndTxn")
+                    return commit.Ended(number), None
+        except (KafkaError, OSError) as error:
+            whose = effect.application if isinstance(effect, commit.StoreOffsets) else self._writer.culprit
+            return commit.CommitFailed(effect.number, _why(error), whose), error
+
+    async def _store(self, application: str, positions: Mapping[TopicPartition, int]) -> None:
+        found = self._applications.get(application)
+        if found is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{application} is not on this host any more")
+        offsets = {each: Offset(offset) for each, offset in positions.items()}
+        words = {each: self._words.get(each, "ottla ") for each in offsets}
+        if self._transaction is not None:
+            await self._transaction.commit_offsets(offsets, found.member, words=words)
+        else:
+            await commit_offsets(self._writing, application, offsets, metadata=words, member=found.member)
+
+    def _done(self, positions: Mapping[str, Mapping[TopicPartition, int]]) -> None:
+        for work in self.works.values():
+            own = positions.get(work.name.application, {})
+            moved = {each: own[each] for each in work.arrivals.queues if each in own}
+            if moved:
+                work.committed(moved)
+
+    def _let_go(self) -> None:
+        """Give up the works that are to leave, where they are committed."""
+        if self._commit.phase is not commit.Phase.RUNNING:
+            return
+        gone = [each for each in self._leaving if each not in self.works or not self.works[each].is_dirty]
+        for name in gone:
+            self._leaving.discard(name)
+            if name in self.works:
+                self._fetching.remove(self.works.pop(name).queues)
+        if gone:
+            self._listener.on_released(gone)
+
+    # -- what goes wrong
+
+    def _unreadable(self, queue: Queue, error: KafkaError) -> None:
+        """Take off the applications whose work has a queue that cannot be read."""
+        for work in list(self.works.values()):
+            if any(each is queue for each in work.queues):
+                self._failed(work.name.application, error)
+
+    def _failed(self, application: str, error: BaseException, also: Iterable[StreamsWork] = ()) -> None:
+        """Take an application's works off, and say why."""
+        gone = [*also, *self.drop(application)]
+        details = "".join(traceback.format_exception(error))
+        log.warning("application %s is taken off: %s", application, error)
+        self._listener.on_failed(application, gone, details)
+
+    async def _go_back(self, application: str | None, error: BaseException | None) -> None:
+        """Give up what is not committed: send anew, exactly once as another epoch, and restore every work."""
+        log.warning("the host goes back to the last commit: %s", error)
+        if application is not None and error is not None:
+            self._failed(application, error)
+        names = list(self.works)
+        for work in self.works.values():
+            self._fetching.remove(work.queues)
+        self.works.clear()
+        self._made.clear()
+        wait_s = BACK_SECONDS
+        for left in reversed(range(BACK_TRIES)):
+            try:
+                await self._listener.confirm()
+                if self._writer is not None:
+                    await self._writer.close()
+                await self._open()
+                break
+            except KafkaError as failure:
+                if _why(failure) is commit.WhyFailed.FENCED:
+                    raise FencedError(str(failure)) from failure
+                if not left:
+                    raise
+                log.warning("the host cannot go back yet: %s", failure)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, BACK_SECONDS_MAX)
+        self.assign(names)
+
+    async def _take_on(self, name: StreamsWork) -> None:
+        """Restore a work, and have it run."""
+        found = self._applications.get(name.application)
+        if found is None:
+            return
+        try:
+            place = await place_of(self._writing, found.plan, name)
+            work = Work(found.plan, found.plan.of_group(name.sub_topology), name, place, _now_ms())
+            await restore(self._writing, work, place)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # the cluster's errors, and a user's serde or processor may raise anything
+            self._restoring.pop(name, None)
+            self._failed(name.application, error, [name])
+            return
+        self._restoring.pop(name, None)
+        self.works[name] = work
+        self._fetching.add(work.queues)
+        self._listener.on_running(name)
+        self.wake()
+
+
+_READER = Limits(request_s=30.0, call_s=1.0, unreachable_s=1.0, unknown_topic_s=0.5, backoff_s=0.02)
+"""Little patience: a partition that has no leader must not hold up the others, and is asked for again."""
+
+
+def _why(error: BaseException) -> commit.WhyFailed:
+    """Return what an error says of this host."""
+    code = error.code if isinstance(error, KafkaError) else None
+    if code in FENCED:
+        return commit.WhyFailed.FENCED
+    return commit.WhyFailed.STALE if code in STALE else commit.WhyFailed.UNKNOWN
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,190 @@
+"""An application as its hosts get it: a value that is pickled and travels over the control channel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ottla.base import ConfigError, TopicPartition
+from ottla.spark.source.options import write_options
+from ottla.spark.streams.internal_topics import changelog_topic, repartition_topic
+from ottla.spark.streams.lowering.record_times import extractor_of
+from ottla.streams import (
+    EngineSettings,
+    FailOnInvalidTimestamp,
+    PartitionPlan,
+    SourceNode,
+    StreamsSettings,
+    StreamsWork,
+    TaskGroup,
+    Topology,
+    task_groups,
+    tasks_of,
+)
+from ottla.wire import Codec
+
+__all__ = ["ApplicationPlan", "GroupPlan", "application_plan", "works_of"]
+
+TRANSACTION_TIMEOUT_MS_DEFAULT = 10_000
+"""Kafka Streams' own default of `transaction.timeout.ms`: how long readers wait for a host that is gone for good."""
+FETCH_BYTES_DEFAULT = 1 << 20
+NO_IDLING = -1
+"""`max.task.idle.ms` that waits for no partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """What each task of a sub-topology does."""
+
+    group: TaskGroup
+    tasks: int
+    topics: Mapping[str, str]
+    """By full name of a topic that is read by partition, the source that it belongs to."""
+    global_topics: Mapping[str, str]
+    """The same of topics that every task reads whole."""
+    changelogs: Mapping[str, str]
+    """By store, the topic that its changes are written to."""
+    restored: Mapping[str, str]
+    """By store, the topic that it is restored from: its changelog, or the source topic that serves as one."""
+
+    def partitions(self, task: int, counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
+        """Return the partitions that a task reads and commits, in order."""
+        return tuple(TopicPartition(topic, task) for topic in sorted(self.topics) if task < counts[topic])
+
+    def global_partitions(self, counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
+        """Return the partitions that every task reads."""
+        return tuple(TopicPartition(each, part) for each in sorted(self.global_topics) for part in range(counts[each]))
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationPlan:
+    """Everything that a host has to know of an application."""
+
+    application_id: str
+    bootstrap: str
+    security: tuple[tuple[str, str], ...]
+    """Kafka's `security.protocol`, `ssl.…` and `sasl.…`: each application has its own principal."""
+    client_id: str
+    topology: Topology
+    groups: tuple[GroupPlan, ...]
+    counts: Mapping[str, int]
+    """Partitions of the topics that are read or written, by full name."""
+    engine: EngineSettings
+    exactly_once: bool
+    commit_interval_ms: int
+    transaction_timeout_ms: int
+    idle_ms: int
+    """`max.task.idle.ms`: whether a partition that has more is waited for; -1 never."""
+    acks: int
+    codec: Codec
+    fetch_bytes: int
+
+    def of_group(self, number: int) -> GroupPlan:
+        """Return a sub-topology; raises KeyError."""
+        for each in self.groups:
+            if each.group.number == number:
+                return each
+        raise KeyError(number)
+
+    @property
+    def lane(self) -> tuple[Any, ...]:
+        """What works must have in common to share clients, transactions and commits."""
+        sending = (self.acks, self.codec, self.fetch_bytes, self.transaction_timeout_ms)
+        return (self.bootstrap, self.security, self.exactly_once, self.commit_interval_ms, *sending)
+
+
+def application_plan(
+    topology: Topology, settings: StreamsSettings, partitions: PartitionPlan, counts: Mapping[str, int]
+) -> ApplicationPlan:
+    """Return what hosts do of a topology; `counts` are all topics' partitions. Raises ConfigError for what cannot be."""
+    for name in ("deserialization", "processing", "production"):
+        if getattr(settings, name).decide is not None:
+            key = f"{name}.exception.handler"
+            raise ConfigError(key, "a function", "fail, continue or one of Kafka's handlers in continuous mode")
+    if settings.production.action == "continue":
+        key = "production.exception.handler"
+        raise ConfigError(key, "continue", "fail in continuous mode, where a host's results leave together")
+    consumer = {**settings.clients.get("", {}), **settings.clients.get("consumer", {})}
+    consumer |= settings.clients.get("main.consumer", {})
+    producer = {**settings.clients.get("", {}), **settings.clients.get("producer", {})}
+    names = ("acks", "compression.type")
+    given = {f"kafka.{name}": producer[name] for name in names if name in producer}
+    writing = write_options({"kafka.bootstrap.servers": settings.bootstrap_servers, **given})
+    timed = _timed(topology, settings)
+    groups = tuple(_groups(timed, settings.application_id, partitions, counts))
+    return ApplicationPlan(
+        application_id=settings.application_id,
+        bootstrap=settings.bootstrap_servers,
+        security=tuple(sorted(settings.security.items())),
+        client_id=settings["client.id"] or settings.application_id,
+        topology=timed,
+        groups=groups,
+        counts=dict(counts),
+        engine=EngineSettings(
+            cache=settings.cache,
+            skip_undecodable=settings.deserialization.action == "continue",
+            skip_failing=settings.processing.action == "continue",
+            dead_letter_topic=settings.processing.dead_letter_topic,
+            partition_counts=dict(counts),
+        ),
+        exactly_once=settings.exactly_once,
+        commit_interval_ms=settings.commit_interval_ms,
+        transaction_timeout_ms=int(producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS_DEFAULT)),
+        idle_ms=int(settings["max.task.idle.ms"]),
+        acks=-1 if settings.exactly_once else writing.acks,
+        codec=writing.codec,
+        fetch_bytes=int(consumer.get("max.partition.fetch.bytes", FETCH_BYTES_DEFAULT)),
+    )
+
+
+def _timed(topology: Topology, settings: StreamsSettings) -> Topology:
+    """Return the topology with the application's timestamp extractor at sources that have none of their own.
+
+    Kafka's default is left out: whoever fetches refuses a negative time, and records need not be looked at one by one.
+    """
+    nodes = dict(topology.nodes)
+    for name, node in topology.nodes.items():
+        if isinstance(node, SourceNode):
+            found = extractor_of(node, topology, settings)
+            nodes[name] = replace(node, extractor=None if isinstance(found, FailOnInvalidTimestamp) else found)
+    return replace(topology, nodes=nodes)
+
+
+def _groups(
+    topology: Topology, application: str, partitions: PartitionPlan, counts: Mapping[str, int]
+) -> Iterator[GroupPlan]:
+    for group in task_groups(topology):
+        stores = {name: topology.stores[name] for name in group.stores}
+        changelogs = {
+            name: changelog_topic(application, name)
+            for name, each in stores.items()
+            if each.logged and each.source_topic is None
+        }
+        sources = {name: each.source_topic for name, each in stores.items() if each.source_topic is not None}
+        yield GroupPlan(
+            group,
+            tasks_of(topology, group, partitions, counts),
+            _topics(topology, application, group.sources, counts),
+            _topics(topology, application, group.global_sources, counts),
+            changelogs,
+            {**changelogs, **sources},
+        )
+
+
+def _topics(topology: Topology, application: str, sources: Iterable[str], counts: Mapping[str, int]) -> dict[str, str]:
+    found = {}
+    for name in sources:
+        node = topology.nodes[name]
+        assert isinstance(node, SourceNode)
+        for topic in node.topics_among(counts):
+            internal = topic in topology.repartition_topics
+            found[repartition_topic(application, topic) if internal else topic] = name
+    return found
+
+
+def works_of(plan: ApplicationPlan) -> tuple[StreamsWork, ...]:
+    """Return every work of an application."""
+    return tuple(
+        StreamsWork(plan.application_id, each.group.number, task) for each in plan.groups for task in range(each.tasks)
+    )

@@ -1,0 +1,115 @@
+"""What happens before an application's hosts start: topics looked up and made, offsets chosen, the upgrade checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.base import Offset, TopicPartition
+from ottla.client import BlockingClient, ConsumerGroupMetadata, init_producer_id
+from ottla.spark.continuous.lane import transactional_id
+from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION
+from ottla.spark.continuous.plan import ApplicationPlan, application_plan
+from ottla.spark.streams.internal_topics import InternalTopic, internal_topics, make_topics, repartition_topic
+from ottla.spark.streams.preparation import Checkpoint, check_cluster
+from ottla.spark.streams.progress import OWN_WORDS, reset_offsets
+from ottla.streams import (
+    PartitionPlan,
+    SourceNode,
+    StageFacts,
+    StreamsSettings,
+    Topology,
+    check_upgrade,
+    fingerprint,
+    partition_plan,
+)
+
+__all__ = ["ContinuousPrepared", "prepare_continuous"]
+
+WORDS = f"{OWN_WORDS} "
+"""What stands beside an offset where nothing is remembered."""
+
+
+@dataclass(frozen=True)
+class ContinuousPrepared:
+    """What a start has found out, and what hosts are told."""
+
+    cluster_id: str
+    partitions: PartitionPlan
+    checkpoint: Checkpoint
+    internal: tuple[InternalTopic, ...]
+    created: tuple[str, ...]
+    """Internal topics that this start has made."""
+    counts: Mapping[str, int]
+    plan: ApplicationPlan
+    rebuilt: tuple[str, ...] = ()
+
+
+def prepare_continuous(
+    client: BlockingClient,
+    topology: Topology,
+    settings: StreamsSettings,
+    checkpoint: Checkpoint,
+    member: ConsumerGroupMetadata,
+    *,
+    hosts: int,
+) -> ContinuousPrepared:
+    """Look at the cluster and make what is missing; raises KafkaError for what stands against a start.
+
+    Hosts of an earlier life are fenced first, so that the offsets that are read are the last. Raises UpgradeError where the
+    plan does not fit the state that is there.
+    """
+    cluster = client.metadata()
+    known = {name: len(topic.partitions) for name, topic in cluster.topics.items() if not topic.error}
+    partitions = partition_plan(topology, known)
+    identity = cluster.cluster_id or "cluster"
+    wanted = internal_topics(topology, partitions, settings)
+    counts = {**known, **{topic.name: topic.partitions for topic in wanted}}
+    plan = application_plan(topology, settings, partitions, counts)
+    facts = (
+        StageFacts(
+            each.group.name,
+            "stateful" if each.group.is_stateful else "stateless",
+            frozenset(each.group.nodes),
+            each.group.sources,
+            each.tasks,
+        )
+        for each in plan.groups
+    )
+    noted = {**fingerprint(topology, facts), "cluster": identity, EXECUTION: CONTINUOUS}
+    old = checkpoint.plan()
+    check_cluster(old, identity, checkpoint)
+    check_upgrade(old, noted, drop_stores=settings["upgrade.drop.stores"])
+    created = make_topics(client, wanted, settings.replication_factor)
+    if settings.exactly_once:
+        for number in range(hosts):
+            name = transactional_id(settings.application_id, number, plan.lane)
+            client.run(init_producer_id(client.client, name, timeout_ms=plan.transaction_timeout_ms))
+    _commit_beginnings(client, plan, settings, member)
+    checkpoint.note(noted)
+    return ContinuousPrepared(identity, partitions, checkpoint, tuple(wanted), tuple(created), counts, plan)
+
+
+def _commit_beginnings(
+    client: BlockingClient, plan: ApplicationPlan, settings: StreamsSettings, member: ConsumerGroupMetadata
+) -> None:
+    """Commit where each partition begins of which nothing usable is committed, by its topic's reset policy.
+
+    So a work finds its offsets committed always, and `latest` means what was the latest at the first start.
+    """
+    application = settings.application_id
+    internal = {repartition_topic(application, name) for name in plan.topology.repartition_topics}
+    reset: dict[str, str] = {}
+    wanted: list[TopicPartition] = []
+    for each in plan.groups:
+        for task in range(each.tasks):
+            wanted += each.partitions(task, plan.counts)
+        for topic, source in each.topics.items():
+            node = plan.topology.nodes[source]
+            assert isinstance(node, SourceNode)
+            reset[topic] = "earliest" if topic in internal else node.offset_reset or settings.auto_offset_reset
+    committed = client.committed_offsets(application, wanted, require_stable=settings.exactly_once)
+    before = {each: found.offset for each, found in committed.items()}
+    found = reset_offsets(client, dict.fromkeys(wanted), before, reset)
+    new = {each: Offset(offset) for each, offset in found.items() if before.get(each) != offset}
+    client.commit_offsets(application, new, metadata=WORDS, member=member)

@@ -1,0 +1,216 @@
+"""One work on its host: an executor for a partition of a sub-topology, what waits for it, and where it stands."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+
+from ottla.base import TopicPartition
+from ottla.spark.continuous.arrivals import Arrivals, Queue
+from ottla.spark.continuous.plan import ApplicationPlan, GroupPlan
+from ottla.spark.streams.progress import OWN_WORDS
+from ottla.streams import (
+    Executor,
+    Output,
+    Progress,
+    ResidentState,
+    StoreChange,
+    StreamsWork,
+    kept_memory,
+)
+
+__all__ = ["Made", "Place", "Work", "WorkCounts", "by_topic", "memory_of", "words_of"]
+
+log = logging.getLogger(__name__)
+WORDS_BYTES_MAX = 3500
+"""Of the 4096 that a coordinator takes beside an offset (`offset.metadata.max.bytes`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a work has made since it was asked last."""
+
+    outputs: list[Output]
+    changes: list[StoreChange]
+
+
+@dataclass(slots=True)
+class WorkCounts:
+    """What a work has counted since its host began."""
+
+    processed: int = 0
+    late: int = 0
+    null_keys: int = 0
+    poison: int = 0
+    restored: int = 0
+    turns: int = 0
+    process_s: float = 0.0
+    process_s_max: float = 0.0
+    stream_time: int = -1
+    commits: int = 0
+    sent: int = 0
+
+    def add(self, progress: Progress) -> None:
+        """Take in what an executor has counted."""
+        self.processed += progress.processed
+        self.late += progress.dropped_late
+        self.null_keys += progress.dropped_null_key
+        self.poison += progress.skipped_poison
+        self.stream_time = progress.stream_time
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a work begins: offsets of what it reads, and what it remembers."""
+
+    offsets: Mapping[TopicPartition, int]
+    memory: bytes | None = None
+    global_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+class Work:
+    """See the module's description. After an error it must be thrown away."""
+
+    def __init__(self, plan: ApplicationPlan, group: GroupPlan, name: StreamsWork, place: Place, now_ms: int) -> None:
+        """Raises TypeError for a step that nobody can run here."""
+        self.name, self.plan, self.group = name, plan, group
+        self.state = ResidentState(place.memory)
+        self.executor = Executor(
+            plan.topology,
+            group.group.nodes,
+            self.state,
+            task=name.partition,
+            settings=plan.engine,
+            application_id=plan.application_id,
+            wall_clock_ms=now_ms,
+        )
+        own = [Queue(each, group.topics[each.topic], offset) for each, offset in place.offsets.items()]
+        self.arrivals = Arrivals(own, waits=plan.idle_ms >= 0)
+        self.globals = Arrivals(
+            [Queue(each, group.global_topics[each.topic], offset) for each, offset in place.global_offsets.items()],
+            waits=False,
+        )
+        self.counts = WorkCounts()
+        self.is_dirty = False
+        """Whether something was done that is not committed."""
+        self._is_unfinished = False
+        self._committed = {each.partition: each.position for each in own}
+
+    @property
+    def queues(self) -> Iterable[Queue]:
+        """Everything that it reads."""
+        return (*self.globals.queues.values(), *self.arrivals.queues.values())
+
+    def restore(self, changes: Iterable[StoreChange]) -> None:
+        """Take in records of changelogs, in the order of their topics."""
+        self.executor.restore(changes)
+
+    def restored(self) -> None:
+        """Have what was restored be what was there; nothing of it is written again."""
+        self.executor.finish_batch()
+
+    # -- a turn
+
+    @property
+    def has_work(self) -> bool:
+        """Whether records could be processed now."""
+        return self.globals.waiting or self.arrivals.waiting
+
+    def due_ms(self) -> int | None:
+        """When the wall clock has something to do for it next."""
+        return self.executor.wall_clock_due_ms
+
+    def process(self) -> int:
+        """Process what may go now, global tables first; returns how many records. Raises ProcessingError."""
+        found = self.globals.take()
+        count = sum(map(len, found.values()))
+        for source, records in found.items():
+            self.executor.process(source, records)
+        entries = self.arrivals.take()
+        if entries:
+            self.executor.process_merged(entries)
+            count += sum(map(len, entries.values()))
+        if count:
+            self.is_dirty = self._is_unfinished = True
+        return count
+
+    def advance(self, now_ms: int) -> None:
+        """Let the wall clock's schedules that are due act. Raises ProcessingError."""
+        self.executor.advance_wall_clock(now_ms)
+        self.is_dirty = self._is_unfinished = True
+
+    def made(self) -> Made | None:
+        """Return what it has made since the last call, None where it did nothing; raises ProcessingError."""
+        if not self._is_unfinished:
+            return None
+        outputs, changes, progress = self.executor.finish_batch()
+        self._is_unfinished = False
+        self.counts.add(progress)
+        self.counts.sent += len(outputs)
+        return Made(outputs, changes)
+
+    # -- commits
+
+    def moved(self) -> dict[TopicPartition, int]:
+        """Return what is to be committed: positions that have moved, and the first one's wherever anything was done."""
+        found = {
+            place: queue.position
+            for place, queue in self.arrivals.queues.items()
+            if queue.position != self._committed.get(place)
+        }
+        if self.is_dirty or found:
+            first = next(iter(self.arrivals.queues.values()), None)
+            if first is not None:
+                found[first.partition] = first.position
+        return found
+
+    def words(self) -> dict[TopicPartition, str]:
+        """Return what is to stand beside the offsets: what it remembers, beside the first partition's."""
+        first = next(iter(self.arrivals.queues), None)
+        memory = self.state.memory
+        return {} if first is None or memory is None else {first: words_of(memory)}
+
+    @property
+    def offsets_committed(self) -> Mapping[TopicPartition, int]:
+        """What is committed of its input."""
+        return self._committed
+
+    def committed(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Note what was committed, of everything that was done."""
+        self._committed.update(positions)
+        self.is_dirty = False
+        self.counts.commits += 1
+
+
+def words_of(memory: bytes) -> str:
+    """Return a task's memory as words beside an offset; only that it was here where it is too much for that."""
+    packed = base64.b64encode(zlib.compress(kept_memory(memory))).decode()
+    if len(packed) > WORDS_BYTES_MAX:
+        log.warning("a task remembers too much to keep it beside its offsets: %d bytes", len(packed))
+        return f"{OWN_WORDS} "
+    return f"{OWN_WORDS} {packed}"
+
+
+def memory_of(words: str) -> bytes | None:
+    """Return what `words_of` has packed, None where an offset was committed by somebody else, or in micro-batches."""
+    first, _, packed = words.partition(" ")
+    if first != OWN_WORDS or not packed:
+        return None
+    try:
+        memory = zlib.decompress(base64.b64decode(packed, validate=True))
+        kept_memory(memory)
+    except (ValueError, zlib.error, EOFError, TypeError, AttributeError):
+        log.warning("what stands beside an offset is no task's memory; the task remembers nothing: %.80s", words)
+        return None
+    return memory
+
+
+def by_topic(outputs: list[Output]) -> Iterable[tuple[str, list[Output]]]:
+    """Yield outputs by topic, each topic's in their order."""
+    ordered = sorted(outputs, key=attrgetter("topic"))
+    return ((topic, list(found)) for topic, found in groupby(ordered, key=attrgetter("topic")))

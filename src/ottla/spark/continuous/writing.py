@@ -1,0 +1,122 @@
+"""What works have made, into topics: placed by key as Kafka's producers do, encoded, and handed to the client's producer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import numpy as np
+
+from ottla.base import Millis, Offset, TopicPartition
+from ottla.client import (
+    Client,
+    PartitionCounts,
+    Producer,
+    ProducerOptions,
+    RecordTooLargeError,
+    SettledBatch,
+    TransactionalProducer,
+    encode_records,
+)
+from ottla.spark.continuous.plan import ApplicationPlan
+from ottla.spark.continuous.work import Made, by_topic
+from ottla.streams import Output
+from ottla.wire import Codec, Record, hash_keys
+
+__all__ = ["Writer"]
+
+BATCH_BYTES = 256 << 10
+"""Bytes of records in a batch, about; a record alone may be more."""
+RECORD_OVERHEAD = 40
+KEYS_KEPT = 50_000
+"""Keys whose hashes are remembered: hashing one by one costs more than it does for many at once."""
+
+
+class Writer:
+    """One lane's producer: idempotent, or in transactions, which the lane ends."""
+
+    def __init__(
+        self, client: Client, *, acks: int, codec: Codec, transaction: TransactionalProducer | None = None
+    ) -> None:
+        self._counts = PartitionCounts(client)
+        options = ProducerOptions(acks=acks, idempotent=acks == -1, codec=codec)
+        self.producer = Producer(client, options, transaction=transaction, settled=self._settled)
+        self.culprit: str | None = None
+        """Whose record no broker takes, however often it is sent."""
+        self._hashes: dict[bytes, int] = {}
+        self._turn = 0
+
+    async def start(self) -> None:
+        """Take a producer id; raises KafkaError."""
+        await self.producer.start()
+
+    async def gather(self, plan: ApplicationPlan, task: int, changelogs: dict[str, str], made: Made) -> None:
+        """Take in what a work has made; full requests leave. Raises KafkaError."""
+        now_ms = time.time_ns() // 1_000_000
+        self._turn += 1
+        places: dict[TopicPartition, list[Record]] = {}
+        for topic, outputs in by_topic(made.outputs):
+            count = plan.counts.get(topic) or await self._counts.count(topic)
+            for partition, output in zip(self._partitions(outputs, count), outputs, strict=True):
+                time_ms = output.timestamp if output.timestamp >= 0 else now_ms
+                record = Record(Offset(0), Millis(time_ms), output.key, output.value, output.headers)
+                places.setdefault(TopicPartition(topic, partition), []).append(record)
+        for change in made.changes:
+            changelog = changelogs.get(change.store)
+            if changelog is not None:
+                time_ms = change.timestamp if change.timestamp >= 0 else now_ms
+                record = Record(Offset(0), Millis(time_ms), change.key, change.value, change.headers)
+                places.setdefault(TopicPartition(changelog, task), []).append(record)
+        for place, records in places.items():
+            for batch in _batches(records):
+                self.producer.gather(encode_records(place, batch), plan.application_id)
+                if self.producer.is_full:
+                    await self.producer.send_full()
+
+    def _settled(self, found: SettledBatch) -> None:
+        if isinstance(found.error, RecordTooLargeError):
+            self.culprit = found.token
+
+    async def send(self) -> None:
+        """Have everything leave, without waiting for answers; raises KafkaError."""
+        await self.producer.send()
+
+    async def flush(self) -> None:
+        """Have everything leave, and wait until it is acknowledged; raises KafkaError."""
+        await self.producer.flush()
+
+    async def close(self) -> None:
+        """Stop sending."""
+        await self.producer.close()
+
+    def _partitions(self, outputs: list[Output], count: int) -> Iterable[int]:
+        """Return each output's partition: the one it names, the one of its key, or this turn's."""
+        if count == 1:
+            return [0 if each.partition is None else each.partition for each in outputs]
+        hashes = self._hashes
+        if len(hashes) > KEYS_KEPT:
+            hashes.clear()
+        new = list({each.key for each in outputs if each.key is not None and each.partition is None} - hashes.keys())
+        if new:
+            bounds = np.zeros(len(new) + 1, np.int32)
+            np.cumsum([len(key) for key in new], out=bounds[1:])
+            hashes.update(zip(new, hash_keys(b"".join(new), bounds).tolist(), strict=True))
+        keyless = self._turn % count
+        return [
+            each.partition if each.partition is not None else keyless if each.key is None else hashes[each.key] % count
+            for each in outputs
+        ]
+
+
+def _batches(records: list[Record]) -> Iterable[list[Record]]:
+    """Cut a partition's records into batches of about `BATCH_BYTES`."""
+    found: list[Record] = []
+    size = 0
+    for record in records:
+        size += RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
+        found.append(record)
+        if size >= BATCH_BYTES:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found
