@@ -1,4 +1,5 @@
 // A member of a consumer group: compat BOOTSTRAP TOPIC GROUP. Prints the same JSON lines as tests/compat/member.py.
+// With `secured FILE` for the group it writes and reads through TLS and a login, as the file says (secured.go).
 package main
 
 import (
@@ -105,9 +106,12 @@ func consume(bootstrap, topic, group string) {
 
 func main() {
 	bootstrap, topic, group := os.Args[1], os.Args[2], os.Args[3]
-	if group == "round-trip" {
+	switch {
+	case len(os.Args) > 4:
+		secured(bootstrap, topic, os.Args[4])
+	case group == "round-trip":
 		roundTrip(bootstrap, topic)
-	} else {
+	default:
 		consume(bootstrap, topic, group)
 	}
 }
