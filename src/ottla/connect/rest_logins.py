@@ -6,10 +6,13 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.base import ConfigError
 from ottla.config import parse_properties
-from ottla.security import BasicLogins
+
+if TYPE_CHECKING:
+    from ottla.http import BasicLogins  # it imports aiohttp, which a task in a process of its own does without
 
 __all__ = ["EXTENSION", "LOGIN_CONFIG", "rest_logins"]
 
@@ -50,6 +53,8 @@ def rest_logins(worker: Mapping[str, str], environment: Mapping[str, str]) -> Ba
     passwords = parse_properties(_read(file[1] or file[2]))
     if not passwords:
         raise ConfigError(LOGIN_CONFIG, place, "a file of lines like name=password, which is not empty")
+    from ottla.http import BasicLogins
+
     return BasicLogins(passwords)
 
 

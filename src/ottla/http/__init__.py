@@ -2,14 +2,17 @@
 
 A service is a list of `Route`s: a method, a path (with `{names}`) and a coroutine from `Request` to `Reply`. `HttpServer`
 opens it on the running event loop and closes it again; whatever goes wrong is answered in JSON with `error_code` and
-`message`, and nothing waits longer than its time. Importing this package imports aiohttp: import it where HTTP is asked for.
+`message`, and nothing waits longer than its time. `BasicLogins` is who may ask, where a service asks for names and
+passwords. Importing this package imports aiohttp: import it where HTTP is asked for.
 """
 
+from ottla.http.basic_logins import BasicLogins
 from ottla.http.https import asking_context, serving_context
 from ottla.http.replies import HttpError, Reply, json_reply, text_reply
 from ottla.http.server import HttpServer, Request, Route
 
 __all__ = [
+    "BasicLogins",
     "HttpError",
     "HttpServer",
     "Reply",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ottla.base import ConfigError
+from ottla.http import BasicLogins
 from ottla.registry.bearer import BearerSettings, bearer_settings
 from ottla.security import SslRules
 
@@ -29,9 +27,9 @@ _LINE = re.compile(r"\s*([^:=#\s][^:=]*?)\s*[:=]\s*([^,]*?)\s*(?:,(.*))?")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Passwords by name; None asks nobody for one."""
+    """Names with their passwords; None asks nobody for one."""
 
-    passwords: Mapping[str, str] | None = field(default=None, repr=False)
+    logins: BasicLogins | None = None
     realm: str = ""
     bearer: BearerSettings | None = None
     """Whose tokens are taken."""
@@ -43,17 +41,7 @@ class Access:
 
     def admits(self, authorization: str | None) -> bool:
         """Return whether an `Authorization` header is of somebody who may ask."""
-        if self.passwords is None:
-            return True
-        kind, _, given = (authorization or "").strip().partition(" ")
-        if kind.lower() != "basic":
-            return False
-        try:
-            name, colon, password = base64.b64decode(given.strip(), validate=True).decode().partition(":")
-        except (ValueError, binascii.Error):
-            return False
-        wanted = self.passwords.get(name)
-        return bool(colon) and hmac.compare_digest((wanted or "").encode(), password.encode()) and wanted is not None
+        return self.logins is None or self.logins.admit(authorization)
 
 
 def access_of(properties: Mapping[str, str], environment: Mapping[str, str]) -> Access:
@@ -99,7 +87,7 @@ def _basic(properties: Mapping[str, str], environment: Mapping[str, str]) -> Acc
         raise ConfigError(
             LOGIN_CONFIG, place, f'a section {realm} with file="…", a file of lines like name: password,role'
         )
-    return Access(_passwords(file[1] or file[2], properties.get(ROLES, "")), realm)
+    return Access(BasicLogins(_passwords(file[1] or file[2], properties.get(ROLES, ""))), realm)
 
 
 def _passwords(place: str, roles: str) -> dict[str, str]:

@@ -23,7 +23,6 @@ from ottla.security.acls import (
 )
 from ottla.security.audit import AuditedRequest, AuditLog
 from ottla.security.authorizer import AuthorizerNotReadyError, Decision, StandardAuthorizer, super_users
-from ottla.security.basic_logins import BasicLogins
 from ottla.security.quota_callback import CalledBack, QuotaCallback
 from ottla.security.quotas import (
     CLIENT_QUOTAS,
@@ -80,7 +79,6 @@ __all__ = [
     "AuditedRequest",
     "Authority",
     "AuthorizerNotReadyError",
-    "BasicLogins",
     "CalledBack",
     "ClientQuotas",
     "Decision",

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from ottla.base import ConfigError
 from ottla.connect.rest_logins import rest_logins
-from ottla.http import asking_context, serving_context
-from ottla.security import BasicLogins
+from ottla.http import BasicLogins, asking_context, serving_context
 
 __all__ = ["Address", "RestSettings", "https_properties", "parse_addresses", "rest_settings"]
 

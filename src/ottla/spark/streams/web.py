@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.http import HttpError, HttpServer, Reply, Request, Route, json_reply, text_reply
-from ottla.security import BasicLogins
+from ottla.http import BasicLogins, HttpError, HttpServer, Reply, Request, Route, json_reply, text_reply
 from ottla.spark.streams.plain_values import key_of_text, plain
 from ottla.spark.streams.state.store_tables import LAST
 from ottla.spark.streams.web_door import Door, door_of

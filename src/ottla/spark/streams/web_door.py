@@ -10,8 +10,7 @@ from pathlib import Path
 
 from ottla.base import ConfigError
 from ottla.config import parse_properties
-from ottla.http import serving_context
-from ottla.security import BasicLogins
+from ottla.http import BasicLogins, serving_context
 from ottla.streams import StreamsSettings
 
 __all__ = ["Door", "door_of"]

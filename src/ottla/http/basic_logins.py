@@ -1,4 +1,4 @@
-"""HTTP's basic authentication: names and their passwords."""
+"""HTTP's basic authentication (RFC 7617): names and their passwords, for every service here that asks for logins."""
 
 from __future__ import annotations
 
