@@ -107,7 +107,7 @@ def started_secured(name: str, keys: Keys, *more: str, in_memory: bool = False) 
 
 
 def await_registration(system: System) -> None:
-    """Return when clients are told of a broker: its listeners answer a little before, and librdkafka asks only once then."""
+    """Return when clients are told of a broker: Kafka answers a little before, and librdkafka asks only once then."""
     with BlockingClient(system.bootstrap) as client:
         until(lambda: client.metadata([]).nodes, "a registered broker", past=(OttlaError,))
 

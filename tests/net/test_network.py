@@ -74,9 +74,43 @@ async def a_taken_port_is_an_error() -> None:
     await server.close()
 
 
+async def an_address_is_taken_before_anybody_is_let_in() -> None:
+    network = TcpNetwork()
+    server = await network.listen("127.0.0.1", 0, lambda: FrameProtocol(EchoServer()), accepts=False)
+    with pytest.raises(ConnectionRefusedError):
+        await network.connect(server.host, server.port, lambda: FrameProtocol(Echo()))
+    await server.accept()
+    with pytest.raises(OSError):
+        await network.listen("127.0.0.1", server.port, lambda: FrameProtocol(EchoServer()), accepts=False)
+    transport, _ = await network.connect(server.host, server.port, lambda: FrameProtocol(Echo()))
+    transport.close()
+    await server.close()
+
+
+async def of_two_that_take_an_address_one_lets_nobody_in() -> None:
+    network = TcpNetwork()
+    first = await network.listen("127.0.0.1", 0, lambda: FrameProtocol(EchoServer()), accepts=False)
+    with pytest.raises(OSError):
+        second = await network.listen("127.0.0.1", first.port, lambda: FrameProtocol(EchoServer()), accepts=False)
+        await first.accept()
+        await second.accept()
+    await first.close()
+
+
 def test_frames_travel_over_tcp() -> None:
     asyncio.run(frames_travel_over_tcp())
 
 
 def test_a_taken_port_is_an_error() -> None:
     asyncio.run(a_taken_port_is_an_error())
+
+
+def test_an_address_is_taken_before_anybody_is_let_in() -> None:
+    asyncio.run(an_address_is_taken_before_anybody_is_let_in())
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_of_two_that_take_an_address_one_is_told_that_it_lets_nobody_in(loop: str) -> None:
+    factory = asyncio.new_event_loop if loop == "asyncio" else pytest.importorskip("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(of_two_that_take_an_address_one_lets_nobody_in())

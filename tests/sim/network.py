@@ -159,12 +159,17 @@ class Fabric:
 class Listener:
     """A listening socket; `host` and `port` are where it is reached."""
 
-    def __init__(self, fabric: Fabric, host: str, port: int, factory: Factory) -> None:
+    def __init__(self, fabric: Fabric, host: str, port: int, factory: Factory, *, accepts: bool) -> None:
         self.host = host
         self.port = port
         self.factory = factory
+        self.accepts = accepts
         self.context = copy_context()
         self._fabric = fabric
+
+    async def accept(self) -> None:
+        """Begin to accept."""
+        self.accepts = True
 
     async def close(self) -> None:
         """Stop listening; open connections stay."""
@@ -183,12 +188,14 @@ class HostNetwork:
         self.name = name
         self._fabric = fabric
 
-    async def listen(self, host: str, port: int, protocol_factory: Factory, *, backlog: int = 50) -> Listener:
+    async def listen(
+        self, host: str, port: int, protocol_factory: Factory, *, backlog: int = 50, accepts: bool = True
+    ) -> Listener:
         """Accept connections on this host; port 0 takes a free one; raises OSError where the port is taken."""
         port = port or self._fabric.port()
         if (self.name, port) in self._fabric.listeners:
             raise OSError(98, "Address already in use")
-        listener = Listener(self._fabric, self.name, port, protocol_factory)
+        listener = Listener(self._fabric, self.name, port, protocol_factory, accepts=accepts)
         self._fabric.listeners[self.name, port] = listener
         process = PROCESS.get()
         if process is not None:
@@ -201,7 +208,7 @@ class HostNetwork:
         target = self.name if host in LOOPBACK else host
         await self._reach(target)
         listener = fabric.listeners.get((target, port))
-        if listener is None:
+        if listener is None or not listener.accepts:
             raise ConnectionRefusedError(111, f"{target}:{port} refused the connection")
         near = Endpoint(fabric, self.name, (self.name, fabric.port()), copy_context())
         far = Endpoint(fabric, target, (target, port), listener.context.copy())

@@ -203,8 +203,9 @@ class Node:
             authorizer.loaded(self._quorum.image)
             authorizer.start(self._loop)
             self._undo.append(authorizer.stop)
-        await self._listen(each.name for each in self.config.listeners)
+        await self._listen((each.name for each in self.config.listeners), is_registered=False)
         await self._register()
+        await self._listeners.accept()
 
     def _join(self) -> None:
         """Construct the parts that need nothing from the disk."""
@@ -465,8 +466,8 @@ class Node:
         self._quorum.subscribe(self._links.image_changed)
         self._quorum.subscribe(ElectionCounts(metrics, is_controller=lambda: self._quorum.is_leader).image_changed)
 
-    async def _listen(self, names: Iterable[str]) -> None:
-        """Open the listeners of these names that are not open yet; they are answered from now on."""
+    async def _listen(self, names: Iterable[str], *, is_registered: bool = True) -> None:
+        """Open the listeners of these names; clients come in once the broker is registered: before, nobody is told of it."""
         services = self._services
         assert services is not None
         wanted = frozenset(names) - {each.listener.name for each in self._listeners.bound}
@@ -475,8 +476,7 @@ class Node:
                 continue
             is_controller = listener.name in self.config.controller_listener_names
             side = "controller" if is_controller else "broker"
-            served = [each for each in services.handlers if side in APIS[each.api_key].listeners]
-            router = Router(services, served, self._limits)
+            router = Router(services, [x for x in services.handlers if side in APIS[x.api_key].listeners], self._limits)
             if is_controller:
                 router.closed = self._controller_connection_closed
             await self._listeners.open(
@@ -485,6 +485,7 @@ class Node:
                 is_controller=is_controller,
                 tls=self._encryption.of(listener),
                 secured=self._logins.secured,
+                accepts=is_controller or is_registered,
             )
 
     def _controller_connection_closed(self, connection: Connection) -> None:

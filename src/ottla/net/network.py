@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import Callable
 from typing import Protocol, TypeVar, cast
@@ -30,6 +32,10 @@ class Server(Protocol):
         """The port that it listens on, chosen by the system where 0 was asked for."""
         ...
 
+    async def accept(self) -> None:
+        """Begin to accept, where that was put off; raises OSError where somebody else has done so on the address."""
+        ...
+
     async def close(self) -> None:
         """Stop accepting; connections that are open stay open."""
         ...
@@ -45,9 +51,18 @@ class Network(Protocol):
     """
 
     async def listen(
-        self, host: str, port: int, protocol_factory: ProtocolFactory, *, backlog: int = BACKLOG_DEFAULT
+        self,
+        host: str,
+        port: int,
+        protocol_factory: ProtocolFactory,
+        *,
+        backlog: int = BACKLOG_DEFAULT,
+        accepts: bool = True,
     ) -> Server:
-        """Accept connections on an address, each with a new protocol; raises OSError where the address is taken."""
+        """Accept connections on an address, each with a new protocol; raises OSError where the address is taken.
+
+        Without `accepts` the address is taken, and whoever connects is refused until the server's `accept` is called.
+        """
         ...
 
     async def connect(self, host: str, port: int, protocol_factory: Callable[[], P]) -> tuple[asyncio.Transport, P]:
@@ -64,6 +79,14 @@ class _TcpServer:
         self.host: str = address[0]
         self.port: int = address[1]
 
+    async def accept(self) -> None:
+        """Begin to accept; raises OSError where another process has done so meanwhile: uvloop does not tell."""
+        await self._server.start_serving()
+        for each in self._server.sockets:
+            with socket.socket(fileno=os.dup(each.fileno())) as own:
+                if not own.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    raise OSError(errno.EADDRINUSE, f"{os.strerror(errno.EADDRINUSE)}: {self.host}:{self.port}")
+
     async def close(self) -> None:
         """Stop accepting."""
         self._server.close()
@@ -73,11 +96,19 @@ class TcpNetwork:
     """TCP through the running event loop, with Nagle's algorithm off."""
 
     async def listen(
-        self, host: str, port: int, protocol_factory: ProtocolFactory, *, backlog: int = BACKLOG_DEFAULT
+        self,
+        host: str,
+        port: int,
+        protocol_factory: ProtocolFactory,
+        *,
+        backlog: int = BACKLOG_DEFAULT,
+        accepts: bool = True,
     ) -> Server:
         """Accept connections on an address; an empty host means every interface."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(protocol_factory, host or None, port, backlog=backlog, reuse_address=True)
+        server = await loop.create_server(
+            protocol_factory, host or None, port, backlog=backlog, reuse_address=True, start_serving=accepts
+        )
         return _TcpServer(server)
 
     async def connect(self, host: str, port: int, protocol_factory: Callable[[], P]) -> tuple[asyncio.Transport, P]:

@@ -58,6 +58,8 @@ class Listeners:
         self._scratch: memoryview | None = None
         """What pieces of files are read into on their way into TLS."""
         self._servers: list[Server] = []
+        self._closed: list[Server] = []
+        """Those of them that do not accept yet."""
         self.bound: list[BoundListener] = []
 
     async def open(
@@ -68,10 +70,12 @@ class Listeners:
         is_controller: bool,
         tls: ListenerTls | None = None,
         secured: Callable[[Connection], None] = lambda connection: None,
+        accepts: bool = True,
     ) -> BoundListener:
         """Listen, in clear without `tls`; raises OSError where the address is taken.
 
-        `secured` hears of a connection that has shaken hands, where nobody logs in after that.
+        `secured` hears of a connection that has shaken hands, where nobody logs in after that. Without `accepts` the port
+        is taken and known, and whoever comes is refused until `accept`.
         """
         config = self._config()
         frame_bytes_max = config.settings.socket_request_max_bytes
@@ -94,9 +98,15 @@ class Listeners:
             return self._below(frames, connection, tls, secured)
 
         server = await self._network.listen(
-            listener.host, listener.port, accept, backlog=config.settings.socket_listen_backlog_size
+            listener.host,
+            listener.port,
+            accept,
+            backlog=config.settings.socket_listen_backlog_size,
+            accepts=accepts,
         )
         self._servers.append(server)
+        if not accepts:
+            self._closed.append(server)
         bound = BoundListener(listener, server.host, server.port)
         self.bound.append(bound)
         return bound
@@ -133,8 +143,14 @@ class Listeners:
             failed=failed,
         )
 
+    async def accept(self) -> None:
+        """Let clients in through all listeners that are open; raises OSError where an address was taken meanwhile."""
+        while self._closed:
+            await self._closed.pop(0).accept()
+
     async def close(self) -> None:
         """Stop listening; what is connected stays connected."""
+        self._closed.clear()
         for server in self._servers:
             await server.close()
         self._servers.clear()
