@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from ottla.base import OttlaError
+from ottla.http.door import FIRST_REQUEST_SECONDS_MAX, HANDSHAKE_SECONDS_MAX, SILENT_CONNECTIONS_MAX, Door
 from ottla.http.replies import HttpError, Reply, json_reply
 
 __all__ = ["HttpServer", "Request", "Route"]
@@ -37,7 +38,11 @@ class Route:
 
 
 class HttpServer:
-    """Serves routes on any number of addresses; bounds are seconds per request and bytes per body."""
+    """Serves routes on any number of addresses; bounds are seconds per request and bytes per body.
+
+    A connection has `handshake_seconds_max` for TLS and `first_request_seconds_max` until it has asked for something, and
+    of those that have not there are `silent_max` at most: the oldest make room.
+    """
 
     def __init__(
         self,
@@ -45,8 +50,15 @@ class HttpServer:
         *,
         request_seconds_max: float = REQUEST_SECONDS_MAX,
         body_bytes_max: int = BODY_BYTES_MAX,
+        handshake_seconds_max: float = HANDSHAKE_SECONDS_MAX,
+        first_request_seconds_max: float = FIRST_REQUEST_SECONDS_MAX,
+        silent_max: int = SILENT_CONNECTIONS_MAX,
     ) -> None:
         self._seconds_max = request_seconds_max
+        self._handshake_seconds_max = handshake_seconds_max
+        self._first_request_seconds_max = first_request_seconds_max
+        self._silent_max = silent_max
+        self._door: Door | None = None
         app = web.Application(client_max_size=body_bytes_max, middlewares=[self._answer_errors])
         for route in routes:
             app.router.add_route(route.method, route.path, _handler(route.handle))
@@ -55,22 +67,33 @@ class HttpServer:
         self._runner = web.AppRunner(
             app, access_log=None, keepalive_timeout=KEEP_ALIVE_SECONDS, shutdown_timeout=CLOSE_SECONDS_MAX
         )
-        self._is_set_up = False
 
     async def listen(self, host: str, port: int, tls: Callable[[], ssl.SSLContext] | None = None) -> int:
         """Serve an address and return its port; an empty host means every interface. Raises OSError where it is taken.
 
         With `tls`, which returns the context of the next connection, it is HTTPS.
         """
-        if not self._is_set_up:
+        if self._door is None:
             await self._runner.setup()
-            self._is_set_up = True
-        known = len(self._runner.addresses)
-        await web.TCPSite(self._runner, host or None, port, ssl_context=None if tls is None else _latest(tls)).start()
-        return int(self._runner.addresses[known][1])
+            serve = self._runner.server
+            assert serve is not None
+            self._door = Door(
+                serve,
+                handshake_seconds_max=self._handshake_seconds_max,
+                first_request_seconds_max=self._first_request_seconds_max,
+                silent_max=self._silent_max,
+            )
+        return await self._door.open(host, port, tls)
+
+    @property
+    def silent(self) -> int:
+        """Connections that have asked for nothing yet."""
+        return 0 if self._door is None else self._door.silent
 
     async def close(self) -> None:
         """Stop listening, and close what is open."""
+        if self._door is not None:
+            await self._door.close()
         await self._runner.cleanup()
 
     @web.middleware
@@ -78,6 +101,8 @@ class HttpServer:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Turn everything that goes wrong into JSON; a mistake of ours is logged and tells the client nothing of it."""
+        if self._door is not None:
+            self._door.asked(request.protocol)
         try:
             async with asyncio.timeout(self._seconds_max):
                 return await handler(request)
@@ -92,17 +117,6 @@ class HttpServer:
         except Exception:  # our own mistake: it is said, and costs this answer only
             log.exception("%s %s failed", request.method, request.path)
             return _error(500, 500, "The server has failed to answer; its log says why.")
-
-
-def _latest(tls: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """Return a context for a listener that shows the newest keys: a server is given one for all of its life."""
-    context = tls()
-
-    def renew(session: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
-        session.context = tls()
-
-    context.sni_callback = renew  # OpenSSL calls it whether a client names the server or not
-    return context
 
 
 def _handler(handle: Callable[[Request], Awaitable[Reply]]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
