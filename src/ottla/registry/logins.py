@@ -37,18 +37,18 @@ class Logins:
     @property
     def challenge(self) -> str:
         """What is asked of who has not logged in (`WWW-Authenticate`)."""
-        asked = [f'Basic realm="{self._access.realm}"'] if self._access.passwords is not None else []
+        asked = [f'Basic realm="{self._access.realm}"'] if self._access.logins is not None else []
         return ", ".join([*asked, *(['Bearer realm="schema-registry"'] if self._bearer is not None else [])])
 
     def principal(self, request: Request) -> str | None:
         """Return who asks, None for somebody who has to log in and has not."""
-        if self._access.passwords is None and self._bearer is None:
+        if self._access.logins is None and self._bearer is None:
             return self._of_certificate(request)
         given = request.headers.get("Authorization", "")
         kind, _, token = given.strip().partition(" ")
         if kind.lower() == "bearer" and self._bearer is not None:
             user = self._bearer.user(token.strip())
-        elif self._access.passwords is not None and self._access.admits(given):
+        elif self._access.logins is not None and self._access.admits(given):
             user = base64.b64decode(token.strip()).decode().partition(":")[0]
         else:
             user = None
