@@ -134,17 +134,27 @@ def test_expressions_behind_state_are_a_tail() -> None:
     assert "out" not in stage.topology.nodes
 
 
-def test_an_expression_between_states_is_refused_with_the_step_s_name() -> None:
-    plan = topology(
+def between_states(expression: Function) -> Topology:
+    return topology(
         source(),
         step("table", ops.TableSource("counts"), "in", stores=("counts",)),
-        step("worse", ops.TableMapValues(SQL), "table"),
-        step("wait", ops.Suppress("time_limit"), "worse"),
+        step("between", ops.TableMapValues(expression), "table"),
+        step("wait", ops.Suppress("time_limit"), "between"),
         step("stream", ops.TableToStream(), "wait"),
         sink("out", "stream"),
     )
-    with pytest.raises(UnsupportedPlan, match="step worse: a column expression"):
-        cut(plan)
+
+
+def test_an_expression_between_states_is_a_function_there() -> None:
+    [stage] = cut(between_states(Function(expression="length(concat(value, key))"))).stages
+    made = stage.topology.nodes["between"]
+    assert isinstance(made, ProcessorNode) and isinstance(made.operation, ops.TableMapValues)
+    assert made.operation.mapper.call is not None and made.operation.mapper.call("a", "b") == 2
+
+
+def test_an_expression_between_states_that_only_spark_can_compute_is_refused_with_the_step_s_name() -> None:
+    with pytest.raises(UnsupportedPlan, match=r"step between: function soundex is not known here \(a column"):
+        cut(between_states(Function(expression="soundex(key)")))
 
 
 def test_state_behind_state_needs_its_repartition_topic() -> None:

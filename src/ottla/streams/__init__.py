@@ -57,6 +57,7 @@ from ottla.streams.extractors import (
 from ottla.streams.functions import Function, vectorised
 from ottla.streams.placing import StreamsWork
 from ottla.streams.plan import operations
+from ottla.streams.plan.evaluation import can_evaluate, evaluated
 from ottla.streams.plan.explain import Explained, explain, explain_text
 from ottla.streams.plan.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec
 from ottla.streams.plan.partitions import PartitionPlan, partition_plan, source_topics, subtopologies
@@ -177,10 +178,12 @@ __all__ = [
     "WallclockTimestampExtractor",
     "Windowed",
     "agg",
+    "can_evaluate",
     "check_upgrade",
     "commit",
     "cut",
     "dead_letter_headers",
+    "evaluated",
     "explain",
     "explain_text",
     "expressions_in",

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ottla.streams.plan.evaluation import Evaluated
+
 if TYPE_CHECKING:
-    from ottla.streams.engine.interface import EngineSettings
     from ottla.streams.functions import Function
 
 __all__ = ["callable_of"]
 
 
-def callable_of(function: Function, step: str, settings: EngineSettings) -> Callable[[Any, Any], Any]:
-    """Return `call(key, value)`; raises TypeError for an expression that nobody can evaluate here."""
+def callable_of(function: Function, step: str, record: Callable[[], Any]) -> Callable[[Any, Any], Any]:
+    """Return `call(key, value)`; `record()` is the record that came in last.
+
+    Raises TypeError for an expression that nobody has made a function of.
+    """
     if function.call is None:
-        if settings.expressions is None:
-            raise TypeError(
-                f"{step}: a column expression ({function.expression!r}) stands behind a stateful step in Python; "
-                "expected a Python function there"
-            )
-        return settings.expressions(function)
+        raise TypeError(
+            f"{step}: a column expression ({function.expression!r}) is no function here: expected a plan that was evaluated"
+        )
+    if isinstance(function.call, Evaluated):
+        return function.call.bound(record)
     call = function.call
     if function.vectorised:
         return _one_by_one(call, with_key=function.with_key)

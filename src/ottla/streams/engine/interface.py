@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from ottla.streams.functions import Function
+from typing import Any, NamedTuple, Protocol
 
 __all__ = ["Change", "EngineSettings", "Headers", "Output", "Progress", "Record", "StateBackend", "StoreChange"]
 
@@ -89,8 +86,6 @@ class EngineSettings:
     """Where a skipped record goes too, as it came, with Kafka's `__streams.errors.*` headers (KIP-1034)."""
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     """Partitions of sink topics, for partitioners of the user's; by full topic name."""
-    expressions: Callable[[Function], Callable[..., Any]] | None = None
-    """Makes a per-record call of a column expression; None refuses such steps."""
 
 
 @dataclass(frozen=True, slots=True)

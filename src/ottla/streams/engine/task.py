@@ -161,7 +161,7 @@ class Node:
 
     def call(self, function: Function) -> Callable[[Any, Any], Any]:
         """Return a step's function as a callable of (key, value)."""
-        return callable_of(function, self.name, self.task.settings)
+        return callable_of(function, self.name, lambda: self.task.record)
 
     def store(self, name: str) -> Any:
         """Return a store of this partition."""

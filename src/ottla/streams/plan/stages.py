@@ -12,10 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from ottla.streams.expressions import Refused
 from ottla.streams.plan import operations as ops
+from ottla.streams.plan.evaluation import evaluated
 from ottla.streams.plan.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode
 from ottla.streams.plan.stage_nodes import (
     agreed,
+    expressions_of,
+    functions_of,
     fused,
     is_stateless,
     is_table,
@@ -333,8 +337,7 @@ class _Cutter:
         tails = self._tails(wanted)
         behind = set(chain.from_iterable(tail.nodes for tail in tails))
         core = wanted - behind
-        for name in self._ordered(core):
-            self._check_executable(name)
+        self._evaluate(self._ordered(core))
         entries = self._entries(core)
         inside = self._with_side_branches(core, entries)
         topology = self._executed(inside, entries, tails)
@@ -377,13 +380,21 @@ class _Cutter:
             behind.update(nodes)
         return tuple(found)
 
-    def _check_executable(self, name: str) -> None:
-        node = self.plan.nodes[name]
-        if needs_columns(node):
+    def _evaluate(self, core: tuple[str, ...]) -> None:
+        """Make functions of the expressions at and between steps with state, which Spark cannot be asked for there."""
+        operations = {name: node.operation for name in core if isinstance(node := self.plan.nodes[name], ProcessorNode)}
+        for name, operation in operations.items():
+            if any(each.vectorised for each in functions_of(operation)):
+                raise UnsupportedPlan(
+                    f"step {name}: a vectorised function cannot stand at or between steps with state; "
+                    "give a Python function of one record"
+                )
+        try:
+            self.plan = evaluated(self.plan, [name for name, each in operations.items() if any(expressions_of(each))])
+        except Refused as problem:
             raise UnsupportedPlan(
-                f"step {name}: a column expression or vectorised function cannot stand at or between steps with state; "
-                "give a Python function of one record"
-            )
+                f"{problem} (a column expression at or between steps with state); give a Python function of one record"
+            ) from None
 
     def _entries(self, core: set[str]) -> tuple[Entry, ...]:
         """Return an entry for each edge into the core, those that share one origin once."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ottla.streams.plan.evaluation import Evaluated
+
 if TYPE_CHECKING:
     from ottla.streams.engine.task import Node
     from ottla.streams.functions import Function
@@ -15,15 +17,14 @@ Joiner = Callable[[Any, Any, Any], Any]
 
 
 def joiner_of(node: Node, function: Function) -> Joiner:
-    """Return `join(key, left, right)`; raises TypeError for an expression that nobody can evaluate here."""
+    """Return `join(key, left, right)`; raises TypeError for an expression that nobody has made a function of."""
     call = function.call
     if call is None:
-        settings = node.task.settings
-        if settings.expressions is None:
-            raise TypeError(
-                f"{node.name}: the joiner is a column expression ({function.expression!r}); expected a Python function here"
-            )
-        return settings.expressions(function)
+        raise TypeError(
+            f"{node.name}: the joiner is a column expression ({function.expression!r}); expected a plan that was evaluated"
+        )
+    if isinstance(call, Evaluated):
+        return call.bound(lambda: node.task.record)
     if function.vectorised:
         return _one_by_one(call, with_key=function.with_key)
     if function.with_key:
