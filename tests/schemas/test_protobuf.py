@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from importlib import import_module
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -16,6 +17,7 @@ from ottla.schemas import (
     incompatibilities,
     parse,
 )
+from ottla.schemas.protobuf.google_types import GOOGLE_TYPES
 
 ORDER = """syntax = "proto3";
 package shop;
@@ -300,3 +302,19 @@ def test_a_text_that_the_compiler_has_no_memory_for_is_refused_and_the_next_is_c
             limits=limits,
         )
     assert schema('syntax = "proto3"; message A {}').name == "A"
+
+
+def test_googles_common_types_are_what_google_says() -> None:
+    for name, text in GOOGLE_TYPES.items():
+        theirs = FileDescriptorProto()
+        module = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+        module.DESCRIPTOR.CopyToProto(theirs)
+        ours = FileDescriptorProto.FromString(
+            base64.b64decode(parse(SchemaType.PROTOBUF, text).formatted("serialized"))
+        )
+        for message in ours.message_type:
+            for each in (message, *message.nested_type):
+                for field in each.field:
+                    field.ClearField("json_name")
+        assert list(ours.message_type) == list(theirs.message_type), name
+        assert list(ours.enum_type) == list(theirs.enum_type), name

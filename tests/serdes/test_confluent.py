@@ -175,3 +175,14 @@ def test_schemas_with_rules_are_refused(registry: RegistryProcess, topic: str) -
     number = registry.register(f"{topic}-value", USER, ruleSet={"domainRules": [rule]})
     with pytest.raises(SerdeError, match="hide"):
         Deserializer(settings(registry)).deserialize(b"\x00" + number.to_bytes(4) + b"\x00\x00")
+
+
+def test_the_latest_schema_of_some_metadata_is_written_with(registry: RegistryProcess, topic: str) -> None:
+    body = {"schema": USER, "metadata": {"properties": {"major": "1"}}}
+    other = json.loads(USER) | {"doc": "other"}
+    for each in (body, {"schema": json.dumps(other), "metadata": {"properties": {"major": "2"}}}):
+        answer = registry.ask("POST", f"/subjects/{topic}-value/versions", each)
+        assert answer.status == 200
+    given = {"auto_register_schemas": "false", "use_latest_with_metadata": "major=1"}
+    found = Serializer(settings(registry, **given)).known(topic, None)
+    assert json.loads(found.schema.text) == json.loads(USER)

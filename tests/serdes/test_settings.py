@@ -45,7 +45,7 @@ def test_names_and_passwords_reach_the_client() -> None:
         URL | {"auto.register.schemas": "perhaps"},
         URL | {"use.schema.id": "one"},
         URL | {"value.subject.name.strategy": "MyStrategy"},
-        URL | {"use.latest.with.metadata": "a=b"},
+        URL | {"use.latest.with.metadata": "a"},
         URL | {"rule.executors": "encrypt"},
         URL | {"context.name.strategy": "MyStrategy"},
         URL | {"basic.auth.credentials.source": "USER_INFO"},

@@ -6,7 +6,7 @@ Protobuf by its descriptors); `Serializer` and `Deserializer` put them together.
 says whether trying again may help.
 """
 
-from ottla.serdes.codecs import Codec, codec_of
+from ottla.serdes.codecs import Codec, MessageFields, codec_of
 from ottla.serdes.errors import SerdeError
 from ottla.serdes.naming import SubjectStrategy, subject_of
 from ottla.serdes.registry import KnownSchema, Registry, SchemaText
@@ -21,6 +21,7 @@ __all__ = [
     "Decoded",
     "Deserializer",
     "KnownSchema",
+    "MessageFields",
     "Registry",
     "SchemaId",
     "SchemaText",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -87,6 +87,15 @@ class Registry:
         )
         schema = _text(found.schema)
         return KnownSchema(schema, found.schema_id, _guid(found.guid))
+
+    def latest_with(self, subject: str, metadata: Mapping[str, str]) -> KnownSchema:
+        """Return the subject's newest version whose metadata say all of these; raises SerdeError where there is none."""
+        said = ", ".join(f"{key}={value}" for key, value in metadata.items())
+        found = self._asked(
+            f"asking for the latest schema of {subject} with {said}",
+            lambda: self._client.get_latest_with_metadata(subject, dict(metadata)),
+        )
+        return KnownSchema(_text(found.schema), found.schema_id, _guid(found.guid))
 
     def by_id(self, number: int) -> SchemaText:
         """Return the schema of an id; raises SerdeError."""

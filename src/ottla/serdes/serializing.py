@@ -29,12 +29,14 @@ def codecs_of(registry: Registry, settings: SerdeSettings) -> Callable[[SchemaTe
         if settings.validate_json and schema.references and schema.schema_type == "JSON":
             from ottla.serdes.codecs.json_schema import JsonSchemaCodec
 
-            return JsonSchemaCodec(parsed, validate=True, referenced=_texts(registry, schema.references))
+            texts = _texts(registry, schema.references)
+            return JsonSchemaCodec(parsed, validate=True, referenced=texts, as_bytes=settings.json_bytes)
         return codec_of(
             parsed,
             validate_json=settings.validate_json,
             logical_types=settings.logical_types,
             named_unions=settings.named_unions,
+            json_bytes=settings.json_bytes,
         )
 
     return made
@@ -118,7 +120,8 @@ class Serializer:
             codec = self._codecs(schema)
             record = codec.name(codec.path_to(message))
         subject = subject_of(settings.strategy, topic, record, is_key=settings.is_key)
-        if settings.use_latest and not settings.auto_register and settings.use_id is None:
+        latest = settings.use_latest or settings.latest_metadata
+        if latest and not (settings.auto_register and schema) and settings.use_id is None:
             return self._latest(subject, schema)  # the client says for how long the latest stays the latest
         return self._known((subject, schema))
 
@@ -131,14 +134,13 @@ class Serializer:
             found = KnownSchema(self.registry.by_id(settings.use_id), settings.use_id)
             self._compare(found, schema, strict=settings.id_strict, key="id.compatibility.strict")
             return found
-        if settings.use_latest:
-            return self._latest(subject, schema)
         if schema is None:
             raise SerdeError("There is no schema: give one, or set use.latest.version=true or use.schema.id")
         return self.registry.look_up(subject, schema, normalize=settings.normalize)
 
     def _latest(self, subject: str, schema: SchemaText | None) -> KnownSchema:
-        found = self.registry.latest(subject)
+        metadata = self.settings.latest_metadata
+        found = self.registry.latest_with(subject, metadata) if metadata else self.registry.latest(subject)
         self._compare(found, schema, strict=self.settings.latest_strict, key="latest.compatibility.strict")
         return found
 

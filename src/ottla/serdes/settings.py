@@ -14,6 +14,7 @@ __all__ = ["KNOWN_KEYS", "SerdeSettings", "serde_settings"]
 
 URL = "schema.registry.url"
 TLS = "schema.registry.ssl."
+METADATA = "use.latest.with.metadata"
 _BOOLEANS = {
     "auto.register.schemas": True,
     "use.latest.version": False,
@@ -57,7 +58,6 @@ _STANDING = {
 }
 """What has one choice here: another one is refused, since schemas would come from other subjects."""
 _IMPOSSIBLE = {
-    "use.latest.with.metadata": "schemas are not chosen by their metadata here; name one by use.schema.id",
     "use.schema.guid": "name the schema by use.schema.id",
     "rule.executors": "rules of schemas are not carried out here",
     "rule.actions": "rules of schemas are not carried out here",
@@ -79,7 +79,9 @@ _IDLE = {
     "auto.register.schemas.propagate.tags": "tags of schemas are the registry's",
     "propagate.schema.tags": "tags of schemas are the registry's",
 }
-KNOWN_KEYS = frozenset({URL, *_BOOLEANS, *_NUMBERS, *_STRATEGIES, *_PLACES, *_AUTH, *_STANDING, *_IMPOSSIBLE, *_IDLE})
+KNOWN_KEYS = frozenset(
+    {URL, METADATA, *_BOOLEANS, *_NUMBERS, *_STRATEGIES, *_PLACES, *_AUTH, *_STANDING, *_IMPOSSIBLE, *_IDLE}
+)
 """The keys that mean something here, are refused, or are known to change nothing; and all of `schema.registry.ssl.`."""
 
 
@@ -92,6 +94,8 @@ class SerdeSettings:
     auto_register: bool = True
     use_latest: bool = False
     latest_strict: bool = True
+    latest_metadata: Mapping[str, str] = field(default_factory=dict)
+    """What the metadata of the schema that is written with have to say; nothing: whatever they say."""
     use_id: int | None = None
     id_strict: bool = True
     normalize: bool = False
@@ -99,6 +103,8 @@ class SerdeSettings:
     logical_types: bool = True
     named_unions: bool = False
     """Whether Avro's values of unions say their type; who wants that sets it, it has no key."""
+    json_bytes: bool = False
+    """Whether values of JSON Schema are the bytes of their JSON; who wants that sets it, it has no key."""
     strategy: SubjectStrategy = SubjectStrategy.TOPIC
     id_in_header: bool = False
     """Whether what is written names its schema in a header."""
@@ -127,6 +133,7 @@ def serde_settings(given: Mapping[str, Any], *, is_key: bool) -> SerdeSettings:
         auto_register=flags["auto.register.schemas"],
         use_latest=flags["use.latest.version"],
         latest_strict=flags["latest.compatibility.strict"],
+        latest_metadata=_metadata(texts.get(METADATA, "")),
         use_id=numbers["use.schema.id"] if numbers["use.schema.id"] >= 0 else None,
         id_strict=flags["id.compatibility.strict"],
         normalize=flags["normalize.schemas"],
@@ -230,6 +237,16 @@ def _number(key: str, text: str) -> int:
     if text and (not re.fullmatch(r"[+-]?[0-9]{1,10}", text) or int(text) < least):
         raise ConfigError(key, text, f"a whole number, {least} or more")
     return int(text) if text else default
+
+
+def _metadata(text: str) -> dict[str, str]:
+    found = {}
+    for pair in filter(None, (each.strip() for each in text.split(","))):
+        key, equals, value = pair.partition("=")
+        if not key.strip() or not equals:
+            raise ConfigError(METADATA, text, "key=value,…")
+        found[key.strip()] = value.strip()
+    return found
 
 
 def _place(key: str, text: str, names: tuple[str, ...]) -> str:

@@ -61,10 +61,7 @@ def die(membership: Membership) -> None:
     membership.leave()
 
 
-def test_a_second_driver_is_refused_by_name_while_the_first_lives(
-    bootstrap: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ottla.spark.streams.membership.SLACK_SECONDS", 0.5)
+def test_a_second_driver_is_refused_by_name_while_the_first_lives(bootstrap: str) -> None:
     first, second = driver(bootstrap, "named", "one"), driver(bootstrap, "named", "two")
     first.join()
     try:

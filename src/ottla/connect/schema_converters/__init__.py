@@ -4,5 +4,7 @@ Their libraries are imported when one is configured; without the extra `registry
 """
 
 from ottla.connect.schema_converters.avro import AvroConverter
+from ottla.connect.schema_converters.json_schema import JsonSchemaConverter
+from ottla.connect.schema_converters.protobuf import ProtobufConverter
 
-__all__ = ["AvroConverter"]
+__all__ = ["AvroConverter", "JsonSchemaConverter", "ProtobufConverter"]

@@ -20,6 +20,7 @@ from ottla.connect.data import (
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.data.struct import Struct
 from ottla.connect.errors import DataError
+from ottla.connect.schema_converters import sum_types
 from ottla.connect.schema_converters.avro_words import (
     DECIMAL,
     DEFAULT_NAME,
@@ -53,8 +54,9 @@ _INT_BITS = 31
 class AvroReading:
     """Reads one Avro schema, whose names are full (fastavro's `parse_schema`) and whose logical types are told."""
 
-    def __init__(self, *, meta: bool = True, enhanced: bool = False) -> None:
-        self._meta, self._enhanced = meta, enhanced
+    def __init__(self, *, meta: bool = True, enhanced: bool = False, generalized: bool = False) -> None:
+        self._meta, self._enhanced, self._generalized = meta, enhanced, generalized
+        self._unions = 0
         self._named: dict[str, Any] = {}
         self._open: set[str] = set()
 
@@ -147,7 +149,9 @@ class AvroReading:
     def _enum(self, node: dict[str, Any]) -> SchemaBuilder:
         self._named[node["name"]] = node
         builder = SchemaBuilder.string()
-        if self._meta or self._enhanced:
+        if self._generalized:
+            builder.parameters(sum_types.enum_parameters(node["name"], node["symbols"]))
+        elif self._meta or self._enhanced:
             builder.parameter(ENUM, node["name"])
             builder.parameters({f"{ENUM}.{each}": each for each in node["symbols"]})
         return builder
@@ -182,12 +186,21 @@ class AvroReading:
         if len(kinds) == 1:
             schema, read = self.of(kinds[0], default=default, optional=optional, doc=doc)
             return schema, lambda value: read(_untold(value))
-        builder = SchemaBuilder.struct().name(UNION).doc(doc)
+        builder = SchemaBuilder.struct().doc(doc)
+        if self._generalized:
+            builder.name(sum_types.union_name(self._unions)).parameter(
+                sum_types.UNION, sum_types.union_name(self._unions)
+            )
+            self._unions += 1
+        else:
+            builder.name(UNION)
         readers: dict[str, tuple[str, Read]] = {}
-        for each in kinds:
+        for index, each in enumerate(kinds):
             schema, read = self.of(each, optional=True)
             full = self._name_of(each)
             field = full if self._enhanced else full.rpartition(".")[2]
+            if self._generalized:
+                field = sum_types.union_field(index)
             builder.field(field, schema)
             readers[full] = field, read
         if optional:

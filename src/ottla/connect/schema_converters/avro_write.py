@@ -9,6 +9,7 @@ from typing import Any
 from ottla.connect.data import MS_PER_DAY, SchemaBuilder, bytes_of_decimal, epoch_ms
 from ottla.connect.data.schema import Field, Schema, SchemaType
 from ottla.connect.errors import DataError
+from ottla.connect.schema_converters import sum_types
 from ottla.connect.schema_converters.avro_words import (
     DECIMAL,
     DEFAULT_NAME,
@@ -39,7 +40,7 @@ class AvroWriting:
 
     def of(self, schema: Schema) -> tuple[Any, Write]:
         """Return the Avro schema and what converts values; raises DataError for what Avro does not allow."""
-        if schema.name == UNION and schema.type is SchemaType.STRUCT:
+        if sum_types.is_union(schema, UNION):
             return self._union(schema)
         node, write = self._inner(schema)
         default = schema.default
@@ -63,7 +64,7 @@ class AvroWriting:
                 return made, lambda value: [of_item(each) for each in value]
             case SchemaType.MAP:
                 return self._map(schema)
-        if schema.type is SchemaType.STRING and schema.parameter(ENUM):
+        if schema.type is SchemaType.STRING and (schema.parameter(ENUM) or schema.parameter(sum_types.ENUM)):
             return self._enum(schema), str
         if schema.type is SchemaType.BYTES and schema.parameter(FIXED_SIZE) and schema.name:
             return self._fixed(schema)
@@ -163,8 +164,8 @@ class AvroWriting:
         raise DataError(f"Avro does not allow the field name {name}; scrub.invalid.names=true replaces such signs")
 
     def _enum(self, schema: Schema) -> Any:
-        name = self._full_name(schema.parameter(ENUM) or "")
-        symbols = [value for key, value in (schema.parameters or {}).items() if key.startswith(f"{ENUM}.")]
+        name = self._full_name(schema.parameter(ENUM) or schema.parameter(sum_types.ENUM) or "")
+        symbols = sum_types.symbols_of(schema, ENUM, sum_types.ENUM)
         if not symbols:
             raise DataError(f"The enum {name} has no symbols")
         if self._defined.setdefault(name, (ENUM, *symbols)) != (ENUM, *symbols):

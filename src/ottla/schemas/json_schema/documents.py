@@ -38,6 +38,10 @@ class Place:
         resource = self.specification.create_resource(schema)
         return Place(schema, self.resolver.in_subresource(resource), self.specification)
 
+    def referred(self) -> Place:
+        """Return where this schema's `$ref` leads; raises InvalidSchemaError where that is nowhere."""
+        return follow(self)
+
 
 def root_of(document: JsonValue, others: Mapping[str, JsonValue]) -> Place:
     """Return the place of a document; the others are known by the names that they are referred to with."""

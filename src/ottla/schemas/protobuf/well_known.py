@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ottla.schemas.protobuf.google_types import GOOGLE_TYPES
+
 __all__ = ["IMPLICIT_FILES", "is_implicit"]
 
 _META = """
@@ -48,8 +50,8 @@ message Decimal {
 }
 """
 
-IMPLICIT_FILES = {"confluent/meta.proto": _META, "confluent/type/decimal.proto": _DECIMAL}
-"""What Confluent's serializers put into schemas: notes on fields, and decimal numbers."""
+IMPLICIT_FILES = {"confluent/meta.proto": _META, "confluent/type/decimal.proto": _DECIMAL, **GOOGLE_TYPES}
+"""What Confluent's serializers put into schemas: notes on fields, decimal numbers, and Google's common types."""
 
 
 def is_implicit(name: str) -> bool:

@@ -33,7 +33,12 @@ class Codec(Protocol):
 
 
 def codec_of(
-    schema: ParsedSchema, *, validate_json: bool = False, logical_types: bool = True, named_unions: bool = False
+    schema: ParsedSchema,
+    *,
+    validate_json: bool = False,
+    logical_types: bool = True,
+    named_unions: bool = False,
+    json_bytes: bool = False,
 ) -> Codec:
     """Return a schema's codec; raises ConfigError where its library is not installed, SerdeError where it cannot be."""
     try:
@@ -44,7 +49,7 @@ def codec_of(
         if schema.schema_type is SchemaType.JSON:
             from ottla.serdes.codecs.json_schema import JsonSchemaCodec
 
-            return JsonSchemaCodec(schema, validate=validate_json)
+            return JsonSchemaCodec(schema, validate=validate_json, as_bytes=json_bytes)
         from ottla.serdes.codecs.protobuf import ProtobufCodec
 
         return ProtobufCodec(schema)

@@ -19,11 +19,17 @@ __all__ = ["JsonSchemaCodec"]
 
 
 class JsonSchemaCodec:
-    """Values are dictionaries, lists, strings and numbers."""
+    """Values are dictionaries, lists, strings and numbers; with `as_bytes` they are the bytes of their JSON."""
 
     def __init__(
-        self, schema: ParsedSchema, *, validate: bool = False, referenced: dict[str, str] | None = None
+        self,
+        schema: ParsedSchema,
+        *,
+        validate: bool = False,
+        referenced: dict[str, str] | None = None,
+        as_bytes: bool = False,
     ) -> None:
+        self.schema, self._as_bytes = schema, as_bytes
         self._name = schema.name
         self.document = json.loads(schema.canonical())
         self._validate = validate
@@ -38,21 +44,30 @@ class JsonSchemaCodec:
 
     def encode(self, value: Any, indexes: tuple[int, ...] | None = None) -> bytes:
         """See `Codec`."""
+        if self._as_bytes:
+            if self._validate:
+                self._check(self._parsed(value))
+            return bytes(value)
         self._check(value)
         return self._text(value).encode()
 
     def decode(self, data: bytes, indexes: tuple[int, ...] | None = None) -> Any:
         """See `Codec`."""
+        if self._as_bytes and not self._validate:
+            return bytes(data)
+        value = self._parsed(data)
+        self._check(value)
+        return bytes(data) if self._as_bytes else value
+
+    def _parsed(self, data: bytes) -> Any:
         try:
-            value = json.loads(bytes(data).decode())
+            return json.loads(bytes(data).decode())
         except (ValueError, RecursionError) as error:
             raise SerdeError(f"The bytes are no JSON: {_said(error)}") from error
-        self._check(value)
-        return value
 
     def to_json(self, value: Any) -> str:
         """See `Codec`."""
-        return self._text(value)
+        return bytes(value).decode(errors="replace") if self._as_bytes else self._text(value)
 
     def from_json(self, text: str, indexes: tuple[int, ...] | None = None) -> Any:
         """See `Codec`."""

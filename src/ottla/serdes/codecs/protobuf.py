@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from ottla.schemas import ParsedSchema
+from ottla.serdes.codecs.fields import MessageFields
 from ottla.serdes.errors import SerdeError
 
 __all__ = ["ProtobufCodec"]
@@ -83,8 +84,18 @@ class ProtobufCodec:
                     return value
                 made.ParseFromString(value.SerializeToString())
                 return made
+            if isinstance(value, MessageFields):
+                return cast(Message, GetMessageClass(descriptor)(**value))
             json_format.ParseDict(value, made, max_recursion_depth=100)
-        except (json_format.ParseError, EncodeError, DecodeError, TypeError, AttributeError, ValueError) as error:
+        except (
+            json_format.ParseError,
+            EncodeError,
+            DecodeError,
+            TypeError,
+            AttributeError,
+            ValueError,
+            KeyError,
+        ) as error:
             raise SerdeError(f"The value does not fit the message {descriptor.full_name}: {error}") from error
         return made
 
