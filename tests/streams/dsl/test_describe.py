@@ -49,6 +49,7 @@ def test_every_topology_of_java_is_made_here_too() -> None:
 
 
 @pytest.mark.peer
+@pytest.mark.slow  # a JVM for what changes only with Kafka's version: with `make compat`
 def test_the_written_descriptions_are_javas() -> None:
     assert java_texts() == written_texts()
 

@@ -61,7 +61,10 @@ def die(membership: Membership) -> None:
     membership.leave()
 
 
-def test_a_second_driver_is_refused_by_name_while_the_first_lives(bootstrap: str) -> None:
+def test_a_second_driver_is_refused_by_name_while_the_first_lives(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.spark.streams.membership.SLACK_SECONDS", 0.5)
     first, second = driver(bootstrap, "named", "one"), driver(bootstrap, "named", "two")
     first.join()
     try:

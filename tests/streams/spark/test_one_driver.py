@@ -60,7 +60,10 @@ def kill(application: StreamsApplication) -> None:
     application.close()
 
 
-def test_a_second_driver_with_another_state_dir_is_refused_while_the_first_lives(world: World) -> None:
+def test_a_second_driver_with_another_state_dir_is_refused_while_the_first_lives(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.spark.streams.membership.SLACK_SECONDS", 0.5)
     world.feed("a", "b", "c")
     driver = drivers(world, shouting)
     with driver("one") as first:
@@ -85,6 +88,8 @@ def test_a_driver_with_another_state_dir_goes_on_where_the_killed_one_was(world:
     assert sorted(value for _, value in world.outputs()) == [b"A", b"B", b"C", b"D"]
 
 
+# three applications in turn; each pair of them is in the model's cases of every run (`tests/streams/machine`)
+@pytest.mark.slow
 def test_state_goes_on_between_two_state_dirs_that_take_turns(world: World) -> None:
     driver = drivers(world, joining)
     words = []
