@@ -22,10 +22,12 @@ BUDGET: Mapping[str, float] = {
     "groups": 0.3,
     "transactions": 0.5,
     "raft": 0.1,
-    "examples": 0.6,
+    "examples": 0.7,
     "security": 0.3,
     "registry": 0.4,
     "schemas": 0.2,
+    "serdes": 0.2,
+    "sql": 1.0,
     "others": 1.3,
 }
 """Minutes of a run on two processors that does nothing else. What needs more goes to `make compat` or `make nightly`."""
