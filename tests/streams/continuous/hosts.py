@@ -24,6 +24,7 @@ class ProcessHostJobs:
     def __init__(self) -> None:
         self.is_local, self.slots = True, 4
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._killed: set[str] = set()
 
     def run(self, dial: Dial, name: str) -> str | None:
         """Run a host and return when its process has ended."""
@@ -47,10 +48,11 @@ class ProcessHostJobs:
             process.kill()
 
     def kill(self) -> int:
-        """End every host as `kill -9` does; returns how many there were."""
-        found = list(self._processes.values())
-        for each in found:
+        """End every host as `kill -9` does; returns how many lived (a process is there until somebody has waited for it)."""
+        found = {attempt: each for attempt, each in self._processes.items() if attempt not in self._killed}
+        for each in found.values():
             os.kill(each.pid, signal.SIGKILL)
+        self._killed.update(found)
         return len(found)
 
 
