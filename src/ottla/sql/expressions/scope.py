@@ -1,0 +1,54 @@
+"""Which columns an expression may name, and where each of them is in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ottla.sql.errors import SqlError
+from ottla.sql.tree.expressions import Column, Place
+from ottla.sql.types import SqlType
+
+
+def at_text(place: Place | None) -> str:
+    """Where something stands in its statement, as ksqlDB begins a message with it; nothing where it is not known."""
+    return "" if place is None else f"Line: {place[0]}, Col: {place[1]}: "
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Columns as (source or None, name) → (place in the row, type), and a lambda's parameters, which stand behind them."""
+
+    columns: dict[tuple[str | None, str], tuple[int, SqlType]]
+    width: int
+    variables: dict[str, tuple[int, SqlType | None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, columns: Iterable[tuple[str | None, str, SqlType]]) -> Scope:
+        """Make the scope of rows whose values are these columns, in this order: (source or None, name, type)."""
+        listed = list(columns)
+        return cls({(source, name): (at, type_) for at, (source, name, type_) in enumerate(listed)}, len(listed))
+
+    def find(self, column: Column) -> tuple[int, SqlType]:
+        """The place and the type of a column; raises SqlError where there is none, or where several may be meant."""
+        found = self.columns.get((column.source, column.name))
+        if found is not None:
+            return found
+        if column.source is None:
+            places = [where for (_, name), where in self.columns.items() if name == column.name]
+            if len(places) == 1:
+                return places[0]
+            if places:
+                raise SqlError(f"{at_text(column.at)}Column '{column.name}' is ambiguous.")
+        else:
+            found = self.columns.get((None, column.name))
+            if found is not None:
+                return found
+        name = column.name if column.source is None else f"{column.source}.{column.name}"
+        raise SqlError(f"{at_text(column.at)}Unknown column {name}.")
+
+    def with_variables(self, variables: Iterable[tuple[str, SqlType | None]]) -> Scope:
+        """The scope in a lambda: its arguments are appended to the row."""
+        listed = list(variables)
+        named = {name: (self.width + at, type_) for at, (name, type_) in enumerate(listed)}
+        return Scope(self.columns, self.width + len(listed), {**self.variables, **named})

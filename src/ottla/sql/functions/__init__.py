@@ -1,0 +1,23 @@
+"""ksqlDB's functions: by name, with their signatures, as Python functions of values.
+
+`scalar(name)` finds one; it resolves types of arguments to the overload that they mean. Null for a null argument is the
+rule, and a function that is asked to see nulls says so where it is registered.
+"""
+
+from __future__ import annotations
+
+from ottla.sql.functions import collections, numbers, strings, values  # noqa: F401 - they register what they hold
+from ottla.sql.functions.registry import Resolved, ScalarFunction, known_scalars
+from ottla.sql.functions.signatures import UNIT, ArgumentType, LambdaType, Unit
+
+__all__ = ["UNIT", "ArgumentType", "LambdaType", "Resolved", "ScalarFunction", "Unit", "catalogue", "scalar"]
+
+
+def scalar(name: str) -> ScalarFunction | None:
+    """The scalar function of a name, in any case of letters; None where there is none."""
+    return known_scalars().get(name.upper())
+
+
+def catalogue() -> tuple[ScalarFunction, ...]:
+    """Every scalar function, by name."""
+    return tuple(function for _, function in sorted(known_scalars().items()))

@@ -1,0 +1,225 @@
+"""Functions of arrays and maps, those that take lambdas among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.sql.errors import EvaluationError
+from ottla.sql.functions.registry import scalar
+
+Items = list[object]
+Entries = dict[object, object]
+_PRIMITIVES = ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING")
+
+
+@scalar("ARRAY_LENGTH", "ARRAY<T> -> INTEGER")
+def array_length(items: Items) -> int:
+    """How many elements an array has."""
+    return len(items)
+
+
+@scalar("ARRAY_CONTAINS", "ARRAY<T>, T -> BOOLEAN", nulls=True)
+def array_contains(items: Items | None, value: object) -> bool:
+    """True where an element of an array is a value."""
+    return items is not None and value in items
+
+
+def _distinct(items: Items) -> Items:
+    found: Items = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return found
+
+
+@scalar("ARRAY_DISTINCT", "ARRAY<T> -> ARRAY<T>")
+def array_distinct(items: Items) -> Items:
+    """The array's different elements, in the order in which they come first."""
+    return _distinct(items)
+
+
+@scalar("ARRAY_EXCEPT", "ARRAY<T>, ARRAY<T> -> ARRAY<T>")
+def array_except(items: Items, others: Items) -> Items:
+    """The different elements of one array that are not in another."""
+    return [item for item in _distinct(items) if item not in others]
+
+
+@scalar("ARRAY_INTERSECT", "ARRAY<T>, ARRAY<T> -> ARRAY<T>")
+def array_intersect(items: Items, others: Items) -> Items:
+    """The different elements of one array that are in another, too."""
+    return [item for item in _distinct(items) if item in others]
+
+
+@scalar("ARRAY_UNION", "ARRAY<T>, ARRAY<T> -> ARRAY<T>")
+def array_union(items: Items, others: Items) -> Items:
+    """The different elements of two arrays."""
+    return _distinct([*items, *others])
+
+
+@scalar("ARRAY_CONCAT", "ARRAY<T>, ARRAY<T> -> ARRAY<T>", nulls=True)
+def array_concat(items: Items | None, others: Items | None) -> Items | None:
+    """One array and then the other; null counts as empty, unless both are."""
+    return None if items is None and others is None else [*(items or []), *(others or [])]
+
+
+@scalar("ARRAY_REMOVE", "ARRAY<T>, T -> ARRAY<T>", nulls=True)
+def array_remove(items: Items | None, value: object) -> Items | None:
+    """The array without the elements that are a value."""
+    return None if items is None else [item for item in items if item != value]
+
+
+@scalar("ARRAY_JOIN", "ARRAY<T> -> STRING", nulls=True)
+def array_join(items: Items | None) -> str | None:
+    """The array's elements as texts, commas between them."""
+    return array_join_with(items, ",")
+
+
+@scalar("ARRAY_JOIN", "ARRAY<T>, STRING -> STRING", nulls=True)
+def array_join_with(items: Items | None, separator: str | None) -> str | None:
+    """The array's elements as texts, a separator between them."""
+    if items is None:
+        return None
+    return (separator or "").join(_text(item) for item in items)
+
+
+def _text(item: object) -> str:
+    if isinstance(item, list | dict):
+        raise EvaluationError("'ARRAY_JOIN' only supports arrays of primitive values")
+    if isinstance(item, float):
+        from ottla.sql.expressions.texts import double_text
+
+        return double_text(item)
+    return "null" if item is None else str(item).lower() if isinstance(item, bool) else str(item)
+
+
+def _known(items: Items) -> list[object]:
+    return [item for item in items if item is not None]
+
+
+@scalar("ARRAY_MAX", "ARRAY<T> -> T")
+def array_max(items: Items) -> object:
+    """The greatest element; nulls are left out."""
+    return max(_known(items), default=None)  # type: ignore[type-var]
+
+
+@scalar("ARRAY_MIN", "ARRAY<T> -> T")
+def array_min(items: Items) -> object:
+    """The least element; nulls are left out."""
+    return min(_known(items), default=None)  # type: ignore[type-var]
+
+
+@scalar("ARRAY_SORT", "ARRAY<T> -> ARRAY<T>")
+def array_sort(items: Items) -> Items | None:
+    """The array's elements, the least first and nulls last."""
+    return array_sort_by(items, "ASC")
+
+
+@scalar("ARRAY_SORT", "ARRAY<T>, STRING -> ARRAY<T>")
+def array_sort_by(items: Items, order: str) -> Items | None:
+    """The array's elements, `ASC` or `DESC`, nulls last."""
+    given = order.strip().upper()
+    if given not in ("ASC", "ASCENDING", "DESC", "DESCENDING"):
+        return None
+    known = sorted(_known(items), reverse=given.startswith("D"))  # type: ignore[type-var]
+    return [*known, *[None] * (len(items) - len(known))]
+
+
+@scalar("SLICE", "ARRAY<T>, INTEGER, INTEGER -> ARRAY<T>", nulls=True)
+def sliced(items: Items | None, first: int | None, last: int | None) -> Items | None:
+    """The array's elements from one place to another, both included."""
+    if items is None:
+        return None
+    return items[max((first or 1) - 1, 0) : last if last is not None else len(items)]
+
+
+@scalar("ELT", "INTEGER, STRING… -> STRING", nulls=True)
+def element(place: int | None, *values: str | None) -> str | None:
+    """The argument at a place."""
+    return values[place - 1] if place is not None and 1 <= place <= len(values) else None
+
+
+@scalar("FIELD", "STRING, STRING… -> INTEGER", nulls=True)
+def field_of(value: str | None, *values: str | None) -> int:
+    """The place of a value among those behind it, 0 where it is not there."""
+    return values.index(value) + 1 if value is not None and value in values else 0
+
+
+# -- maps
+
+
+@scalar("MAP_KEYS", "MAP<STRING, V> -> ARRAY<STRING>")
+def map_keys(entries: Entries) -> Items:
+    """The map's keys."""
+    return list(entries)
+
+
+@scalar("MAP_VALUES", "MAP<STRING, V> -> ARRAY<V>")
+def map_values(entries: Entries) -> Items:
+    """The map's values."""
+    return list(entries.values())
+
+
+@scalar("MAP_UNION", "MAP<STRING, V>, MAP<STRING, V> -> MAP<STRING, V>", nulls=True)
+def map_union(entries: Entries | None, others: Entries | None) -> Entries | None:
+    """The entries of two maps; the second's value is taken where both have a key."""
+    return None if entries is None and others is None else {**(entries or {}), **(others or {})}
+
+
+@scalar("AS_MAP", "ARRAY<STRING>, ARRAY<V> -> MAP<STRING, V>")
+def as_map(keys: Items, values: Items) -> Entries:
+    """A map of keys and values, as far as there are both."""
+    return dict(zip(keys, values, strict=False))
+
+
+@scalar("ENTRIES", *(f"MAP<STRING, {each}>, BOOLEAN -> ARRAY<STRUCT<K STRING, V {each}>>" for each in _PRIMITIVES))
+def entries_of(entries: Entries, ordered: bool) -> Items:
+    """The map's entries as structs, sorted by key where that is asked."""
+    keys = sorted(entries, key=str) if ordered else list(entries)
+    return [{"K": key, "V": entries[key]} for key in keys]
+
+
+# -- lambdas
+
+
+@scalar("TRANSFORM", "ARRAY<T>, T => R -> ARRAY<R>")
+def transform(items: Items, change: Callable[..., object]) -> Items:
+    """The array with each element changed by a lambda."""
+    return [change(item) for item in items]
+
+
+@scalar("TRANSFORM", "MAP<K, V>, (K, V) => R, (K, V) => S -> MAP<R, S>")
+def transform_map(entries: Entries, key: Callable[..., object], value: Callable[..., object]) -> Entries:
+    """The map with each key and each value changed by a lambda."""
+    return {key(name, each): value(name, each) for name, each in entries.items()}
+
+
+@scalar("FILTER", "ARRAY<T>, T => BOOLEAN -> ARRAY<T>")
+def filtered(items: Items, holds: Callable[..., object]) -> Items:
+    """The array's elements for which a lambda holds."""
+    return [item for item in items if holds(item)]
+
+
+@scalar("FILTER", "MAP<K, V>, (K, V) => BOOLEAN -> MAP<K, V>")
+def filtered_map(entries: Entries, holds: Callable[..., object]) -> Entries:
+    """The map's entries for which a lambda holds."""
+    return {key: value for key, value in entries.items() if holds(key, value)}
+
+
+@scalar("REDUCE", "ARRAY<T>, S, (S, T) => S -> S", nulls=True)
+def reduced(items: Items | None, state: object, change: Callable[..., object]) -> object:
+    """A state that a lambda changes with each element of an array."""
+    if state is None:
+        return None
+    for item in items or ():
+        state = change(state, item)
+    return state
+
+
+@scalar("REDUCE", "MAP<K, V>, S, (S, K, V) => S -> S", nulls=True)
+def reduced_map(entries: Entries | None, state: object, change: Callable[..., object]) -> object:
+    """A state that a lambda changes with each entry of a map."""
+    if state is None:
+        return None
+    for key, value in (entries or {}).items():
+        state = change(state, key, value)
+    return state

@@ -1,0 +1,250 @@
+"""Functions of numbers, as Java's Math answers."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, Decimal
+
+from ottla.sql.errors import EvaluationError
+from ottla.sql.functions.registry import scalar
+from ottla.sql.functions.signatures import ArgumentType
+from ottla.sql.types import DecimalType, SqlType
+
+WHOLE_AND_DOUBLE = ("INTEGER -> INTEGER", "BIGINT -> BIGINT", "DOUBLE -> DOUBLE")
+LONG_MAX = (1 << 63) - 1
+
+
+def _same(types: Sequence[ArgumentType]) -> SqlType:
+    assert isinstance(types[0], DecimalType), types
+    return types[0]
+
+
+def _without_fraction(types: Sequence[ArgumentType]) -> SqlType:
+    given = types[0]
+    assert isinstance(given, DecimalType), types
+    return DecimalType(max(given.precision - given.scale, 1), 0)
+
+
+@scalar("ABS", *WHOLE_AND_DOUBLE)
+@scalar("ABS", "DECIMAL -> DECIMAL", returns=_same)
+def absolute(value: float) -> float:
+    """The value without its sign."""
+    return abs(value)
+
+
+@scalar("CEIL", *WHOLE_AND_DOUBLE)
+@scalar("CEIL", "DECIMAL -> DECIMAL", returns=_same)
+def ceiling(value: float | Decimal) -> object:
+    """The next whole number that is not less."""
+    return _integral(value, ROUND_CEILING, math.ceil)
+
+
+@scalar("FLOOR", *WHOLE_AND_DOUBLE)
+@scalar("FLOOR", "DECIMAL -> DECIMAL", returns=_same)
+def floor(value: float | Decimal) -> object:
+    """The next whole number that is not greater."""
+    return _integral(value, ROUND_FLOOR, math.floor)
+
+
+def _integral(value: float | Decimal, rounding: str, of_double: Callable[[float], int]) -> object:
+    if isinstance(value, Decimal):
+        return value.to_integral_value(rounding).quantize(value)
+    if isinstance(value, int):
+        return value
+    return math.copysign(float(of_double(value)), value) if math.isfinite(value) else value
+
+
+@scalar("ROUND", "BIGINT -> BIGINT", "INTEGER -> INTEGER", "DOUBLE -> BIGINT")
+def rounded(value: float) -> int:
+    """The nearest whole number, halves up."""
+    if isinstance(value, int):
+        return value
+    if math.isnan(value):
+        return 0
+    return max(-LONG_MAX - 1, min(LONG_MAX, math.floor(value + 0.5))) if math.isfinite(value) else _limit(value)
+
+
+def _limit(value: float) -> int:
+    return LONG_MAX if value > 0 else -LONG_MAX - 1
+
+
+@scalar("ROUND", "DECIMAL -> DECIMAL", returns=_without_fraction)
+def rounded_decimal(value: Decimal) -> Decimal:
+    """The nearest whole number, halves towards +∞."""
+    return _halves_up(value, 0)
+
+
+@scalar("ROUND", "DOUBLE, INTEGER -> DOUBLE")
+def rounded_to(value: float, places: int) -> float:
+    """The value in so many places behind the point."""
+    return float(_halves_up(Decimal(repr(value)), places)) if math.isfinite(value) else value
+
+
+@scalar("ROUND", "DECIMAL, INTEGER -> DECIMAL", returns=_same)
+def rounded_decimal_to(value: Decimal, places: int) -> Decimal:
+    """The value in so many places behind the point, in the scale that it has."""
+    return _halves_up(value, places).quantize(value)
+
+
+def _halves_up(value: Decimal, places: int) -> Decimal:
+    unit = Decimal((0, (1,), -places))
+    floor_ = value.quantize(unit, ROUND_FLOOR)
+    return floor_ + unit if (value - floor_) * 2 >= unit else floor_
+
+
+@scalar("TRUNC", "BIGINT -> BIGINT", "INTEGER -> INTEGER", "DOUBLE -> BIGINT")
+def truncated(value: float) -> int:
+    """The value without its fraction."""
+    if isinstance(value, int) or math.isfinite(value):
+        return max(-LONG_MAX - 1, min(LONG_MAX, int(value)))
+    return 0 if math.isnan(value) else _limit(value)
+
+
+@scalar("TRUNC", "DECIMAL -> DECIMAL", returns=_without_fraction)
+def truncated_decimal(value: Decimal) -> Decimal:
+    """The value without its fraction."""
+    return value.to_integral_value(ROUND_DOWN)
+
+
+@scalar("TRUNC", "DOUBLE, INTEGER -> DOUBLE")
+def truncated_to(value: float, places: int) -> float:
+    """The value with so many places behind the point."""
+    return float(Decimal(repr(value)).quantize(Decimal((0, (1,), -places)), ROUND_DOWN))
+
+
+@scalar("TRUNC", "DECIMAL, INTEGER -> DECIMAL", returns=_same)
+def truncated_decimal_to(value: Decimal, places: int) -> Decimal:
+    """The value with so many places behind the point, in the scale that it has."""
+    return value.quantize(Decimal((0, (1,), -places)), ROUND_DOWN).quantize(value)
+
+
+@scalar("SIGN", "INTEGER -> INTEGER", "BIGINT -> INTEGER", "DOUBLE -> INTEGER")
+def sign(value: float) -> int:
+    """-1, 0 or 1."""
+    return (value > 0) - (value < 0)
+
+
+def _of_double(name: str, description: str, call: Callable[[float], float]) -> None:
+    def answer(value: float) -> float:
+        try:
+            return call(float(value))
+        except OverflowError:
+            return math.inf if value > 0 or name != "SINH" else -math.inf
+        except ValueError:
+            return math.nan
+
+    answer.__doc__ = description
+    scalar(name, "DOUBLE -> DOUBLE")(answer)
+
+
+def _logarithm(value: float) -> float:
+    return -math.inf if value == 0 else math.log(value)
+
+
+def _cotangent(value: float) -> float:
+    return math.inf if value == 0 else 1.0 / math.tan(value)
+
+
+for _name, _description, _call in (
+    ("ACOS", "The arc cosine, in radians.", math.acos),
+    ("ASIN", "The arc sine, in radians.", math.asin),
+    ("ATAN", "The arc tangent, in radians.", math.atan),
+    ("CBRT", "The cube root.", math.cbrt),
+    ("COS", "The cosine of an angle in radians.", math.cos),
+    ("COSH", "The hyperbolic cosine.", math.cosh),
+    ("COT", "The cotangent of an angle in radians.", _cotangent),
+    ("DEGREES", "Radians as degrees.", math.degrees),
+    ("EXP", "e raised to a power.", math.exp),
+    ("LN", "The natural logarithm.", _logarithm),
+    ("RADIANS", "Degrees as radians.", math.radians),
+    ("SIN", "The sine of an angle in radians.", math.sin),
+    ("SINH", "The hyperbolic sine.", math.sinh),
+    ("SQRT", "The square root.", math.sqrt),
+    ("TAN", "The tangent of an angle in radians.", math.tan),
+    ("TANH", "The hyperbolic tangent.", math.tanh),
+):
+    _of_double(_name, _description, _call)
+
+
+@scalar("LOG", "DOUBLE -> DOUBLE")
+def log(value: float) -> float:
+    """The natural logarithm."""
+    return math.nan if value < 0 else _logarithm(value)
+
+
+@scalar("LOG", "DOUBLE, DOUBLE -> DOUBLE")
+def log_of_base(base: float, value: float) -> float:
+    """The logarithm of a value to a base."""
+    if base <= 0 or base == 1 or value < 0:
+        return math.nan
+    return -math.inf if value == 0 else math.log(value) / math.log(base)
+
+
+@scalar("ATAN2", "DOUBLE, DOUBLE -> DOUBLE")
+def atan2(y: float, x: float) -> float:
+    """The angle of the point (x, y), in radians."""
+    return math.atan2(y, x)
+
+
+@scalar("POWER", "DOUBLE, DOUBLE -> DOUBLE")
+def power(base: float, exponent: float) -> float:
+    """A base raised to a power."""
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.inf if base == 0 else math.nan
+
+
+@scalar("PI", "-> DOUBLE")
+def pi() -> float:
+    """The ratio of a circle's circumference to its diameter."""
+    return math.pi
+
+
+@scalar("RANDOM", "-> DOUBLE")
+def random_number() -> float:
+    """A number from 0 up to 1."""
+    return (uuid.uuid4().int >> 75) / (1 << 53)
+
+
+@scalar("GENERATE_SERIES", "INTEGER, INTEGER -> ARRAY<INTEGER>", "BIGINT, BIGINT -> ARRAY<BIGINT>")
+def series(first: int, last: int) -> list[int]:
+    """The whole numbers from one to another, both included, up or down."""
+    step = 1 if last >= first else -1
+    return list(range(first, last + step, step))
+
+
+@scalar("GENERATE_SERIES", "INTEGER, INTEGER, INTEGER -> ARRAY<INTEGER>", "BIGINT, BIGINT, INTEGER -> ARRAY<BIGINT>")
+def series_by(first: int, last: int, step: int) -> list[int]:
+    """The whole numbers from one to another by a step."""
+    if not step:
+        raise EvaluationError("GENERATE_SERIES step cannot be zero")
+    if (last - first) * step < 0:
+        raise EvaluationError("GENERATE_SERIES step has wrong sign")
+    return list(range(first, last + (1 if step > 0 else -1), step))
+
+
+EARTH_KM, EARTH_MILES = 6371.0, 3959.0
+
+
+@scalar("GEO_DISTANCE", "DOUBLE, DOUBLE, DOUBLE, DOUBLE -> DOUBLE")
+def distance(lat: float, lon: float, lat2: float, lon2: float) -> float:
+    """The distance of two points on Earth by latitude and longitude, in kilometres."""
+    return distance_in(lat, lon, lat2, lon2, "KM")
+
+
+@scalar("GEO_DISTANCE", "DOUBLE, DOUBLE, DOUBLE, DOUBLE, STRING -> DOUBLE")
+def distance_in(lat: float, lon: float, lat2: float, lon2: float, unit: str) -> float:
+    """The distance of two points on Earth by latitude and longitude, in kilometres or miles."""
+    if not all(-90 <= each <= 90 for each in (lat, lat2)) or not all(-180 <= each <= 180 for each in (lon, lon2)):
+        raise EvaluationError("valid latitude values for GEO_DISTANCE function are between -90 and 90; longitude, 180")
+    miles = unit.upper().startswith("MI")
+    if not miles and not unit.upper().startswith("KM"):
+        raise EvaluationError(f"GEO_DISTANCE function units parameter must be one of [MILE MILES MI KM]: {unit}")
+    d_lat, d_lon = math.radians(lat2 - lat), math.radians(lon2 - lon)
+    a = math.sin(d_lat / 2) ** 2 + math.sin(d_lon / 2) ** 2 * math.cos(math.radians(lat)) * math.cos(math.radians(lat2))
+    return (EARTH_MILES if miles else EARTH_KM) * 2 * math.asin(math.sqrt(a))
