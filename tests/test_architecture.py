@@ -63,6 +63,7 @@ DOORS = {
 INNER_PACKAGES = (
     *("ottla.wire.messages", "ottla.client.arrow", "ottla.connect.tasks"),
     *("ottla.security.ephemeral", "ottla.security.sasl"),
+    "ottla.sql.testing",  # what tests of statements need, Streams with its engine among it; nothing else of SQL does
 )
 """What is inside a package and others may import: it needs PyArrow, librdkafka or ssl, which the package alone does not."""
 

@@ -1,12 +1,12 @@
 """ksqlDB's SQL: its grammar, its types, its functions and what expressions of it are worth.
 
 Pure: texts become statements (`split_statements`), statements print themselves again (`statement_text`), and whatever is
-refused is a `SqlError` in ksqlDB's words. Needs no Spark and no broker.
+refused is a `SqlError` in ksqlDB's words. `ottla.sql.testing` runs statements over records. Needs no Spark and no broker.
 """
 
 from __future__ import annotations
 
-from ottla.sql.errors import EvaluationError, ParseError, SqlError
+from ottla.sql.errors import EvaluationError, ParseError, SqlError, UnsupportedError
 from ottla.sql.parser.texts import (
     StatementText,
     parse_expression,
@@ -23,6 +23,7 @@ __all__ = [
     "ParseError",
     "SqlError",
     "StatementText",
+    "UnsupportedError",
     "expression_text",
     "parse_expression",
     "parse_statement",

@@ -5,7 +5,8 @@
     OttlaError
     └── SqlError            a statement that is refused: the message says what, where and what to do
         ├── ParseError      the text is no statement: has a line and a column
-        └── EvaluationError one record's value could not be computed; costs a column, never the query
+        ├── EvaluationError one record's value could not be computed; costs a column, never the query
+        └── UnsupportedError a statement that ksqlDB knows and Ottla does not run yet; the message names the feature
 """
 
 from __future__ import annotations
@@ -36,3 +37,7 @@ class ParseError(SqlError):
 
 class EvaluationError(SqlError):
     """A value that cannot be computed from this record."""
+
+
+class UnsupportedError(SqlError):
+    """A statement that is good SQL and does not run here yet; the message names the feature."""

@@ -229,14 +229,15 @@ def _string(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, list):
         return f"[{', '.join('null' if each is None else _string(each) for each in value)}]"
-    return _compact(value) if isinstance(value, dict) else str(value)
+    return compact_text(value) if isinstance(value, dict) else str(value)
 
 
-def _compact(value: object) -> str:
+def compact_text(value: object) -> str:
+    """A parsed value as JSON without spaces, its decimals with their scale."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_text(key)}:{_compact(each)}" for key, each in value.items()) + "}"
+        return "{" + ",".join(f"{_text(key)}:{compact_text(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
-        return f"[{','.join(map(_compact, value))}]"
+        return f"[{','.join(map(compact_text, value))}]"
     return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
 

@@ -1,0 +1,183 @@
+"""CREATE STREAM and TABLE over a topic, DROP, ALTER and types: statements that change the catalogue and run nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ottla.sql.catalogue import Catalogue, Layout, Source
+from ottla.sql.errors import SqlError, UnsupportedError
+from ottla.sql.properties import OF_CREATE, WithClause, check_wrapping, with_clause
+from ottla.sql.schema import LogicalSchema, Place, SqlColumn
+from ottla.sql.tree import statements as s
+from ottla.sql.types import ArrayType, MapType, SqlType, StructType
+
+PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
+RESERVED_COLUMNS = (*PSEUDO_COLUMNS, "WINDOWSTART", "WINDOWEND")
+DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
+DEFAULT_VALUE_FORMAT = "ksql.persistence.default.format.value"
+WRAP_SINGLE_VALUES = "ksql.persistence.wrap.single.values"
+
+Definition = s.CreateSource | s.DropSource | s.AlterSource | s.CreateType | s.DropType
+
+
+def define(statement: Definition, catalogue: Catalogue, settings: Mapping[str, str]) -> Catalogue:
+    """The catalogue after a statement; raises SqlError in ksqlDB's words."""
+    match statement:
+        case s.CreateSource():
+            return _create(statement, catalogue, settings)
+        case s.DropSource():
+            return _drop(statement, catalogue)
+        case s.AlterSource():
+            return _alter(statement, catalogue)
+        case s.CreateType(name, type_, if_not_exists):
+            if name in catalogue.types and not if_not_exists:
+                raise SqlError(
+                    f"Cannot register custom type '{name}' since it is already registered with type: "
+                    f"{catalogue.types[name]}"
+                )
+            return catalogue if name in catalogue.types else catalogue.with_type(name, type_)
+        case s.DropType(name, if_exists):
+            if name not in catalogue.types and not if_exists:
+                raise SqlError(f"Type {name} does not exist.")
+            return catalogue.without_type(name)
+
+
+def _create(statement: s.CreateSource, catalogue: Catalogue, settings: Mapping[str, str]) -> Catalogue:
+    known = catalogue.sources.get(statement.name)
+    given = with_clause(statement.properties, OF_CREATE)
+    schema = _schema(statement)
+    if given.topic is None:
+        raise SqlError('Missing required property "KAFKA_TOPIC" which has no default value.')
+    layout = layout_of(given, schema, settings)
+    check_name(statement.kind, statement.name, known, statement.or_replace or statement.if_not_exists)
+    check_timestamp(given, schema)
+    if known is not None and statement.if_not_exists:
+        return catalogue
+    source = Source(
+        statement.kind, statement.name, given.topic, schema, layout, given.timestamp, read_only=statement.read_only
+    )
+    return catalogue.with_source(source)
+
+
+def check_name(kind: str, name: str, known: Source | None, allowed: bool) -> None:
+    """Raise SqlError where a name is taken."""
+    if known is not None and not allowed:
+        raise SqlError(f"Cannot add {kind.lower()} '{name}': A {known.kind.lower()} with the same name already exists")
+
+
+def _schema(statement: s.CreateSource) -> LogicalSchema:
+    columns = []
+    for each in statement.columns:
+        if each.name in RESERVED_COLUMNS:
+            raise SqlError(f"'{each.name}' is a reserved column name. You cannot use it as a name for a column.")
+        _check_role(statement.kind, each)
+        place: Place = "key" if "KEY" in each.role else "headers" if each.role.startswith("HEADER") else "value"
+        type_ = each.type
+        if place == "key":
+            check_key_type(each.name, type_)
+        columns.append(SqlColumn(each.name, type_, place, each.header))
+    if not columns:
+        raise SqlError("The statement does not define any columns.")
+    schema = LogicalSchema(tuple(columns))
+    if statement.kind == "TABLE" and not schema.key:
+        raise SqlError("Tables require a PRIMARY KEY. Please define the PRIMARY KEY.")
+    return schema
+
+
+def _check_role(kind: str, column: s.ColumnDefinition) -> None:
+    wrong, right = ("KEY", "PRIMARY KEY") if kind == "TABLE" else ("PRIMARY KEY", "KEY")
+    if column.role == wrong:
+        raise SqlError(
+            f"Column `{column.name}` is a '{wrong}' column: please use '{right}' for {kind.lower()}s.\n"
+            "Tables have PRIMARY KEYs, which are unique and NON NULL.\n"
+            "Streams have KEYs, which have no uniqueness or NON NULL constraints."
+        )
+
+
+def check_key_type(name: str, type_: SqlType) -> None:
+    """Raise SqlError for a key that holds a map: two equal ones may be different bytes."""
+    if _has_map(type_):
+        raise SqlError(
+            "Map keys, including types that contain maps, are not supported as they may lead to unexpected behavior "
+            f"due to inconsistent serialization. Key column name: `{name}`. Column type: {type_}. "
+            "See https://github.com/confluentinc/ksql/issues/6621 for more."
+        )
+
+
+def _has_map(type_: SqlType) -> bool:
+    if isinstance(type_, MapType):
+        return True
+    if isinstance(type_, ArrayType):
+        return _has_map(type_.item)
+    return isinstance(type_, StructType) and any(_has_map(inner) for _, inner in type_.fields)
+
+
+def layout_of(
+    given: WithClause, schema: LogicalSchema, settings: Mapping[str, str], inherited: Layout | None = None
+) -> Layout:
+    """How rows are bytes, by a WITH clause, else as in the source, else by settings; raises SqlError."""
+    key = given.key_format or (inherited.key_format if inherited else settings.get(DEFAULT_KEY_FORMAT, "KAFKA"))
+    value = given.value_format or (inherited.value_format if inherited else settings.get(DEFAULT_VALUE_FORMAT))
+    if value is None:
+        raise SqlError(
+            "Statement is missing the 'VALUE_FORMAT' property from the WITH clause. Either provide one or set a default "
+            f"via the '{DEFAULT_VALUE_FORMAT}' config."
+        )
+    if not schema.key and given.key_format is None:
+        key = "NONE"
+    elif schema.key and key.upper() == "NONE" and given.key_format is None:
+        key = settings.get(DEFAULT_KEY_FORMAT, "KAFKA")
+    check_wrapping(given.wrap, value.upper(), len(schema.value))
+    wrapped = settings.get(WRAP_SINGLE_VALUES, "true").lower() != "false" if given.wrap is None else given.wrap
+    delimiter = given.value_delimiter or (inherited.value_delimiter if inherited and not given.value_format else ",")
+    layout = Layout(key.upper(), value.upper(), wrapped, given.key_delimiter, delimiter)
+    layout.key_codec(schema)
+    layout.value_codec(schema)
+    return layout
+
+
+def check_timestamp(given: WithClause, schema: LogicalSchema) -> None:
+    """Raise SqlError where a row's time cannot be taken from the column that is named."""
+    if given.timestamp is None:
+        return
+    column = schema.find(given.timestamp)
+    if column is None:
+        raise SqlError(f"The TIMESTAMP column set in the WITH clause does not exist in the schema: '{given.timestamp}'")
+    base = column.type.base
+    if base == "STRING" and given.timestamp_format is None:
+        raise SqlError("A String timestamp field has been specified without also specifying the timestamp_format")
+    if base not in ("BIGINT", "TIMESTAMP", "STRING"):
+        raise SqlError(
+            f"Timestamp column, `{given.timestamp}`, should be LONG(INT64), TIMESTAMP, or a String with a "
+            "timestamp_format specified"
+        )
+    if base == "STRING":
+        raise UnsupportedError("TIMESTAMP_FORMAT in a WITH clause")
+
+
+def _drop(statement: s.DropSource, catalogue: Catalogue) -> Catalogue:
+    known = catalogue.sources.get(statement.name)
+    if known is None:
+        if statement.if_exists:
+            return catalogue
+        raise SqlError(f"Source {statement.name} does not exist.")
+    if known.kind != statement.kind:
+        raise SqlError(f"Incompatible data source type is {known.kind}, but statement was DROP {statement.kind}")
+    return catalogue.without_source(statement.name)
+
+
+def _alter(statement: s.AlterSource, catalogue: Catalogue) -> Catalogue:
+    known = catalogue.sources.get(statement.name)
+    if known is None:
+        raise SqlError(f"Source {statement.name} does not exist.")
+    if known.kind != statement.kind:
+        raise SqlError(f"Incompatible data source type is {known.kind}, but statement was ALTER {statement.kind}")
+    if known.made_by is not None:
+        raise SqlError("ALTER command is not supported for CREATE ... AS statements.")
+    columns = list(known.schema.columns)
+    for name, type_ in statement.added:
+        if known.schema.find(name) is not None:
+            raise SqlError(f"Cannot add column `{name}` to schema. A column with the same name already exists.")
+        columns.append(SqlColumn(name, type_))
+    return catalogue.with_source(replace(known, schema=LogicalSchema(tuple(columns))))

@@ -1,0 +1,247 @@
+"""Runs a case: statements one after the other, then each query over its topic, in Python and without caches."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ottla.sql.catalogue import Catalogue, Source
+from ottla.sql.definitions import define
+from ottla.sql.errors import EvaluationError, ParseError, SqlError, UnsupportedError
+from ottla.sql.expressions import Scope, coerce_value
+from ottla.sql.expressions.compiler import compiled
+from ottla.sql.lowering import topology_of
+from ottla.sql.parser.texts import parse_statement, split_statements, substituted
+from ottla.sql.queries import QueryPlan, plan_create_as, plan_insert
+from ottla.sql.testing.payloads import bytes_of, value_of
+from ottla.sql.tree import statements as s
+from ottla.streams import EngineSettings, Executor, Record, SinkNode, SourceNode
+
+Headers = tuple[tuple[str, bytes | None], ...]
+Category = Literal["parse", "statement", "runtime"]
+
+
+class Refused(SqlError):
+    """A case that was refused: when, and in which words."""
+
+    def __init__(self, category: Category, message: str) -> None:
+        super().__init__(message)
+        self.category = category
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRecord:
+    """A record as a case shows it: a key and a value in JSON's terms, decimals with their scale."""
+
+    topic: str
+    key: object
+    value: object
+    timestamp: int
+    headers: Headers = ()
+
+    def shown(self) -> dict[str, object]:
+        """The record as one of output.json's."""
+        headers = [
+            {"KEY": name, "VALUE": None if value is None else base64.b64encode(value).decode()}
+            for name, value in self.headers
+        ]
+        return {
+            "topic": self.topic,
+            "key": self.key,
+            "value": self.value,
+            "timestamp": self.timestamp,
+            "window": None,
+            "headers": headers,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    record: Record
+    was_written: bool
+
+
+@dataclass(slots=True)
+class _Session:
+    """What the statements so far have made."""
+
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    settings: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    queries: list[QueryPlan] = field(default_factory=list)
+    topics: dict[str, list[_Stored]] = field(default_factory=dict)
+
+    def add(self, topic: str, record: Record, *, was_written: bool) -> None:
+        held = self.topics.setdefault(topic, [])
+        placed = record._replace(topic=topic, partition=0, offset=len(held))
+        held.append(_Stored(placed, was_written))
+
+    def source_over(self, topic: str) -> Source | None:
+        """The source whose layout says what a topic's bytes are: the first one over it."""
+        return next((source for source in self.catalogue.sources.values() if source.topic == topic), None)
+
+
+def run_case(text: str, inputs: Iterable[Mapping[str, object]]) -> list[CaseRecord]:
+    """Run statements over input records, and return what was written, topic by topic.
+
+    `inputs` are input.json's records, decimals as `Decimal`. Raises `Refused` with ksqlDB's words, and UnsupportedError for
+    what does not run yet.
+    """
+    session = _Session()
+    _carry_out(text, session)
+    for given in inputs:
+        _take_in(given, session)
+    try:
+        for plan in session.queries:
+            _run(plan, session)
+    except UnsupportedError:
+        raise
+    except SqlError as error:
+        raise Refused("runtime", str(error)) from None
+    return list(_written(session))
+
+
+def _carry_out(text: str, session: _Session) -> None:
+    try:
+        statements = split_statements(text)
+    except ParseError as error:
+        raise Refused("parse", str(error)) from None
+    for each in statements:
+        try:
+            _execute(parse_statement(substituted(each.text, session.variables), session.catalogue.types), session)
+        except UnsupportedError:
+            raise
+        except ParseError as error:
+            raise Refused("parse", str(error)) from None
+        except SqlError as error:
+            raise Refused("statement", str(error)) from None
+
+
+def _execute(statement: s.Statement, session: _Session) -> None:
+    match statement:
+        case s.SetProperty(name, value):
+            session.settings[name] = value
+        case s.UnsetProperty(name):
+            session.settings.pop(name, None)
+        case s.DefineVariable(name, value):
+            session.variables[name] = value
+        case s.UndefineVariable(name):
+            session.variables.pop(name, None)
+        case s.CreateSource() | s.DropSource() | s.AlterSource() | s.CreateType() | s.DropType():
+            session.catalogue = define(statement, session.catalogue, session.settings)
+        case s.CreateAs(if_not_exists=True, name=name) if name in session.catalogue.sources:
+            return
+        case s.CreateAs():
+            plan = plan_create_as(statement, session.catalogue, session.settings, len(session.queries))
+            session.queries.append(plan)
+            session.catalogue = session.catalogue.with_source(plan.sink)
+        case s.InsertInto():
+            session.queries.append(plan_insert(statement, session.catalogue, len(session.queries)))
+        case s.InsertValues():
+            _insert(statement, session)
+        case _:
+            raise UnsupportedError(f"{type(statement).__name__} in a case")
+
+
+def _insert(statement: s.InsertValues, session: _Session) -> None:
+    source = session.catalogue.source(statement.name)
+    if source.read_only:
+        raise SqlError(f"Cannot insert values into read-only {source.kind.lower()}: {source.name}")
+    columns = [*source.schema.key, *source.schema.value]
+    names = statement.columns or tuple(column.name for column in columns)
+    if len(names) != len(statement.values):
+        raise SqlError("Expected a value for each column. Columns and values must match.")
+    given = dict(zip(names, statement.values, strict=True))
+    unknown = [name for name in given if name != "ROWTIME" and source.schema.find(name) is None]
+    if unknown:
+        raise SqlError(f"Column name {unknown[0]} does not exist.")
+    found: dict[str, object] = {}
+    for column in columns:
+        if column.name not in given:
+            continue
+        value = compiled(given[column.name], Scope.of(()))
+        convert = coerce_value(value.type, column.type)
+        if convert is None:
+            raise SqlError(f"Expected type {column.type} for field `{column.name}` but got {value.type}")
+        try:
+            found[column.name] = convert(value.evaluate(()))
+        except EvaluationError as error:
+            raise SqlError(f"Failed to insert values into '{source.name}'. {error}") from None
+    if source.kind == "TABLE" and any(found.get(column.name) is None for column in source.schema.key):
+        names_text = ", ".join(column.name for column in source.schema.key)
+        raise SqlError(
+            f"Failed to insert values into '{source.name}'. "
+            f"Value for primary key column(s) {names_text} is required for tables"
+        )
+    key = tuple(found.get(column.name) for column in source.schema.key)
+    value_row = tuple(found.get(column.name) for column in source.schema.value)
+    timestamp = 0
+    if "ROWTIME" in given:
+        time = compiled(given["ROWTIME"], Scope.of(())).evaluate(())
+        timestamp = time if isinstance(time, int) else 0
+    layout = source.layout
+    record = Record(
+        layout.key_codec(source.schema).encode(key), layout.value_codec(source.schema).encode(value_row), timestamp
+    )
+    session.add(source.topic, record, was_written=True)
+
+
+def _take_in(given: Mapping[str, object], session: _Session) -> None:
+    topic, timestamp = str(given["topic"]), given.get("timestamp")
+    source = session.source_over(topic)
+    try:
+        key = bytes_of(given.get("key"), source, is_key=True)
+        value = bytes_of(given.get("value"), source, is_key=False)
+    except SqlError as error:
+        raise Refused("runtime", f"an input record of topic {topic}: {error}") from None
+    headers = tuple(_header(each) for each in _listed(given.get("headers")))
+    record = Record(key, value, timestamp if isinstance(timestamp, int) else 0, headers)
+    session.add(topic, record, was_written=False)
+
+
+def _listed(value: object) -> Sequence[Mapping[str, object]]:
+    return value if isinstance(value, list) else ()
+
+
+def _header(given: Mapping[str, object]) -> tuple[str, bytes | None]:
+    value = given.get("VALUE")
+    return str(given.get("KEY")), None if value is None else base64.b64decode(str(value))
+
+
+class _Blobs(dict[str, bytes]):
+    """A query's state between batches."""
+
+    def put(self, blob: str, data: bytes | None) -> None:
+        if data is None:
+            self.pop(blob, None)
+        else:
+            self[blob] = data
+
+
+def _run(plan: QueryPlan, session: _Session) -> None:
+    topology = topology_of(plan)
+    executor = Executor(topology, topology.nodes.keys(), _Blobs(), task=0, settings=EngineSettings(cache=False))
+    entry = next(name for name, node in topology.nodes.items() if isinstance(node, SourceNode))
+    assert any(isinstance(node, SinkNode) for node in topology.nodes.values()), plan.id
+    for stored in list(session.topics.get(plan.source.topic, ())):
+        executor.process(entry, (stored.record,))
+    outputs, _, _ = executor.finish_batch()
+    for output in outputs:
+        record = Record(output.key, output.value, output.timestamp, output.headers)
+        session.add(output.topic, record, was_written=True)
+
+
+def _written(session: _Session) -> Iterable[CaseRecord]:
+    for topic, held in session.topics.items():
+        source = session.source_over(topic)
+        if source is None:
+            continue
+        for stored in held:
+            if not stored.was_written:
+                continue
+            record = stored.record
+            key = value_of(record.key, source, is_key=True)
+            value = value_of(record.value, source, is_key=False)
+            yield CaseRecord(topic, key, value, record.timestamp, record.headers)
