@@ -8,12 +8,10 @@ from dataclasses import replace
 from ottla.sql.catalogue import Catalogue, Layout, Source
 from ottla.sql.errors import SqlError, UnsupportedError
 from ottla.sql.properties import OF_CREATE, WithClause, check_wrapping, with_clause
-from ottla.sql.schema import LogicalSchema, Place, SqlColumn
+from ottla.sql.schema import SYSTEM_NAMES, LogicalSchema, Place, SqlColumn
 from ottla.sql.tree import statements as s
 from ottla.sql.types import ArrayType, MapType, SqlType, StructType
 
-PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
-RESERVED_COLUMNS = (*PSEUDO_COLUMNS, "WINDOWSTART", "WINDOWEND")
 DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
 DEFAULT_VALUE_FORMAT = "ksql.persistence.default.format.value"
 WRAP_SINGLE_VALUES = "ksql.persistence.wrap.single.values"
@@ -69,7 +67,7 @@ def check_name(kind: str, name: str, known: Source | None, allowed: bool) -> Non
 def _schema(statement: s.CreateSource) -> LogicalSchema:
     columns = []
     for each in statement.columns:
-        if each.name in RESERVED_COLUMNS:
+        if each.name in SYSTEM_NAMES:
             raise SqlError(f"'{each.name}' is a reserved column name. You cannot use it as a name for a column.")
         _check_role(statement.kind, each)
         place: Place = "key" if "KEY" in each.role else "headers" if each.role.startswith("HEADER") else "value"

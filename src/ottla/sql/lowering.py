@@ -134,7 +134,7 @@ class RowReader:
         self._order: list[tuple[str, int, str | None]] = []
         counts = {"key": 0, "value": 0, "headers": 0}
         for column in plan.source.schema.columns:
-            self._order.append((column.place, counts[column.place], column.header))
+            self._order.append((column.place, counts[column.place], column.header_key))
             counts[column.place] += 1
 
     def of(

@@ -9,18 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ottla.sql.catalogue import Catalogue, Source
-from ottla.sql.definitions import PSEUDO_COLUMNS, RESERVED_COLUMNS, check_name, check_timestamp, layout_of
+from ottla.sql.definitions import check_name, check_timestamp, layout_of
 from ottla.sql.errors import SqlError, UnsupportedError
 from ottla.sql.expressions import Scope, type_of
 from ottla.sql.properties import OF_AS_SELECT, with_clause
-from ottla.sql.schema import LogicalSchema, SqlColumn
+from ottla.sql.schema import PSEUDO_COLUMNS, SYSTEM_NAMES, LogicalSchema, SqlColumn
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
 from ottla.sql.tree import statements as s
 from ottla.sql.tree.expression_text import expression_text
-from ottla.sql.types import BIGINT, BOOLEAN, INTEGER, SqlType, StructType
-
-PSEUDO_TYPES: Mapping[str, SqlType] = {"ROWTIME": BIGINT, "ROWPARTITION": INTEGER, "ROWOFFSET": BIGINT}
+from ottla.sql.types import BOOLEAN, SqlType, StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class QueryPlan:
 def scope_of(source: Source, alias: str) -> Scope:
     """The columns of a row of a source, and its pseudo columns."""
     columns = [(alias, column.name, column.type) for column in source.schema.columns]
-    return Scope.of([*columns, *((alias, name, type_) for name, type_ in PSEUDO_TYPES.items())])
+    return Scope.of([*columns, *((alias, name, type_) for name, type_ in PSEUDO_COLUMNS)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +151,7 @@ def _selected(query: q.Query, source: Source) -> list[_Selected]:
     for name in names:
         if names.count(name) > 1:
             raise SqlError(f"The projection contains a duplicate column name: `{name}`.")
-        if name in RESERVED_COLUMNS and name not in PSEUDO_COLUMNS:
-            raise SqlError(f"Reserved column name in select: `{name}`. Please remove or alias the column.")
-        if name in PSEUDO_COLUMNS:
+        if name in SYSTEM_NAMES:
             raise SqlError(f"Reserved column name in select: `{name}`. Please remove or alias the column.")
     return found
 
