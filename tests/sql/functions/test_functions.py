@@ -74,11 +74,79 @@ from tests.sql.evaluation import type_text, value_of
         ("TRANSFORM(M, (k, v) => UCASE(k), (k, v) => v + 1)", {"B": 3, "A": 2}),
         ("REDUCE(NA, 5, (s, x) => s + x)", 5),
         ("GEO_DISTANCE(37.4133, -122.1162, 37.4133, -122.1162)", 0.0),
+        ('EXTRACTJSONFIELD(\'{"a": {"b": [1, {"c": 1.50}]}}\', \'$.a.b[1].c\')', "1.50"),
+        ('EXTRACTJSONFIELD(\'{"a": {"b": "x"}}\', \'$.a\')', '{"b":"x"}'),
+        ("EXTRACTJSONFIELD('{', '$.a')", None),
+        ("IS_JSON_STRING('[1]')", True),
+        ("IS_JSON_STRING(NS)", False),
+        ("JSON_ARRAY_LENGTH('[1, 2]')", 2),
+        ("JSON_ARRAY_CONTAINS('[1, \"2\", 3.5]', '2')", True),
+        ("JSON_ARRAY_CONTAINS('[1, \"2\"]', 2)", False),
+        ('JSON_KEYS(\'{"a": 1, "b": 2}\')', ["a", "b"]),
+        ("JSON_RECORDS('{\"a\": [1]}')", {"a": "[1]"}),
+        ("JSON_ITEMS('[{\"a\": 1}, 2]')", ['{"a":1}', "2"]),
+        ("JSON_CONCAT('{\"a\": 1}', '{\"b\": 2}')", '{"a":1,"b":2}'),
+        ("JSON_CONCAT('[1]', '2')", "[1,2]"),
+        ("URL_EXTRACT_HOST('http://me@test.com:80/a?x=1')", "test.com"),
+        ("URL_EXTRACT_PORT('http://test.com:80/a')", 80),
+        ("URL_EXTRACT_PATH('http://test.com/a/b?x=1')", "/a/b"),
+        ("URL_EXTRACT_PARAMETER('http://test.com?a=b%20c', 'a')", "b c"),
+        ("URL_EXTRACT_PROTOCOL('http://test.com')", "http"),
+        ("URL_EXTRACT_FRAGMENT('http://test.com#f')", "f"),
+        ("URL_ENCODE_PARAM('a b&c')", "a+b%26c"),
+        ("URL_DECODE_PARAM('a+b%26c')", "a b&c"),
+        ("TO_BYTES('0102', 'hex')", b"\1\2"),
+        ("FROM_BYTES(X, 'base64')", "AQI="),
+        ("ENCODE('hi', 'utf8', 'hex')", "6869"),
+        ("INT_FROM_BYTES(TO_BYTES('00000102', 'hex'))", 258),
+        ("INT_FROM_BYTES(TO_BYTES('02010000', 'hex'), 'LITTLE_ENDIAN')", 258),
+        ("INT_FROM_BYTES(X)", None),
+        ("PARSE_DATE('05 Jan 2021', 'dd MMM yyyy')", 18_632),
+        ("PARSE_TIME('3:05 PM', 'h:mm a')", 54_300_000),
+        ("PARSE_TIMESTAMP('20210105030506', 'yyyyMMddHHmmss', 'Europe/Berlin')", 1_609_812_306_000),
+        ("STRINGTOTIMESTAMP('2021-01-05T03:05:06+0100', 'yyyy-MM-dd''T''HH:mm:ssX')", 1_609_812_306_000),
+        ("PARSE_DATE('2021-02-30', 'yyyy-MM-dd')", None),
+        ("FORMAT_DATE(DT, 'yyyy/MM/dd')", "2020/01/01"),
+        ("FORMAT_TIME(TM, 'HH:mm:ss')", "10:10:10"),
+        ("DATEADD(DAYS, 2, DT)", 18_264),
+        ("DATESUB(HOURS, 1, DT)", 18_261),
+        ("TIMEADD(HOURS, 20, TM)", 22_210_000),
+        ("TIMESTAMPSUB(HOURS, 1, TS)", 1_577_833_200_123),
+        ("CONVERT_TZ(TS, 'UTC', 'America/Los_Angeles')", 1_577_808_000_123),
+        ("UNIX_DATE(DT)", 18_262),
     ],
 )
 def test_a_function_answers(text: str, value: object) -> None:
     found = value_of(text)
     assert str(found) == str(value) if isinstance(value, Decimal) else found == value
+
+
+@pytest.mark.parametrize(
+    ("pattern", "shown"),
+    [
+        ("yyyy-MM-dd HH:mm:ss.SSS", "2021-01-05 03:05:06.123"),
+        ("yy/M/d h:m a", "21/1/5 3:5 AM"),
+        ("EEE, d MMM yyyy", "Tue, 5 Jan 2021"),
+        ("EEEE MMMM dd", "Tuesday January 05"),
+        ("yyyy-MM-dd''T''HH:mm:ssX", "2021-01-05T03:05:06+01"),
+        ("yyyyMMddHHmmssSSS", "20210105030506123"),
+        ("HH:mm:ssXXX", "03:05:06+01:00"),
+        ("Z", "+0100"),
+        ("D kk KK", "5 03 03"),
+        ("yyyy[-MM][-dd]", "2021-01-05"),
+        ("VV", "Europe/Berlin"),
+    ],
+)
+def test_a_moment_is_written_as_java_time_writes_it(pattern: str, shown: str) -> None:
+    """The answers are OpenJDK 17's DateTimeFormatter's, in English."""
+    text = f"FORMAT_TIMESTAMP(FROM_UNIXTIME(CAST(1609812306123 AS BIGINT)), '{pattern}', 'Europe/Berlin')"
+    assert value_of(text) == shown
+
+
+@pytest.mark.parametrize("pattern", ["yyyy-QQ", "yyyy[", "]", "[" * 9 + "y" + "]" * 9, "y" * 600])
+def test_a_pattern_that_is_not_known_costs_the_value_alone(pattern: str) -> None:
+    errors: list[Exception] = []
+    assert value_of(f"PARSE_DATE('2021', '{pattern}')", errors) is None and errors
 
 
 def test_the_nearest_overload_is_taken() -> None:

@@ -6,7 +6,16 @@ rule, and a function that is asked to see nulls says so where it is registered.
 
 from __future__ import annotations
 
-from ottla.sql.functions import collections, numbers, strings, values  # noqa: F401 - they register what they hold
+from ottla.sql.functions import (  # noqa: F401 - they register what they hold
+    collections,
+    dates,
+    encodings,
+    json_texts,
+    numbers,
+    strings,
+    urls,
+    values,
+)
 from ottla.sql.functions.registry import Resolved, ScalarFunction, known_scalars
 from ottla.sql.functions.signatures import UNIT, ArgumentType, LambdaType, Unit
 

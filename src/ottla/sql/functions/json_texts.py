@@ -1,0 +1,125 @@
+"""Functions of texts that hold JSON. What is no JSON gives null, never an error."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from ottla.sql.errors import EvaluationError
+from ottla.sql.functions.registry import scalar
+
+_MISSING = object()
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+
+
+def _parsed(text: str | None) -> Any:
+    """A text's JSON, or a marker where it has none."""
+    if not text or not text.strip():
+        return _MISSING
+    try:
+        return json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError, ArithmeticError):
+        return _MISSING
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return (
+            "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{_text(each)}" for key, each in value.items()) + "}"
+        )
+    if isinstance(value, list):
+        return f"[{','.join(map(_text, value))}]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+@lru_cache(256)
+def _steps(path: str) -> tuple[str | int, ...]:
+    """The fields and places of a path as `$.a.b[0]`; raises EvaluationError for one that says more."""
+    if not path.startswith("$"):
+        raise EvaluationError(f"Invalid path: {path}. The path must begin with $")
+    at, found = 1, list[str | int]()
+    while at < len(path):
+        step = _STEP.match(path, at)
+        if step is None:
+            raise EvaluationError(f"Invalid path: {path}. Only fields and places are known, as in $.a.b[0]")
+        found.append(
+            int(step[2]) if step[2] is not None else next(each for each in step.group(1, 3, 4) if each is not None)
+        )
+        at = step.end()
+    return tuple(found)
+
+
+@scalar("EXTRACTJSONFIELD", "STRING, STRING -> STRING")
+def extract_json_field(text: str, path: str) -> str | None:
+    """What stands at a path of a JSON text: a text as it is, anything else as JSON."""
+    value = _parsed(text)
+    for step in _steps(path):
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and step < len(value) else _MISSING
+        else:
+            value = value.get(step, _MISSING) if isinstance(value, dict) else _MISSING
+    if value is _MISSING or value is None:
+        return None
+    return value if isinstance(value, str) else _text(value)
+
+
+@scalar("IS_JSON_STRING", "STRING -> BOOLEAN", nulls=True)
+def is_json_string(text: str | None) -> bool:
+    """True where a text is JSON."""
+    return _parsed(text) is not _MISSING
+
+
+@scalar("JSON_ARRAY_LENGTH", "STRING -> INTEGER")
+def json_array_length(text: str) -> int | None:
+    """How many elements a JSON array has; null for what is none."""
+    value = _parsed(text)
+    return len(value) if isinstance(value, list) else None
+
+
+@scalar(
+    "JSON_ARRAY_CONTAINS",
+    *(f"STRING, {each} -> BOOLEAN" for each in ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING")),
+)
+def json_array_contains(text: str, wanted: object) -> bool:
+    """True where an element of a JSON array is a value of the same type."""
+    value = _parsed(text)
+    if not isinstance(value, list):
+        return False
+    if isinstance(wanted, float):
+        return any(isinstance(each, Decimal) and float(each) == wanted for each in value)
+    return any(type(each) is type(wanted) and each == wanted for each in value)
+
+
+@scalar("JSON_KEYS", "STRING -> ARRAY<STRING>")
+def json_keys(text: str) -> list[str] | None:
+    """The names of a JSON object's fields; null for what is none."""
+    value = _parsed(text)
+    return list(value) if isinstance(value, dict) else None
+
+
+@scalar("JSON_RECORDS", "STRING -> MAP<STRING, STRING>")
+def json_records(text: str) -> dict[str, str] | None:
+    """A JSON object's fields, their values as JSON; null for what is none."""
+    value = _parsed(text)
+    return {key: _text(each) for key, each in value.items()} if isinstance(value, dict) else None
+
+
+@scalar("JSON_ITEMS", "STRING -> ARRAY<STRING>")
+def json_items(text: str) -> list[str] | None:
+    """A JSON array's elements as JSON; null for what is none."""
+    value = _parsed(text)
+    return [_text(each) for each in value] if isinstance(value, list) else None
+
+
+@scalar("JSON_CONCAT", "STRING… -> STRING")
+def json_concat(*texts: str) -> str | None:
+    """Objects become one with the fields of all, anything else one array; null where one is no JSON."""
+    values = [_parsed(text) for text in texts]
+    if any(value is _MISSING for value in values):
+        return None
+    if all(isinstance(value, dict) for value in values):
+        return _text({key: each for value in values for key, each in value.items()})
+    return _text([each for value in values for each in (value if isinstance(value, list) else [value])])
