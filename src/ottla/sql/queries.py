@@ -1,17 +1,19 @@
 """CREATE … AS SELECT and INSERT INTO … SELECT: what a query reads, does with each row, and writes, as a frozen plan.
 
-Not run yet, and refused by name: joins, windows, GROUP BY, HAVING, PARTITION BY, table functions, and queries over tables.
+Not run yet, and refused by name: joins, windows, GROUP BY, HAVING, table functions, and queries over tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 from ottla.sql.catalogue import Catalogue, Source
 from ottla.sql.definitions import check_name, check_timestamp, layout_of
 from ottla.sql.errors import SqlError, UnsupportedError
 from ottla.sql.expressions import Scope, type_of
+from ottla.sql.expressions.scope import at_text
 from ottla.sql.properties import OF_AS_SELECT, with_clause
 from ottla.sql.schema import PSEUDO_COLUMNS, SYSTEM_NAMES, LogicalSchema, SqlColumn
 from ottla.sql.tree import expressions as e
@@ -75,6 +77,8 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
             *(SqlColumn(each.name, each.type) for each in value),
         )
     )
+    if _partition_by(statement.query) == () and given.key_format not in (None, "NONE"):
+        raise SqlError("Key format specified for stream without key columns.")
     layout = layout_of(given, schema, settings, source.layout)
     check_name(statement.kind, statement.name, catalogue.sources.get(statement.name), statement.or_replace)
     check_timestamp(given, schema)
@@ -131,7 +135,6 @@ def _read(query: q.Query, catalogue: Catalogue) -> Source:
         ("a window", query.window),
         ("GROUP BY", query.group_by is not None),
         ("HAVING", query.having),
-        ("PARTITION BY", query.partition_by is not None),
         ("LIMIT in a query that writes a topic", query.limit is not None),
         ("EMIT FINAL", query.emit == "FINAL"),
         ("a query over a table", source.kind == "TABLE"),
@@ -165,8 +168,7 @@ def _items(item: q.SelectItem, query: q.Query, source: Source, scope: Scope, tak
     if isinstance(item, q.AllOf):
         if item.source not in (None, query.source.alias):
             raise SqlError(f"'{item.source}' is not a valid stream/table name or alias.")
-        for column in source.schema.columns:
-            yield _Selected(column.name, e.Column(column.name), column.type)
+        yield from _star(query, source, scope, taken)
         return
     if isinstance(item, q.AllFields):
         type_ = type_of(item.base, scope)
@@ -182,6 +184,69 @@ def _items(item: q.SelectItem, query: q.Query, source: Source, scope: Scope, tak
             "Can't infer a type of null. Please explicitly cast it to a required type, e.g. CAST(null AS VARCHAR)."
         )
     yield _Selected(item.alias or _generated(item.expression, taken), item.expression, found)
+
+
+def _star(query: q.Query, source: Source, scope: Scope, taken: set[str]) -> Iterator[_Selected]:
+    """What `*` is: with PARTITION BY the new key before all other columns."""
+    partition_by = _partition_by(query) or ()
+    first = [each.name for each in partition_by if isinstance(each, e.Column)]
+    for expression in partition_by:
+        type_ = _key_type(expression, scope)
+        yield _Selected(_generated(expression, taken), expression, type_)
+    for column in source.schema.columns:
+        if column.name not in first:
+            yield _Selected(column.name, e.Column(column.name), column.type)
+
+
+def _partition_by(query: q.Query) -> tuple[e.Expression, ...] | None:
+    """The expressions of PARTITION BY: none of them for NULL, None where the key stays."""
+    if query.partition_by == (e.NullLiteral(),):
+        return ()
+    return query.partition_by
+
+
+def _key_type(expression: e.Expression, scope: Scope) -> SqlType:
+    """The type of an expression of PARTITION BY; raises SqlError in ksqlDB's words."""
+    for column in _columns(expression):
+        try:
+            scope.find(column)
+        except SqlError:
+            name = column.name if column.source is None else f"{column.source}.{column.name}"
+            raise SqlError(
+                f"{at_text(column.at)}PARTITION BY column '{name}' cannot be resolved. '{name}' must be a column in the "
+                "source schema since PARTITION BY is applied on the input."
+            ) from None
+    type_ = type_of(expression, scope)
+    if type_ is None:
+        raise SqlError("PARTITION BY NULL takes no other expression beside it.")
+    return type_
+
+
+def _columns(tree: object) -> Iterator[e.Column]:
+    if isinstance(tree, e.Column):
+        yield tree
+    elif isinstance(tree, tuple):
+        for item in tree:
+            yield from _columns(item)
+    else:
+        for name in getattr(type(tree), "__dataclass_fields__", ()):
+            yield from _columns(getattr(tree, name))
+
+
+def _plain(tree: e.Expression, source: str | None = None) -> e.Expression:
+    """The expression with every column of one source, or of none."""
+    return cast(e.Expression, _requalified(tree, source))
+
+
+def _requalified(tree: object, source: str | None) -> object:
+    if isinstance(tree, e.Column):
+        return e.Column(tree.name, source)
+    if isinstance(tree, tuple):
+        return tuple(_requalified(item, source) for item in tree)
+    if not isinstance(tree, e.Expression):
+        return tree
+    parts: dict[str, Any] = {each.name: _requalified(getattr(tree, each.name), source) for each in fields(tree)}
+    return replace(tree, **parts)
 
 
 def _generated(expression: e.Expression, taken: set[str]) -> str:
@@ -248,16 +313,22 @@ def _check_where(query: q.Query, source: Source) -> None:
 def _key_and_value(
     selected: list[_Selected], source: Source, query: q.Query, sink: str
 ) -> tuple[list[_Selected], list[_Selected]]:
-    """Which of what is selected is the key: the source's key columns, each once and as they are."""
+    """Which of what is selected is the key: PARTITION BY's expressions, or the source's key, each once and as it is."""
+    partition_by = _partition_by(query)
+    wanted = tuple(e.Column(each.name) for each in source.schema.key) if partition_by is None else partition_by
     key: list[_Selected] = []
-    for column in source.schema.key:
-        found = [each for each in selected if _is_column(each.expression, column.name, query.source.alias)]
+    for expression in wanted:
+        if partition_by is not None:
+            _key_type(expression, scope_of(source, query.source.alias))
+        found = [each for each in selected if _plain(each.expression) == _plain(expression)]
+        if not found and partition_by is not None:
+            _refuse_missing_partitioning(wanted, query.source.alias, sink)
         if not found:
             _refuse_missing_key(source, query.source.alias, sink)
         if len(found) > 1:
             names = " and ".join(f"`{each.name}`" for each in found)
             raise SqlError(
-                f"The projection contains a key column (`{column.name}`) more than once, aliased as: {names}.\n"
+                f"The projection contains a key column (`{_shown(expression)}`) more than once, aliased as: {names}.\n"
                 "Each key column must only be in the projection once. If you intended to copy the key into the value, "
                 "then consider using the AS_VALUE function to indicate which key reference should be copied."
             )
@@ -268,8 +339,19 @@ def _key_and_value(
     return key, value
 
 
-def _is_column(expression: e.Expression, name: str, alias: str) -> bool:
-    return isinstance(expression, e.Column) and expression.name == name and expression.source in (None, alias)
+def _shown(expression: e.Expression) -> str:
+    return expression.name if isinstance(expression, e.Column) else expression_text(_plain(expression))
+
+
+def _refuse_missing_partitioning(wanted: tuple[e.Expression, ...], alias: str, sink: str) -> None:
+    texts = [expression_text(_plain(each, alias)) for each in wanted]
+    several = "s" if len(texts) > 1 else ""
+    listed = " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+    raise SqlError(
+        f"Key{several} missing from projection (ie, SELECT). See https://cnfl.io/2LV7ouS.\n"
+        f"The query used to build `{sink}` must include the partitioning expression{several} {listed} in its projection "
+        f"(eg, SELECT {', '.join(texts)}...)."
+    )
 
 
 def _refuse_missing_key(source: Source, alias: str, sink: str) -> None:

@@ -171,7 +171,6 @@ def test_what_cannot_be_is_refused_in_ksqldbs_words(text: str, category: str, me
     ("query", "feature"),
     [
         ("CREATE TABLE R AS SELECT ID, COUNT(*) FROM ORDERS GROUP BY ID;", "GROUP BY"),
-        ("CREATE STREAM R AS SELECT ID, N FROM ORDERS PARTITION BY N;", "PARTITION BY"),
         ("CREATE STREAM R AS SELECT ID, EXPLODE(ARRAY[1, 2]) FROM ORDERS;", "the table function EXPLODE"),
     ],
 )

@@ -1,0 +1,50 @@
+"""PARTITION BY makes the key, leaves the old one in the value, and is refused in ksqlDB's words."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ottla.sql.testing import Refused, run_case
+
+ORDERS = "CREATE STREAM ORDERS (ID STRING KEY, ITEM STRING, N INT) WITH (KAFKA_TOPIC='orders', FORMAT='JSON');"
+ORDER = {"topic": "orders", "key": "a", "value": {"ITEM": "ink", "N": 3}, "timestamp": 5}
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "value"),
+    [
+        ("SELECT ITEM, ID FROM ORDERS PARTITION BY ITEM", "ink", {"ID": "a"}),
+        ("SELECT ID, N + 1 AS K FROM ORDERS O PARTITION BY O.N + 1", 4, {"ID": "a"}),
+        ("SELECT * FROM ORDERS PARTITION BY N * 2", 6, {"ID": "a", "ITEM": "ink", "N": 3}),
+        ("SELECT * FROM ORDERS PARTITION BY N", 3, {"ID": "a", "ITEM": "ink"}),
+        ("SELECT ID, ITEM, N FROM ORDERS PARTITION BY N, ITEM", {"N": 3, "ITEM": "ink"}, {"ID": "a"}),
+        ("SELECT ID, N FROM ORDERS PARTITION BY NULL", None, {"ID": "a", "N": 3}),
+    ],
+)
+def test_the_new_key_is_what_is_partitioned_by(query: str, key: object, value: object) -> None:
+    (found,) = run_case(f"{ORDERS} CREATE STREAM R AS {query};", [ORDER])
+    assert (found.key, found.value) == (key, value)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (
+            "AS SELECT ID, ITEM FROM ORDERS PARTITION BY ABS(N)",
+            "must include the partitioning expression ABS(ORDERS.N) in its projection (eg, SELECT ABS(ORDERS.N)...).",
+        ),
+        (
+            "AS SELECT ID, N AS M FROM ORDERS PARTITION BY M",
+            "'M' must be a column in the source schema since PARTITION",
+        ),
+        (
+            "WITH (KEY_FORMAT='KAFKA') AS SELECT ID, N FROM ORDERS PARTITION BY NULL",
+            "Key format specified for stream without key columns.",
+        ),
+    ],
+)
+def test_what_cannot_be_the_key_is_refused(query: str, message: str) -> None:
+    with pytest.raises(Refused, match=re.escape(message)):
+        run_case(f"{ORDERS} CREATE STREAM R {query};", [ORDER])
