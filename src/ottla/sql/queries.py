@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
+from ottla.sql import functions
 from ottla.sql.catalogue import Catalogue, Source
 from ottla.sql.definitions import check_name, check_timestamp, layout_of
 from ottla.sql.errors import SqlError, UnsupportedError
@@ -266,25 +267,15 @@ def _generated(expression: e.Expression, taken: set[str]) -> str:
     return name
 
 
-_AGGREGATES = frozenset(
-    (
-        *("ATTR", "AVG", "COLLECT_LIST", "COLLECT_SET", "CORRELATION", "COUNT", "COUNT_DISTINCT", "EARLIEST_BY_OFFSET"),
-        *("HISTOGRAM", "LATEST_BY_OFFSET", "MAX", "MIN", "STDDEV_SAMP", "STDDEV_SAMPLE", "SUM", "SUM_LIST", "TOPK"),
-        "TOPKDISTINCT",
-    )
-)
-_TABLE_FUNCTIONS = frozenset(("EXPLODE", "CUBE_EXPLODE"))
-
-
 def _refuse_calls(expression: object) -> None:
     """Raise where a projection calls what needs GROUP BY, or makes several rows of one."""
     if isinstance(expression, e.Call):
         name = expression.name.upper()
-        if name in _AGGREGATES:
+        if functions.aggregate(name) is not None:
             raise SqlError(
                 f"Use of aggregate function {name} requires a GROUP BY clause. Aggregate function(s): {name}"
             )
-        if name in _TABLE_FUNCTIONS:
+        if functions.table(name) is not None:
             raise UnsupportedError(f"the table function {name}")
     for name in getattr(type(expression), "__dataclass_fields__", ()):
         inner = getattr(expression, name)

@@ -143,7 +143,7 @@ def test_a_moment_is_written_as_java_time_writes_it(pattern: str, shown: str) ->
     assert value_of(text) == shown
 
 
-@pytest.mark.parametrize("pattern", ["yyyy-QQ", "yyyy[", "]", "[" * 9 + "y" + "]" * 9, "y" * 600])
+@pytest.mark.parametrize("pattern", ["yyyy-QQ", "]", "[" * 9 + "y" + "]" * 9, "y" * 600])
 def test_a_pattern_that_is_not_known_costs_the_value_alone(pattern: str) -> None:
     errors: list[Exception] = []
     assert value_of(f"PARSE_DATE('2021', '{pattern}')", errors) is None and errors

@@ -1,0 +1,404 @@
+"""Aggregate functions: a state that rows are added to, and what it is worth.
+
+A state is plain values, so that a store can hold it. `undo` takes a row out again, as a table's GROUP BY has to; functions
+that cannot do that have none. `merge` joins the states of two sessions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ottla.sql.errors import SqlError
+from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
+from ottla.sql.expressions.decimals import WIDE, rounded
+from ottla.sql.types import (
+    BIGINT,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    ArrayType,
+    DecimalType,
+    MapType,
+    SqlType,
+    is_number,
+    is_time,
+)
+
+State = object
+COLLECTED_MAX = 1000
+"""How many values a COLLECT or a HISTOGRAM holds (ksql.functions.collect_list.limit)."""
+DECIMAL_PRECISION_MAX = 38
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedAggregate:
+    """An aggregate for some types. `add`, `undo` take the state and the values of a row; all return a new state."""
+
+    returns: SqlType
+    initial: Callable[[], State]
+    add: Callable[..., State]
+    result: Callable[..., object]
+    merge: Callable[..., State] | None = None
+    undo: Callable[..., State] | None = None
+
+
+Make = Callable[[Sequence[SqlType | None], Sequence[object]], ResolvedAggregate | None]
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateFunction:
+    """An aggregate by its name; `columns` is how many arguments are columns, before the literal ones."""
+
+    name: str
+    description: str
+    columns: int
+    make: Make
+
+    def resolve(self, types: Sequence[SqlType | None], literals: Sequence[object] = ()) -> ResolvedAggregate:
+        """The aggregate for columns of these types and literals behind them; raises SqlError in ksqlDB's words."""
+        found = self.make(types, literals) if len(types) == self.columns else None
+        if found is None:
+            given = ", ".join("null" if each is None else str(each) for each in types)
+            raise SqlError(
+                f"Function '{self.name}' does not accept parameters ({given}).\n"
+                "For detailed information on a function run: DESCRIBE FUNCTION <Function-Name>;"
+            )
+        return found
+
+
+def _same(state: object) -> object:
+    return state
+
+
+# -- counts and sums
+
+
+def _count(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate:
+    def add(state: int, value: object) -> int:
+        return state if value is None else state + 1
+
+    def undo(state: int, value: object) -> int:
+        return state if value is None else state - 1
+
+    return ResolvedAggregate(BIGINT, lambda: 0, add, _same, lambda one, other: one + other, undo)
+
+
+def _count_distinct(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate:
+    def add(state: list[object], value: object) -> list[object]:
+        return state if value is None or value in state else [*state, value]
+
+    def merge(one: list[object], other: list[object]) -> list[object]:
+        return [*one, *(value for value in other if value not in one)]
+
+    return ResolvedAggregate(BIGINT, list, add, len, merge)
+
+
+def _summed_type(type_: SqlType | None) -> SqlType | None:
+    if isinstance(type_, DecimalType):
+        return DecimalType(min(type_.precision + 10, DECIMAL_PRECISION_MAX), type_.scale)
+    return type_ if type_ is not None and is_number(type_) else None
+
+
+def _adder(type_: SqlType) -> Callable[..., object]:
+    if isinstance(type_, DecimalType):
+        return lambda one, other: rounded(WIDE.add(one, other), type_)
+    if type_ == DOUBLE:
+        return lambda one, other: one + other
+    bits = INT_BITS if type_ == INTEGER else LONG_BITS
+    return lambda one, other: wrapped(one + other, bits)
+
+
+def _zero(type_: SqlType) -> object:
+    if isinstance(type_, DecimalType):
+        return Decimal((0, (0,), -type_.scale))
+    return 0.0 if type_ == DOUBLE else 0
+
+
+def _sum(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+    type_ = _summed_type(types[0])
+    if type_ is None:
+        return None
+    plus, zero = _adder(type_), _zero(type_)
+
+    def add(state: object, value: object) -> object:
+        return state if value is None else plus(state, value)
+
+    def undo(state: object, value: Decimal | None) -> object:
+        return state if value is None else plus(state, -value)
+
+    return ResolvedAggregate(type_, lambda: zero, add, _same, plus, undo)
+
+
+def _sum_list(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+    of = types[0]
+    inner = _sum([of.item], ()) if isinstance(of, ArrayType) else None
+    if inner is None or inner.undo is None:
+        return None
+    plus, minus = inner.add, inner.undo
+
+    def add(state: object, values: list[object] | None) -> object:
+        for value in values or ():
+            state = plus(state, value)
+        return state
+
+    def undo(state: object, values: list[object] | None) -> object:
+        for value in values or ():
+            state = minus(state, value)
+        return state
+
+    return ResolvedAggregate(inner.returns, inner.initial, add, _same, inner.merge, undo)
+
+
+def _average(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+    if types[0] is None or not is_number(types[0]):
+        return None
+
+    def add(state: list[float], value: float | None) -> list[float]:
+        return state if value is None else [state[0] + float(value), state[1] + 1]
+
+    def undo(state: list[float], value: float | None) -> list[float]:
+        return state if value is None else [state[0] - float(value), state[1] - 1]
+
+    def merge(one: list[float], other: list[float]) -> list[float]:
+        return [one[0] + other[0], one[1] + other[1]]
+
+    def result(state: list[float]) -> float:
+        return state[0] / state[1] if state[1] else 0.0
+
+    return ResolvedAggregate(DOUBLE, lambda: [0.0, 0], add, result, merge, undo)
+
+
+# -- the spread of numbers
+
+
+def _spread(root: bool) -> Make:
+    def make(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+        if types[0] is None or not is_number(types[0]):
+            return None
+
+        def result(state: list[float]) -> float:
+            count, total, squares = state
+            variance = (squares - total * total / count) / (count - 1) if count > 1 else 0.0
+            return math.sqrt(max(variance, 0.0)) if root else variance
+
+        return ResolvedAggregate(DOUBLE, lambda: [0, 0.0, 0.0], _moment(1), result, _pairwise, _moment(-1))
+
+    return make
+
+
+def _moment(sign: int) -> Callable[..., list[float]]:
+    def add(state: list[float], value: float | None) -> list[float]:
+        if value is None:
+            return state
+        number = float(value)
+        return [state[0] + sign, state[1] + sign * number, state[2] + sign * number * number]
+
+    return add
+
+
+def _pairwise(one: list[float], other: list[float]) -> list[float]:
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def _correlation(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+    if any(each is None or not is_number(each) for each in types):
+        return None
+
+    def moved(sign: int) -> Callable[..., list[float]]:
+        def add(state: list[float], x: float | None, y: float | None) -> list[float]:
+            if x is None or y is None:
+                return state
+            a, b = float(x), float(y)
+            return [old + sign * new for old, new in zip(state, (1, a, b, a * a, b * b, a * b), strict=True)]
+
+        return add
+
+    def result(state: list[float]) -> float:
+        count, x, y, xx, yy, xy = state
+        if not count:
+            return math.nan
+        below = math.sqrt(max(count * xx - x * x, 0)) * math.sqrt(max(count * yy - y * y, 0))
+        return (count * xy - x * y) / below if below else math.nan
+
+    return ResolvedAggregate(DOUBLE, lambda: [0.0] * 6, moved(1), result, _pairwise, moved(-1))
+
+
+# -- the greatest and the least
+
+
+def _extreme(better: Callable[..., object]) -> Make:
+    def make(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+        type_ = types[0]
+        if type_ is None or not (is_number(type_) or is_time(type_) or type_.base in ("STRING", "BYTES")):
+            return None
+
+        def add(state: object, value: object) -> object:
+            return value if state is None else state if value is None else better(state, value)
+
+        return ResolvedAggregate(type_, lambda: None, add, _same, add)
+
+    return make
+
+
+def _top(distinct: bool) -> Make:
+    def make(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+        type_ = types[0]
+        if type_ is None or not (is_number(type_) or is_time(type_) or type_.base in ("STRING", "BYTES")):
+            return None
+        if len(literals) != 1 or not isinstance(literals[0], int):
+            return None
+        most = literals[0]
+
+        def best(values: list[object]) -> list[object]:
+            kept = list(dict.fromkeys(values)) if distinct else values
+            return sorted(kept, reverse=True)[:most]  # type: ignore[type-var]
+
+        def add(state: list[object], value: object) -> list[object]:
+            return state if value is None else best([*state, value])
+
+        return ResolvedAggregate(ArrayType(type_), list, add, _same, lambda one, other: best([*one, *other]))
+
+    return make
+
+
+# -- collections
+
+
+def _collect(distinct: bool) -> Make:
+    def make(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+        if types[0] is None:
+            return None
+
+        def add(state: list[object], value: object) -> list[object]:
+            if len(state) >= COLLECTED_MAX or (distinct and value in state):
+                return state
+            return [*state, value]
+
+        def merge(one: list[object], other: list[object]) -> list[object]:
+            for value in other:
+                one = add(one, value)
+            return one
+
+        def undo(state: list[object], value: object) -> list[object]:
+            if value not in state:
+                return state
+            at = len(state) - 1 - state[::-1].index(value)
+            return [*state[:at], *state[at + 1 :]]
+
+        return ResolvedAggregate(ArrayType(types[0]), list, add, _same, merge, None if distinct else undo)
+
+    return make
+
+
+def _histogram(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+    if types[0] != STRING:
+        return None
+
+    def moved(sign: int) -> Callable[..., dict[str, int]]:
+        def add(state: dict[str, int], value: str | None) -> dict[str, int]:
+            if value is None or (value not in state and (len(state) >= COLLECTED_MAX or sign < 0)):
+                return state
+            count = state.get(value, 0) + sign
+            rest = {key: each for key, each in state.items() if key != value or count > 0}
+            return {**rest, value: count} if count > 0 else rest
+
+        return add
+
+    def merge(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+        found = dict(one)
+        for value, count in other.items():
+            if value in found or len(found) < COLLECTED_MAX:
+                found[value] = found.get(value, 0) + count
+        return found
+
+    return ResolvedAggregate(MapType(STRING, BIGINT), dict, moved(1), _same, merge, moved(-1))
+
+
+def _attr(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+    if types[0] is None:
+        return None
+
+    def moved(sign: int) -> Callable[..., list[object]]:
+        def add(state: list[list[object]], value: object) -> list[list[object]]:
+            found = [[each, count + sign if each == value else count] for each, count in state]  # type: ignore[operator]
+            if sign > 0 and all(each != value for each, _ in state):
+                found.append([value, 1])
+            return [pair for pair in found if pair[1]]
+
+        return add  # type: ignore[return-value]
+
+    def merge(one: list[list[object]], other: list[list[object]]) -> list[list[object]]:
+        found = [list(pair) for pair in one]
+        for value, count in other:
+            held = next((pair for pair in found if pair[0] == value), None)
+            if held is None:
+                found.append([value, count])
+            else:
+                held[1] = held[1] + count  # type: ignore[operator]
+        return found
+
+    def result(state: list[list[object]]) -> object:
+        return state[0][0] if len(state) == 1 else None
+
+    return ResolvedAggregate(types[0], list, moved(1), result, merge, moved(-1))
+
+
+# -- by the order of records
+
+
+def _by_offset(latest: bool) -> Make:
+    """The last or the first values; literals are how many (an array then) and whether nulls are left out."""
+
+    def make(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+        numbers = [each for each in literals if isinstance(each, int) and not isinstance(each, bool)]
+        flags = [each for each in literals if isinstance(each, bool)]
+        if types[0] is None or len(numbers) > 1 or len(flags) > 1:
+            return None
+        count = numbers[0] if numbers else 1
+        ignores = flags[0] if flags else True
+        if count < 1:
+            raise SqlError(f"{'latest' if latest else 'earliest'}N must be 1 or greater")
+
+        def kept(values: list[object]) -> list[object]:
+            return values[-count:] if latest else values[:count]
+
+        def add(state: list[object], value: object) -> list[object]:
+            return state if value is None and ignores else kept([*state, value])
+
+        def result(state: list[object]) -> object:
+            return list(state) if numbers else state[0] if state else None
+
+        returns = ArrayType(types[0]) if numbers else types[0]
+        return ResolvedAggregate(returns, list, add, result, lambda one, other: kept([*one, *other]))
+
+    return make
+
+
+AGGREGATES = {
+    each.name: each
+    for each in (
+        AggregateFunction("ATTR", "The one value that all rows have, null where they differ.", 1, _attr),
+        AggregateFunction("AVG", "The mean.", 1, _average),
+        AggregateFunction("COLLECT_LIST", "All values, up to a thousand.", 1, _collect(False)),
+        AggregateFunction("COLLECT_SET", "All different values, up to a thousand.", 1, _collect(True)),
+        AggregateFunction("CORRELATION", "Pearson's coefficient of two columns.", 2, _correlation),
+        AggregateFunction("COUNT", "How many rows have a value.", 1, _count),
+        AggregateFunction("COUNT_DISTINCT", "How many different values there are.", 1, _count_distinct),
+        AggregateFunction("EARLIEST_BY_OFFSET", "The first value, or the first so many.", 1, _by_offset(False)),
+        AggregateFunction("HISTOGRAM", "How often each text came, up to a thousand.", 1, _histogram),
+        AggregateFunction("LATEST_BY_OFFSET", "The last value, or the last so many.", 1, _by_offset(True)),
+        AggregateFunction("MAX", "The greatest value.", 1, _extreme(max)),
+        AggregateFunction("MIN", "The least value.", 1, _extreme(min)),
+        AggregateFunction(
+            "STDDEV_SAMP", "The sample's variance, as ksqlDB computes it under this name.", 1, _spread(False)
+        ),
+        AggregateFunction("STDDEV_SAMPLE", "The sample's standard deviation.", 1, _spread(True)),
+        AggregateFunction("SUM", "The sum.", 1, _sum),
+        AggregateFunction("SUM_LIST", "The sum of all elements of arrays.", 1, _sum_list),
+        AggregateFunction("TOPK", "The greatest so many values.", 1, _top(False)),
+        AggregateFunction("TOPKDISTINCT", "The greatest so many different values.", 1, _top(True)),
+    )
+}

@@ -1,0 +1,121 @@
+"""Aggregates are what ksqlDB documents; a state is undone row by row, and two are merged, to the same result."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.sql import SqlError, functions
+from ottla.sql.functions import ResolvedAggregate
+from ottla.sql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, ArrayType, DecimalType, SqlType
+
+INTEGERS = st.none() | st.integers(-1000, 1000)
+
+
+def resolved(name: str, *types: SqlType, literals: tuple[object, ...] = ()) -> ResolvedAggregate:
+    function = functions.aggregate(name)
+    assert function is not None, name
+    return function.resolve(types, literals)
+
+
+def over(aggregate: ResolvedAggregate, rows: list[tuple[object, ...]]) -> object:
+    state = aggregate.initial()
+    for row in rows:
+        state = aggregate.add(state, *row)
+    return aggregate.result(state)
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "literals", "values", "result", "returns"),
+    [
+        ("COUNT", STRING, (), ["a", None, "b"], 2, "BIGINT"),
+        ("COUNT_DISTINCT", INTEGER, (), [1, 1, None, 2], 2, "BIGINT"),
+        ("SUM", INTEGER, (), [2147483647, 1], -2147483648, "INTEGER"),
+        ("SUM", DecimalType(4, 2), (), [Decimal("1.10"), Decimal("2.20")], Decimal("3.30"), "DECIMAL(14, 2)"),
+        ("SUM", DOUBLE, (), [], 0.0, "DOUBLE"),
+        ("SUM_LIST", ArrayType(BIGINT), (), [[1, 2], None, [3, None]], 6, "BIGINT"),
+        ("AVG", INTEGER, (), [1, 2, None], 1.5, "DOUBLE"),
+        ("AVG", INTEGER, (), [None], 0.0, "DOUBLE"),
+        ("MIN", STRING, (), ["b", "a", None], "a", "STRING"),
+        ("MAX", BIGINT, (), [], None, "BIGINT"),
+        ("STDDEV_SAMP", INTEGER, (), [2, 4, 6], 4.0, "DOUBLE"),
+        ("STDDEV_SAMPLE", INTEGER, (), [2, 4, 6], 2.0, "DOUBLE"),
+        ("TOPK", INTEGER, (2,), [1, 3, 3, 2], [3, 3], "ARRAY<INTEGER>"),
+        ("TOPKDISTINCT", INTEGER, (2,), [1, 3, 3, 2], [3, 2], "ARRAY<INTEGER>"),
+        ("COLLECT_LIST", INTEGER, (), [1, None, 1], [1, None, 1], "ARRAY<INTEGER>"),
+        ("COLLECT_SET", INTEGER, (), [1, None, 1], [1, None], "ARRAY<INTEGER>"),
+        ("HISTOGRAM", STRING, (), ["a", "b", "a"], {"a": 2, "b": 1}, "MAP<STRING, BIGINT>"),
+        ("ATTR", STRING, (), ["a", "a"], "a", "STRING"),
+        ("ATTR", STRING, (), ["a", "b"], None, "STRING"),
+        ("LATEST_BY_OFFSET", INTEGER, (), [1, 2, None], 2, "INTEGER"),
+        ("LATEST_BY_OFFSET", INTEGER, (False,), [1, None], None, "INTEGER"),
+        ("LATEST_BY_OFFSET", INTEGER, (2,), [1, 2, 3], [2, 3], "ARRAY<INTEGER>"),
+        ("EARLIEST_BY_OFFSET", INTEGER, (), [None, 1, 2], 1, "INTEGER"),
+    ],
+)
+def test_an_aggregate_is_worth(
+    name: str, type_: SqlType, literals: tuple[object, ...], values: list[object], result: object, returns: str
+) -> None:
+    aggregate = resolved(name, type_, literals=literals)
+    assert over(aggregate, [(value,) for value in values]) == result and str(aggregate.returns) == returns
+
+
+def test_collections_are_bounded() -> None:
+    assert len(over(resolved("COLLECT_LIST", INTEGER), [(at,) for at in range(1500)])) == 1000  # type: ignore[arg-type]
+
+
+def test_a_correlation_of_what_lies_on_a_line_is_one() -> None:
+    line = over(resolved("CORRELATION", INTEGER, DOUBLE), [(x, 2.0 * x + 1) for x in range(5)])
+    assert isinstance(line, float) and math.isclose(line, 1.0)
+
+
+UNDONE = ("COUNT", "SUM", "AVG", "COLLECT_LIST", "ATTR", "STDDEV_SAMP", "STDDEV_SAMPLE")
+MERGED = (*UNDONE, "MIN", "MAX", "COLLECT_SET", "COUNT_DISTINCT", "LATEST_BY_OFFSET", "EARLIEST_BY_OFFSET")
+
+
+@given(st.sampled_from(UNDONE), st.lists(INTEGERS, max_size=8), st.lists(INTEGERS, max_size=4))
+def test_what_was_added_and_undone_leaves_nothing(name: str, kept: list[int | None], gone: list[int | None]) -> None:
+    aggregate = resolved(name, INTEGER)
+    assert aggregate.undo is not None
+    state = aggregate.initial()
+    for value in [*kept, *gone]:
+        state = aggregate.add(state, value)
+    for value in reversed(gone):
+        state = aggregate.undo(state, value)
+    wanted = over(aggregate, [(value,) for value in kept])
+    found = aggregate.result(state)
+    assert found == wanted or (isinstance(found, float) and math.isclose(found, wanted, abs_tol=1e-6))  # type: ignore[arg-type]
+
+
+@given(st.sampled_from(MERGED), st.lists(INTEGERS, max_size=6), st.lists(INTEGERS, max_size=6))
+def test_two_merged_states_are_that_of_all_rows(name: str, one: list[int | None], other: list[int | None]) -> None:
+    aggregate = resolved(name, INTEGER)
+    assert aggregate.merge is not None
+    states = []
+    for values in (one, other):
+        state = aggregate.initial()
+        for value in values:
+            state = aggregate.add(state, value)
+        states.append(state)
+    assert aggregate.result(aggregate.merge(*states)) == over(aggregate, [(value,) for value in [*one, *other]])
+
+
+def test_an_aggregate_refuses_types_that_it_does_not_take() -> None:
+    with pytest.raises(SqlError, match=r"Function 'SUM' does not accept parameters \(BOOLEAN\)"):
+        resolved("SUM", BOOLEAN)
+    with pytest.raises(SqlError, match="latestN must be 1 or greater"):
+        resolved("LATEST_BY_OFFSET", INTEGER, literals=(0,))
+
+
+def test_a_table_function_makes_rows_of_an_array() -> None:
+    explode, cube = functions.table("explode"), functions.table("CUBE_EXPLODE")
+    assert explode is not None and cube is not None
+    assert explode.resolve([ArrayType(INTEGER)]).call([1, None]) == [1, None]
+    assert explode.resolve([ArrayType(INTEGER)]).call(None) == []
+    assert cube.resolve([ArrayType(INTEGER)]).call([1, 2]) == [[None, None], [None, 2], [1, None], [1, 2]]
+    with pytest.raises(SqlError, match=r"Function 'explode' does not accept parameters \(INTEGER\)"):
+        explode.resolve([INTEGER])
