@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ottla.sql.exploding import exploder, with_calls
 from ottla.sql.expressions import Row, compile_condition, compile_expression
 from ottla.sql.formats import Codec, FormatError
 from ottla.sql.queries import QueryPlan
@@ -53,8 +54,10 @@ class Projection(Processor[bytes, bytes, bytes, bytes]):
         self._write_key, self._write_value = sink.layout.key_codec(sink.schema), sink.layout.value_codec(sink.schema)
         scope = plan.scope
         self._holds = None if plan.where is None else compile_condition(plan.where, scope, self._lost)
-        self._key = [compile_expression(each, scope, self._lost) for each in plan.key]
-        self._value = [compile_expression(each, scope, self._lost) for each in plan.value]
+        self._rows = exploder(plan.calls, scope, self._lost) if plan.calls else None
+        whole = with_calls(scope, plan.calls)
+        self._key = [compile_expression(each, whole, self._lost) for each in plan.key]
+        self._value = [compile_expression(each, whole, self._lost) for each in plan.value]
         self._time = _place(sink.schema, sink.timestamp)
         self._source_time = _place(source.schema, source.timestamp)
 
@@ -74,7 +77,7 @@ class Projection(Processor[bytes, bytes, bytes, bytes]):
             return
         timestamp = record.timestamp
         if value is None:
-            if self._holds is None:
+            if self._holds is None and self._rows is None:
                 row = self._row.of(key, None, record, timestamp, self._context)
                 made = None if key is None else tuple(each(row) for each in self._key)
                 self._forward(record, self._write_key, made, None, timestamp)
@@ -86,9 +89,11 @@ class Projection(Processor[bytes, bytes, bytes, bytes]):
         row = self._row.of(key, value, record, timestamp, self._context)
         if self._holds is not None and not self._holds(row):
             return
-        new_key = tuple(each(row) for each in self._key)
-        new_value = tuple(each(row) for each in self._value)
-        self._forward(record, self._write_key, new_key, new_value, _time_of(self._time, new_key, new_value, timestamp))
+        for made in (row,) if self._rows is None else self._rows(row):
+            new_key = tuple(each(made) for each in self._key)
+            new_value = tuple(each(made) for each in self._value)
+            when = _time_of(self._time, new_key, new_value, timestamp)
+            self._forward(record, self._write_key, new_key, new_value, when)
 
     def _forward(
         self,

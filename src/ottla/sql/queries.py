@@ -13,6 +13,7 @@ from ottla.sql import functions
 from ottla.sql.catalogue import Catalogue, Source
 from ottla.sql.definitions import check_name, check_timestamp, layout_of
 from ottla.sql.errors import SqlError, UnsupportedError
+from ottla.sql.exploding import Exploded, lifted, with_calls
 from ottla.sql.expressions import Scope, type_of
 from ottla.sql.expressions.scope import at_text
 from ottla.sql.properties import OF_AS_SELECT, with_clause
@@ -35,6 +36,8 @@ class QueryPlan:
     key: tuple[e.Expression, ...]
     value: tuple[e.Expression, ...]
     sink: Source
+    calls: tuple[Exploded, ...] = ()
+    """The calls of table functions in the projection, each a column behind those of `scope`."""
 
     @property
     def scope(self) -> Scope:
@@ -69,7 +72,7 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
             "Invalid result type. Your SELECT query produces a TABLE. "
             "Please use CREATE TABLE AS SELECT statement instead."
         )
-    selected = _selected(statement.query, source)
+    selected, calls = _selected(statement.query, source)
     _check_where(statement.query, source)
     key, value = _key_and_value(selected, source, statement.query, statement.name)
     schema = LogicalSchema(
@@ -87,7 +90,7 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
     sink = Source(
         statement.kind, statement.name, given.topic or statement.name, schema, layout, given.timestamp, made_by=id_
     )
-    return _plan(id_, source, statement.query, key, value, sink)
+    return _plan(id_, source, statement.query, key, value, sink, calls)
 
 
 def plan_insert(statement: s.InsertInto, catalogue: Catalogue, number: int) -> QueryPlan:
@@ -98,7 +101,7 @@ def plan_insert(statement: s.InsertInto, catalogue: Catalogue, number: int) -> Q
     if sink.read_only:
         raise SqlError(f"Cannot insert into read-only {sink.kind.lower()}: {sink.name}")
     source = _read(statement.query, catalogue)
-    selected = _selected(statement.query, source)
+    selected, calls = _selected(statement.query, source)
     _check_where(statement.query, source)
     key, value = _key_and_value(selected, source, statement.query, statement.name)
     made = [
@@ -111,11 +114,17 @@ def plan_insert(statement: s.InsertInto, catalogue: Catalogue, number: int) -> Q
             "Incompatible schema between results and sink.\n"
             f"Result schema is {LogicalSchema(tuple(made))}\nSink schema is {LogicalSchema(tuple(wanted))}"
         )
-    return _plan(f"INSERTQUERY_{number}", source, statement.query, key, value, sink)
+    return _plan(f"INSERTQUERY_{number}", source, statement.query, key, value, sink, calls)
 
 
 def _plan(
-    id_: str, source: Source, query: q.Query, key: list[_Selected], value: list[_Selected], sink: Source
+    id_: str,
+    source: Source,
+    query: q.Query,
+    key: list[_Selected],
+    value: list[_Selected],
+    sink: Source,
+    calls: tuple[Exploded, ...],
 ) -> QueryPlan:
     return QueryPlan(
         id_,
@@ -125,6 +134,7 @@ def _plan(
         tuple(each.expression for each in key),
         tuple(each.expression for each in value),
         sink,
+        calls,
     )
 
 
@@ -145,19 +155,26 @@ def _read(query: q.Query, catalogue: Catalogue) -> Source:
     return source
 
 
-def _selected(query: q.Query, source: Source) -> list[_Selected]:
+def _selected(query: q.Query, source: Source) -> tuple[list[_Selected], tuple[Exploded, ...]]:
     scope = scope_of(source, query.source.alias)
     found: list[_Selected] = []
+    calls: list[Exploded] = []
     taken = _names_taken(query, source)
     for item in query.select:
-        found.extend(_items(item, query, source, scope, taken))
-    names = [each.name for each in found]
+        found.extend(_items(item, query, source, scope, taken, calls))
+    _check_names(query, [each.name for each in found])
+    return found, tuple(calls)
+
+
+def _check_names(query: q.Query, names: list[str]) -> None:
+    aliases = [item.alias for item in query.select if isinstance(item, q.Selected)]
     for name in names:
         if names.count(name) > 1:
             raise SqlError(f"The projection contains a duplicate column name: `{name}`.")
+        if name in SYSTEM_NAMES and name in aliases:
+            raise SqlError(f"`{name}` is a reserved column name. You cannot use it as an alias for a column.")
         if name in SYSTEM_NAMES:
             raise SqlError(f"Reserved column name in select: `{name}`. Please remove or alias the column.")
-    return found
 
 
 def _names_taken(query: q.Query, source: Source) -> set[str]:
@@ -165,7 +182,9 @@ def _names_taken(query: q.Query, source: Source) -> set[str]:
     return taken | {item.alias for item in query.select if isinstance(item, q.Selected) and item.alias is not None}
 
 
-def _items(item: q.SelectItem, query: q.Query, source: Source, scope: Scope, taken: set[str]) -> Iterator[_Selected]:
+def _items(
+    item: q.SelectItem, query: q.Query, source: Source, scope: Scope, taken: set[str], calls: list[Exploded]
+) -> Iterator[_Selected]:
     if isinstance(item, q.AllOf):
         if item.source not in (None, query.source.alias):
             raise SqlError(f"'{item.source}' is not a valid stream/table name or alias.")
@@ -178,13 +197,14 @@ def _items(item: q.SelectItem, query: q.Query, source: Source, scope: Scope, tak
         for name, field in type_.fields:
             yield _Selected(name, e.Dereference(item.base, name), field)
         return
-    _refuse_calls(item.expression)
-    found = type_of(item.expression, scope)
+    _refuse_aggregates(item.expression)
+    expression = lifted(item.expression, scope, calls)
+    found = type_of(expression, with_calls(scope, calls))
     if found is None:
         raise SqlError(
             "Can't infer a type of null. Please explicitly cast it to a required type, e.g. CAST(null AS VARCHAR)."
         )
-    yield _Selected(item.alias or _generated(item.expression, taken), item.expression, found)
+    yield _Selected(item.alias or _generated(item.expression, taken), expression, found)
 
 
 def _star(query: q.Query, source: Source, scope: Scope, taken: set[str]) -> Iterator[_Selected]:
@@ -267,26 +287,21 @@ def _generated(expression: e.Expression, taken: set[str]) -> str:
     return name
 
 
-def _refuse_calls(expression: object) -> None:
-    """Raise where a projection calls what needs GROUP BY, or makes several rows of one."""
-    if isinstance(expression, e.Call):
+def _refuse_aggregates(expression: object) -> None:
+    """Raise where a projection calls what needs GROUP BY."""
+    if isinstance(expression, e.Call) and functions.aggregate(expression.name) is not None:
         name = expression.name.upper()
-        if functions.aggregate(name) is not None:
-            raise SqlError(
-                f"Use of aggregate function {name} requires a GROUP BY clause. Aggregate function(s): {name}"
-            )
-        if functions.table(name) is not None:
-            raise UnsupportedError(f"the table function {name}")
+        raise SqlError(f"Use of aggregate function {name} requires a GROUP BY clause. Aggregate function(s): {name}")
     for name in getattr(type(expression), "__dataclass_fields__", ()):
         inner = getattr(expression, name)
         for each in inner if isinstance(inner, tuple) else (inner,):
-            _refuse_calls(each)
+            _refuse_aggregates(each)
 
 
 def _check_where(query: q.Query, source: Source) -> None:
     if query.where is None:
         return
-    _refuse_calls(query.where)
+    _refuse_aggregates(query.where)
     try:
         type_ = type_of(query.where, scope_of(source, query.source.alias))
     except UnsupportedError:
@@ -317,7 +332,7 @@ def _key_and_value(
         if not found:
             _refuse_missing_key(source, query.source.alias, sink)
         if len(found) > 1:
-            names = " and ".join(f"`{each.name}`" for each in found)
+            names = " and ".join(sorted(each.name for each in found))
             raise SqlError(
                 f"The projection contains a key column (`{_shown(expression)}`) more than once, aliased as: {names}.\n"
                 "Each key column must only be in the projection once. If you intended to copy the key into the value, "
