@@ -159,3 +159,10 @@ def test_kafka_writes_what_kafkas_serializers_write() -> None:
     assert codec("KAFKA", columns(BIGINT)).encode((1,)) == b"\0\0\0\0\0\0\0\1"
     assert codec("KAFKA", columns(STRING)).decode("é".encode()) == ("é",)
     assert codec("KAFKA", []).encode(()) is None
+
+
+@pytest.mark.parametrize("format_", ["JSON", "DELIMITED", "KAFKA"])
+def test_half_a_character_is_written_as_a_question_mark(format_: str) -> None:
+    """As Java's encoder does; a record must not fail for it."""
+    written = codec(format_, columns(STRING)).encode(("a\ud800",))
+    assert written is not None and b"a?" in written

@@ -114,6 +114,7 @@ from tests.sql.evaluation import type_text, value_of
         ("TIMESTAMPSUB(HOURS, 1, TS)", 1_577_833_200_123),
         ("CONVERT_TZ(TS, 'UTC', 'America/Los_Angeles')", 1_577_808_000_123),
         ("UNIX_DATE(DT)", 18_262),
+        ("ROUND(1E300, 5)", 1e300),
     ],
 )
 def test_a_function_answers(text: str, value: object) -> None:
@@ -147,6 +148,20 @@ def test_a_moment_is_written_as_java_time_writes_it(pattern: str, shown: str) ->
 def test_a_pattern_that_is_not_known_costs_the_value_alone(pattern: str) -> None:
     errors: list[Exception] = []
     assert value_of(f"PARSE_DATE('2021', '{pattern}')", errors) is None and errors
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LPAD(S, 2000000000, 'x')",
+        "GENERATE_SERIES(1, 2000000000)",
+        "REGEXP_REPLACE(S, 'h', '$9')",
+        "ROUND(D, 2000000000)",
+    ],
+)
+def test_what_would_be_endless_or_broken_costs_the_value_alone(text: str) -> None:
+    errors: list[Exception] = []
+    assert value_of(text, errors) is None and errors
 
 
 def test_the_nearest_overload_is_taken() -> None:

@@ -151,7 +151,7 @@ def _line(value: object) -> str:
             "{" + ", ".join(f"{json.dumps(str(key))}: {_line(each)}" for key, each in given.items()) + "}"
         ),
         list: lambda given: f"[{', '.join(map(_line, given))}]",
-        Decimal: str,
+        Decimal: lambda given: f"{given:f}",
     }
     write = parts.get(type(value))
     return json.dumps(value) if write is None else write(value)

@@ -34,7 +34,9 @@ def delimited_codec(columns: Sequence[SqlColumn], delimiter: str) -> Codec:
         if values is None:
             return None
         fields = ["" if value is None else write(value) for write, value in zip(writers, values, strict=True)]
-        return delimiter.join(_quoted(text, delimiter, at == 0) for at, text in enumerate(fields)).encode()
+        return delimiter.join(_quoted(text, delimiter, at == 0) for at, text in enumerate(fields)).encode(
+            errors="replace"
+        )
 
     def decode(data: bytes | None) -> Values | None:
         if data is None:

@@ -33,7 +33,7 @@ def json_codec(columns: Sequence[SqlColumn], *, wrapped: bool) -> Codec:
     write, read = _writer(columns[0].type), _reader(columns[0].type)
 
     def encode(values: Values | None) -> bytes | None:
-        return None if values is None or values[0] is None else write(values[0]).encode()
+        return None if values is None or values[0] is None else write(values[0]).encode(errors="replace")
 
     def decode(data: bytes | None) -> Values | None:
         parsed = None if data is None else _parsed(data)
@@ -48,7 +48,7 @@ def _of_object(columns: Sequence[SqlColumn]) -> Codec:
     write, read = _writer(type_), _reader(type_)
 
     def encode(values: Values | None) -> bytes | None:
-        return None if values is None else write(dict(zip(names, values, strict=True))).encode()
+        return None if values is None else write(dict(zip(names, values, strict=True))).encode(errors="replace")
 
     def decode(data: bytes | None) -> Values | None:
         parsed = None if data is None else _parsed(data)

@@ -34,7 +34,7 @@ def kafka_codec(columns: Sequence[SqlColumn]) -> Codec:
 
 def _functions(base: str) -> tuple[Callable[..., bytes], Callable[[bytes], object]]:
     if base == "STRING":
-        return str.encode, lambda data: data.decode(errors="replace")
+        return lambda text: text.encode(errors="replace"), lambda data: data.decode(errors="replace")
     if base == "BYTES":
         return bytes, lambda data: data
     packed = _PACKED[base]

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, Decimal
 
 from ottla.sql.errors import EvaluationError
-from ottla.sql.functions.registry import scalar
+from ottla.sql.expressions.decimals import WIDE
+from ottla.sql.functions.registry import check_size, scalar
 from ottla.sql.functions.signatures import ArgumentType
 from ottla.sql.types import DecimalType, SqlType
 
@@ -85,13 +86,13 @@ def rounded_to(value: float, places: int) -> float:
 @scalar("ROUND", "DECIMAL, INTEGER -> DECIMAL", returns=_same)
 def rounded_decimal_to(value: Decimal, places: int) -> Decimal:
     """The value in so many places behind the point, in the scale that it has."""
-    return _halves_up(value, places).quantize(value)
+    return _halves_up(value, places).quantize(value, context=WIDE)
 
 
 def _halves_up(value: Decimal, places: int) -> Decimal:
     unit = Decimal((0, (1,), -places))
-    floor_ = value.quantize(unit, ROUND_FLOOR)
-    return floor_ + unit if (value - floor_) * 2 >= unit else floor_
+    floor_ = value.quantize(unit, ROUND_FLOOR, WIDE)
+    return WIDE.add(floor_, unit) if WIDE.subtract(value, floor_) * 2 >= unit else floor_
 
 
 @scalar("TRUNC", "BIGINT -> BIGINT", "INTEGER -> INTEGER", "DOUBLE -> BIGINT")
@@ -111,13 +112,13 @@ def truncated_decimal(value: Decimal) -> Decimal:
 @scalar("TRUNC", "DOUBLE, INTEGER -> DOUBLE")
 def truncated_to(value: float, places: int) -> float:
     """The value with so many places behind the point."""
-    return float(Decimal(repr(value)).quantize(Decimal((0, (1,), -places)), ROUND_DOWN))
+    return float(Decimal(repr(value)).quantize(Decimal((0, (1,), -places)), ROUND_DOWN, WIDE))
 
 
 @scalar("TRUNC", "DECIMAL, INTEGER -> DECIMAL", returns=_same)
 def truncated_decimal_to(value: Decimal, places: int) -> Decimal:
     """The value with so many places behind the point, in the scale that it has."""
-    return value.quantize(Decimal((0, (1,), -places)), ROUND_DOWN).quantize(value)
+    return value.quantize(Decimal((0, (1,), -places)), ROUND_DOWN, WIDE).quantize(value, context=WIDE)
 
 
 @scalar("SIGN", "INTEGER -> INTEGER", "BIGINT -> INTEGER", "DOUBLE -> INTEGER")
@@ -214,6 +215,7 @@ def random_number() -> float:
 @scalar("GENERATE_SERIES", "INTEGER, INTEGER -> ARRAY<INTEGER>", "BIGINT, BIGINT -> ARRAY<BIGINT>")
 def series(first: int, last: int) -> list[int]:
     """The whole numbers from one to another, both included, up or down."""
+    check_size("GENERATE_SERIES", abs(last - first) + 1)
     step = 1 if last >= first else -1
     return list(range(first, last + step, step))
 
@@ -223,6 +225,7 @@ def series_by(first: int, last: int, step: int) -> list[int]:
     """The whole numbers from one to another by a step."""
     if not step:
         raise EvaluationError("GENERATE_SERIES step cannot be zero")
+    check_size("GENERATE_SERIES", abs(last - first) // abs(step) + 1)
     if (last - first) * step < 0:
         raise EvaluationError("GENERATE_SERIES step has wrong sign")
     return list(range(first, last + (1 if step > 0 else -1), step))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ottla.sql.errors import SqlError
+from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.functions.signatures import (
     ArgumentType,
     Bound,
@@ -106,6 +106,16 @@ def _wanted(pattern: Pattern, given: ArgumentType, bound: Bound) -> ArgumentType
     if pattern.name == "DECIMAL" and given is not None and not isinstance(given, LambdaType | DecimalType):
         return DecimalType(10, 0) if str(given) == "INTEGER" else DecimalType(19, 0)
     return bound.get(pattern.name, given) if len(pattern.name) == 1 else given
+
+
+RESULT_MAX = 1 << 24
+"""How many characters, bytes or elements a function may make of a few: a record of Kafka's is no longer either."""
+
+
+def check_size(name: str, size: int, most: int = RESULT_MAX) -> None:
+    """Raise EvaluationError where a result would be too large."""
+    if size > most:
+        raise EvaluationError(f"{name} would make {size} elements; at most {most} are made")
 
 
 _SCALARS: dict[str, ScalarFunction] = {}

@@ -9,7 +9,7 @@ import uuid
 from functools import lru_cache
 
 from ottla.sql.errors import EvaluationError
-from ottla.sql.functions.registry import scalar
+from ottla.sql.functions.registry import check_size, scalar
 
 
 @scalar("UCASE", "STRING -> STRING")
@@ -114,6 +114,7 @@ def replaced(text: str, old: str, new: str) -> str:
 def _padded(value: str | bytes, size: int, pad: str | bytes, *, left: bool) -> object:
     if size < 0 or not pad:
         return None
+    check_size("a pad", size)
     missing = max(size - len(value), 0)
     fill = (pad * (missing // len(pad) + 1))[:missing]
     return fill + value[:size] if left else value[:size] + fill  # type: ignore[operator]
@@ -294,7 +295,10 @@ def extracted_all_groups(pattern: str, text: str, group: int) -> list[str | None
 def replaced_by_pattern(text: str, pattern: str, new: str) -> str:
     """The text with every part that matches a pattern replaced; `$1` names a group."""
     escaped = new.replace("\\", "\\\\")
-    return java_pattern(pattern).sub(re.sub(r"\$(\d)", r"\\g<\1>", escaped), text)
+    try:
+        return java_pattern(pattern).sub(re.sub(r"\$(\d)", r"\\g<\1>", escaped), text)
+    except (re.error, IndexError) as error:
+        raise EvaluationError(f"'{new}' cannot stand in the place of {pattern}: {error}") from None
 
 
 @scalar("REGEXP_SPLIT_TO_ARRAY", "STRING, STRING -> ARRAY<STRING>")

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from ottla.sql.errors import SqlError
+from ottla.sql.functions.registry import check_size
 from ottla.sql.functions.signatures import ArgumentType
 from ottla.sql.types import ArrayType, SqlType
+
+COMBINATIONS_MAX = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ def _combinations(items: object) -> list[object]:
     """Every array in which each element is itself or null, the one of nulls alone first."""
     if not isinstance(items, list):
         return []
+    check_size("CUBE_EXPLODE", 1 << sum(item is not None for item in items), COMBINATIONS_MAX)
     choices = [(None,) if item is None else (None, item) for item in items]
     return [list(each) for each in product(*choices)]
 
