@@ -14,6 +14,9 @@ __all__ = ["JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "Un
 
 K = TypeVar("K")
 
+OLD_GRACE_MS = 86_400_000
+"""How late a record might be where nothing was said (KIP-633 has made that an error of its own)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Windowed(Generic[K]):
@@ -122,6 +125,8 @@ class JoinWindows:
     before_ms: int
     after_ms: int
     grace_ms: int
+    unmatched_at_once: bool = False
+    """Left and outer joins forward a record without partner as it comes, and again with each partner that comes later."""
 
     def __post_init__(self) -> None:
         if self.before_ms + self.after_ms < 0:
@@ -134,6 +139,12 @@ class JoinWindows:
         """Records at most `difference` apart meet; late ones are taken for `grace`."""
         found = of_units(difference, units, "JoinWindows.of_time_difference")
         return cls(found, found, milliseconds(grace, "JoinWindows: grace"))
+
+    @classmethod
+    def of(cls, difference: Duration | None = None, **units: float) -> JoinWindows:
+        """Kafka's rule from before KIP-633, deprecated there: a grace of 24 hours, and what has no partner comes at once."""
+        found = of_units(difference, units, "JoinWindows.of")
+        return cls(found, found, OLD_GRACE_MS, unmatched_at_once=True)
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration | None = None, **units: float) -> JoinWindows:

@@ -217,7 +217,8 @@ final class Plans {
 
     private Object windowedJoin(String op, KStream stream, KStream other, JsonNode step) {
         JsonNode window = step.get("windows");
-        JoinWindows windows = JoinWindows.ofTimeDifferenceAndGrace(Duration.ZERO, millis(window, "grace"));
+        JoinWindows windows = window.has("grace")
+            ? JoinWindows.ofTimeDifferenceAndGrace(Duration.ZERO, millis(window, "grace")) : JoinWindows.of(Duration.ZERO);
         windows = windows.after(millis(window, "after")).before(millis(window, "before"));
         StreamJoined how = StreamJoined.with(serde(step, "key"), serde(step, "value"), serde(step, "other_value"));
         if (step.has("name")) {

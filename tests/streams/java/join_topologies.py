@@ -31,6 +31,8 @@ def stream_stream_joins() -> Iterator[Plan]:
         "uneven": _windows(3, 15, 20),
         "with a gap": _windows(-3, 15, 5),
         "nearly none": _windows(1, 0, 10),
+        "by the old rule": {"before": 10, "after": 10},
+        "by the old rule, uneven": {"before": 3, "after": 15},
     }
     for kind in KINDS:
         for name, window in windows.items():

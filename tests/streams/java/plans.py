@@ -211,7 +211,10 @@ class _Calls:
                 name=self.name,
                 store_name=step.get("store"),
             )
-            windows = JoinWindows(window["before"], window["after"], window["grace"])
+            if "grace" in window:
+                windows = JoinWindows(window["before"], window["after"], window["grace"])
+            else:
+                windows = JoinWindows.of(0).before(window["before"]).after(window["after"])
             return join(self.other, joiner, windows, stream_joined=given)
         if "select" in step:
             return join(self.other, joiner, key=_mapper(step["select"]))

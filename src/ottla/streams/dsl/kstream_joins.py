@@ -230,7 +230,8 @@ class _StreamStream:
             raise TopologyError(merged, f"both sides' stores are called {stores[0].name!r}")
         for place, node, store in ((left, noted[0], stores[0]), (right, noted[1], stores[1])):
             plan.add(place.step, _note(node, store, place))
-        shared = self._shared_store(this_made, left) if self.left_outer else None
+        waits = self.left_outer and not self.windows.unmatched_at_once
+        shared = self._shared_store(this_made, left) if waits else None
         step = Step(merged, lambda topology, parents: None, takes_null_keys=self.left_outer or self.right_outer)
         step.write = self._writer(noted, (this_name, other_name, merged), stores, shared, left)
         plan.add([left.step, right.step], step)

@@ -103,7 +103,8 @@ def _emission(node: Node) -> str:
     ):
         return AT_ONCE
     if isinstance(operation, ops.StreamStreamJoin):
-        return AT_ONCE if operation.kind == "inner" else f"{AT_ONCE}; without partner, when the window has closed"
+        waits = operation.kind != "inner" and not operation.windows.unmatched_at_once
+        return f"{AT_ONCE}; without partner, when the window has closed" if waits else AT_ONCE
     if isinstance(operation, ops.StreamTableJoin | ops.StreamGlobalJoin):
         return AT_ONCE
     return UPDATES

@@ -40,7 +40,9 @@ def _stream_stream_join(node: Node) -> Process:
     """One side of a join."""
     join = joiner_of(node, node.operation.joiner)
     both = join if node.operation.is_left else _turned(join)
-    return _inner(node, both) if node.operation.outer_store is None else _Side(node, both).process
+    if node.operation.outer_store is not None:
+        return _Side(node, both).process
+    return _at_once(node, both) if _keeps(node.operation) else _inner(node, both)
 
 
 def _turned(join: Joiner) -> Joiner:
@@ -68,6 +70,29 @@ def _inner(node: Node, join: Joiner) -> Process:
     return process
 
 
+def _keeps(operation: operations.StreamStreamJoin) -> bool:
+    """Return whether a side's records stay without a partner."""
+    return operation.kind == "outer" or (operation.kind == "left" and operation.is_left)
+
+
+def _at_once(node: Node, join: Joiner) -> Process:
+    """A side whose records come at once without a partner (before KIP-633), and again with each that comes later."""
+    task, forward, fetch = node.task, node.forward, node.store(node.operation.other).fetch_range
+    before, after = _reach(node.operation.windows, is_left=node.operation.is_left)
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if value is None:
+            task.dropped_null_key += 1
+            return
+        found = () if key is None else fetch(key, max(0, timestamp - before), max(0, timestamp + after))
+        for time, other, _ in found:
+            forward(key, join(key, value, other), max(timestamp, time), headers)
+        if not found:
+            forward(key, join(key, value, None), timestamp, headers)
+
+    return process
+
+
 class _Side:
     """A side of a left or outer join. What both sides share lies in the outer store's memory: `time`, `earliest`."""
 
@@ -81,8 +106,7 @@ class _Side:
         self._windows: JoinWindows = operation.windows
         self._before, self._after = _reach(operation.windows, is_left=operation.is_left)
         self._this, self._that = (LEFT, RIGHT) if operation.is_left else (RIGHT, LEFT)
-        self._keeps = operation.kind == "outer" or operation.is_left
-        """Whether this side's records stay without a partner."""
+        self._keeps = _keeps(operation)
 
     def process(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         shared = self._shared
