@@ -1,6 +1,7 @@
 """HTTP: the one way in which this project serves REST and plain pages, on aiohttp.
 
-A service is a list of `Route`s: a method, a path (with `{names}`) and a coroutine from `Request` to `Reply`. `HttpServer`
+A service is a list of `Route`s: a method, a path (with `{names}`) and a coroutine from `Request` to `Reply`, or to a
+`StreamedReply`. `HttpServer`
 opens it on the running event loop and closes it again; whatever goes wrong is answered in JSON with `error_code` and
 `message`, and nothing waits longer than its time. `BasicLogins` is who may ask, where a service asks for names and
 passwords. Importing this package imports aiohttp: import it where HTTP is asked for.
@@ -8,7 +9,7 @@ passwords. Importing this package imports aiohttp: import it where HTTP is asked
 
 from ottla.http.basic_logins import BasicLogins
 from ottla.http.https import asking_context, serving_context
-from ottla.http.replies import HttpError, Reply, json_reply, text_reply
+from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply, text_reply
 from ottla.http.server import HttpServer, Request, Route
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Reply",
     "Request",
     "Route",
+    "StreamedReply",
     "asking_context",
     "json_reply",
     "serving_context",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.base import OttlaError
 
-__all__ = ["HttpError", "Reply", "json_reply", "text_reply"]
+__all__ = ["HttpError", "Reply", "StreamedReply", "json_reply", "text_reply"]
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """`json.dumps` makes an encoder for each call that differs from its defaults: 4 µs of a short answer's 6."""
@@ -20,6 +20,19 @@ class Reply:
     """A whole answer."""
 
     body: bytes
+    content_type: str
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedReply:
+    """An answer that is sent piece by piece, as its pieces come and the client takes them.
+
+    `chunks` is closed (`aclose`) when the client is gone, at most a second later. An error in it breaks the answer off.
+    """
+
+    chunks: AsyncGenerator[bytes, None]
     content_type: str
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from ottla.base import OttlaError
 from ottla.http.door import FIRST_REQUEST_SECONDS_MAX, HANDSHAKE_SECONDS_MAX, SILENT_CONNECTIONS_MAX, Door
-from ottla.http.replies import HttpError, Reply, json_reply
+from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply
+
+if TYPE_CHECKING:
+    from ottla.http.http2 import Http2Protocol
 
 __all__ = ["HttpServer", "Request", "Route"]
 
@@ -24,6 +28,9 @@ Request = web.Request
 REQUEST_SECONDS_MAX = 30.0
 BODY_BYTES_MAX = 1024 * 1024
 KEEP_ALIVE_SECONDS = 75.0
+GONE_LOOK_SECONDS = 0.5
+"""How often it is looked whether a client still waits, while there is nothing to send to it."""
+SERVER = {"Server": "Ottla"}
 CLOSE_SECONDS_MAX = 1.0
 """How long a stop waits for answers that are on their way."""
 
@@ -34,7 +41,7 @@ class Route:
 
     method: str
     path: str
-    handle: Callable[[Request], Awaitable[Reply]]
+    handle: Callable[[Request], Awaitable[Reply | StreamedReply]]
 
 
 class HttpServer:
@@ -53,7 +60,13 @@ class HttpServer:
         handshake_seconds_max: float = HANDSHAKE_SECONDS_MAX,
         first_request_seconds_max: float = FIRST_REQUEST_SECONDS_MAX,
         silent_max: int = SILENT_CONNECTIONS_MAX,
+        http2: bool = False,
     ) -> None:
+        """With `http2` the same ports speak HTTP/2, too, to clients that begin with its preface."""
+        self._speaks_http2 = http2
+        self._outer: dict[object, object] = {}
+        """By what answers a connection, what the door knows it as, until it has asked for something."""
+        self._http2: set[Http2Protocol] = set()
         self._seconds_max = request_seconds_max
         self._handshake_seconds_max = handshake_seconds_max
         self._first_request_seconds_max = first_request_seconds_max
@@ -78,12 +91,38 @@ class HttpServer:
             serve = self._runner.server
             assert serve is not None
             self._door = Door(
-                serve,
+                self._either if self._speaks_http2 else serve,
                 handshake_seconds_max=self._handshake_seconds_max,
                 first_request_seconds_max=self._first_request_seconds_max,
                 silent_max=self._silent_max,
             )
         return await self._door.open(host, port, tls)
+
+    def _either(self) -> asyncio.Protocol:
+        """Return what finds out what a connection speaks."""
+        from ottla.http.http2 import EitherProtocol
+
+        serve = self._runner.server
+        assert serve is not None
+        return EitherProtocol(serve, chosen=self._chosen, gone=self._asked)
+
+    def _chosen(self, outer: object, inner: asyncio.BaseProtocol) -> None:
+        """Note what speaks on a connection; one of HTTP/2 has asked for something by that."""
+        from ottla.http.http2 import Http2Protocol
+
+        if isinstance(inner, Http2Protocol):
+            self._asked(outer)
+            self._http2 = {each for each in self._http2 if each.is_open} | {inner}
+            return
+        if len(self._outer) >= self._silent_max:
+            there = self._outer.items()
+            self._outer = {each: kept for each, kept in there if getattr(each, "transport", None) is not None}
+        self._outer[inner] = outer
+
+    def _asked(self, protocol: object) -> None:
+        """Have the door forget a connection that has asked for something, or is gone."""
+        if self._door is not None:
+            self._door.asked(self._outer.pop(protocol, protocol))
 
     @property
     def silent(self) -> int:
@@ -95,14 +134,24 @@ class HttpServer:
         if self._door is not None:
             await self._door.close()
         await self._runner.cleanup()
+        for each in self._http2:
+            each.close()
+        self._http2.clear()
 
     @web.middleware
     async def _answer_errors(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Turn everything that goes wrong into JSON; a mistake of ours is logged and tells the client nothing of it."""
-        if self._door is not None:
-            self._door.asked(request.protocol)
+        self._asked(request.protocol)
+        response = await self._answered(request, handler)
+        if isinstance(response, _Streaming):
+            await response.send(request)
+        return response
+
+    async def _answered(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
         try:
             async with asyncio.timeout(self._seconds_max):
                 return await handler(request)
@@ -119,15 +168,53 @@ class HttpServer:
             return _error(500, 500, "The server has failed to answer; its log says why.")
 
 
-def _handler(handle: Callable[[Request], Awaitable[Reply]]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+class _Streaming(web.StreamResponse):
+    """A streamed reply before it is sent: what is sent after the time for an answer has ended."""
+
+    def __init__(self, reply: StreamedReply) -> None:
+        super().__init__(status=reply.status, headers={"Content-Type": reply.content_type, **SERVER, **reply.headers})
+        self._chunks = reply.chunks
+
+    async def send(self, request: web.Request) -> None:
+        """Send piece by piece until the end, or until the client is gone."""
+        try:
+            await self.prepare(request)
+            while (chunk := await _next(self._chunks, request)) is not None:
+                await self.write(chunk)
+            await self.write_eof()
+        except ConnectionError as error:
+            log.debug("%s %s: the client is gone: %r", request.method, request.path, error)
+        finally:
+            await self._chunks.aclose()
+
+
+async def _next(chunks: AsyncGenerator[bytes, None], request: web.Request) -> bytes | None:
+    """Return the next piece, None behind the last; raises ConnectionResetError where nobody waits for it any more."""
+    task = asyncio.ensure_future(anext(chunks, None))
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=GONE_LOOK_SECONDS)
+            if request.transport is None or request.transport.is_closing():
+                raise ConnectionResetError("the client has closed the connection")
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+
+
+def _handler(
+    handle: Callable[[Request], Awaitable[Reply | StreamedReply]],
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def answer(request: web.Request) -> web.StreamResponse:
-        return _response(await handle(request))
+        reply = await handle(request)
+        return _Streaming(reply) if isinstance(reply, StreamedReply) else _response(reply)
 
     return answer
 
 
 def _response(reply: Reply) -> web.Response:
-    headers = {"Content-Type": reply.content_type, "Server": "Ottla", **reply.headers}
+    headers = {"Content-Type": reply.content_type, **SERVER, **reply.headers}
     return web.Response(body=reply.body, status=reply.status, headers=headers)
 
 

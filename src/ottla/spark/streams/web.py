@@ -10,7 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.http import BasicLogins, HttpError, HttpServer, Reply, Request, Route, json_reply, text_reply
+from ottla.http import (
+    BasicLogins,
+    HttpError,
+    HttpServer,
+    Reply,
+    Request,
+    Route,
+    StreamedReply,
+    json_reply,
+    text_reply,
+)
 from ottla.spark.streams.plain_values import key_of_text, plain
 from ottla.spark.streams.state.store_tables import LAST
 from ottla.spark.streams.web_door import Door, door_of
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ApplicationServer", "Door", "door_of", "lookup", "metrics_text"]
 
-Handle = Callable[[Request], Awaitable[Reply]]
+Handle = Callable[[Request], Awaitable[Reply | StreamedReply]]
 
 LIMIT_DEFAULT = 1000
 START_SECONDS_MAX = 10.0
@@ -184,7 +194,7 @@ class ApplicationServer:
             yield replace(route, handle=self._behind_logins(route.handle))
 
     def _behind_logins(self, handle: Handle) -> Handle:
-        async def answer(request: Request) -> Reply:
+        async def answer(request: Request) -> Reply | StreamedReply:
             if self._logins is not None and not self._logins.admit(request.headers.get("Authorization")):
                 refused = json_reply(
                     {"error_code": 401, "message": "A name and its password are asked for."}, status=401

@@ -1,0 +1,35 @@
+"""A server's command log as a fold: statements become commands, and commands replayed give the same server.
+
+`decide` looks at a statement and says what command it is, or refuses it; `apply` takes a command in and says what is to be
+done outside (queries begun and ended, topics deleted). `entities` are the answers about what the fold holds.
+"""
+
+from __future__ import annotations
+
+from ottla.sql.commands.applying import Applied, apply
+from ottla.sql.commands.command import COMMAND_VERSION, Command, CommandId, UnreadableCommandError
+from ottla.sql.commands.deciding import Decision, TopicWish, decide, is_command, topic_wish
+from ottla.sql.commands.effects import BeginQuery, DeleteTopic, Effect, EndQuery, PauseQuery, ResumeQuery
+from ottla.sql.commands.state import PersistentQuery, ServerState
+
+__all__ = [
+    "COMMAND_VERSION",
+    "Applied",
+    "BeginQuery",
+    "Command",
+    "CommandId",
+    "Decision",
+    "DeleteTopic",
+    "Effect",
+    "EndQuery",
+    "PauseQuery",
+    "PersistentQuery",
+    "ResumeQuery",
+    "ServerState",
+    "TopicWish",
+    "UnreadableCommandError",
+    "apply",
+    "decide",
+    "is_command",
+    "topic_wish",
+]

@@ -1,0 +1,98 @@
+"""What a server knows from its commands: the catalogue, the queries, the settings that ALTER SYSTEM has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeVar
+
+from ottla.sql.catalogue import Catalogue, Source
+from ottla.sql.errors import SqlError
+from ottla.sql.queries import QueryPlan
+from ottla.sql.tree import queries as q
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentQuery:
+    """A query that runs until it is ended: what it reads and writes, and the statement that made it."""
+
+    id: str
+    statement: str
+    plan: QueryPlan
+    tree: q.Query
+    sink: Source
+    properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    is_paused: bool = False
+    makes_sink: bool = True
+    """False for INSERT INTO, which writes a stream that is another's."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the streams and tables that it reads, each once."""
+        return sources_of(self.tree)
+
+
+def sources_of(query: q.Query) -> tuple[str, ...]:
+    """The names of the streams and tables of a query, each once."""
+    return tuple(dict.fromkeys([query.source.name, *(each.right.name for each in query.joins)]))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """Never changed, only replaced."""
+
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    queries: Mapping[str, PersistentQuery] = field(default_factory=lambda: MappingProxyType({}))
+    statements: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By source, the statement that made it as it is now."""
+    system: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """What ALTER SYSTEM has set."""
+
+    def query(self, id_: str) -> PersistentQuery:
+        """The query of an id; raises SqlError where there is none."""
+        found = self.queries.get(id_)
+        if found is None:
+            raise SqlError(f"Unknown queryId: {id_}")
+        return found
+
+    def readers(self, name: str) -> tuple[str, ...]:
+        """The ids of the queries that read a source, in order."""
+        return tuple(sorted(each.id for each in self.queries.values() if name in each.sources))
+
+    def writers(self, name: str) -> tuple[str, ...]:
+        """The ids of the queries that write a source, in order."""
+        return tuple(sorted(each.id for each in self.queries.values() if each.sink.name == name))
+
+    def with_query(self, query: PersistentQuery) -> ServerState:
+        """The state with a query, in the place of the one of its id."""
+        return replace(self, queries=_with(self.queries, query.id, query))
+
+    def without_queries(self, ids: Iterable[str]) -> ServerState:
+        """The state without some queries."""
+        return replace(self, queries=_without(self.queries, ids))
+
+    def with_statement(self, name: str, statement: str) -> ServerState:
+        """The state with what made a source."""
+        return replace(self, statements=_with(self.statements, name, statement))
+
+    def without_source(self, name: str) -> ServerState:
+        """The state without a source."""
+        return replace(
+            self, catalogue=self.catalogue.without_source(name), statements=_without(self.statements, (name,))
+        )
+
+    def with_system(self, name: str, value: str) -> ServerState:
+        """The state with a setting of ALTER SYSTEM."""
+        return replace(self, system=_with(self.system, name, value))
+
+
+def _with(found: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:
+    return MappingProxyType({**found, key: value})
+
+
+def _without(found: Mapping[str, V], keys: Iterable[str]) -> Mapping[str, V]:
+    gone = set(keys)
+    return MappingProxyType({key: value for key, value in found.items() if key not in gone})

@@ -1,0 +1,203 @@
+"""Statements become commands, and commands replayed make the same server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from ottla.sql import SqlError, parse_statement
+from ottla.sql.commands import (
+    Command,
+    CommandId,
+    DeleteTopic,
+    EndQuery,
+    ServerState,
+    UnreadableCommandError,
+    apply,
+    decide,
+    topic_wish,
+)
+
+STREAM = "CREATE STREAM s (id STRING KEY, v INT) WITH (kafka_topic='t', value_format='JSON', partitions=3);"
+RESULT = "CREATE STREAM x AS SELECT id, v + 1 AS w FROM s EMIT CHANGES;"
+
+
+class Session:
+    """A state, and the records that made it."""
+
+    def __init__(self) -> None:
+        self.state = ServerState()
+        self.records: list[tuple[bytes, bytes]] = []
+        self.effects: list[object] = []
+
+    def run(self, text: str, properties: Mapping[str, str] | None = None) -> str:
+        statement = parse_statement(text, self.state.catalogue.types)
+        number = 2 * len(self.records)
+        made = decide(statement, text, self.state, properties=properties or {}, settings={}, number=number)
+        if made.command is None:
+            return made.warning or ""
+        self.records.append((made.command.key(), made.command.value()))
+        applied = apply(self.state, Command.read(*self.records[-1]))
+        assert made.expected is not None
+        assert applied.state == made.expected.state
+        self.state = applied.state
+        self.effects.extend(applied.effects)
+        return applied.message
+
+
+def session(*texts: str) -> Session:
+    found = Session()
+    for text in texts:
+        found.run(text)
+    return found
+
+
+def replayed(records: Iterable[tuple[bytes, bytes]]) -> ServerState:
+    state = ServerState()
+    for key, value in records:
+        state = apply(state, Command.read(key, value)).state
+    return state
+
+
+def test_replayed_commands_make_the_same_server() -> None:
+    found = session(
+        "CREATE TYPE place AS STRUCT<lat DOUBLE, lon DOUBLE>;",
+        STREAM,
+        "CREATE STREAM p (id STRING KEY, spot place) WITH (kafka_topic='p', value_format='JSON');",
+        RESULT,
+        "INSERT INTO x SELECT id, v AS w FROM s EMIT CHANGES;",
+        "PAUSE CSAS_X_6;",
+        "ALTER STREAM s ADD COLUMN u BIGINT;",
+        "CREATE OR REPLACE STREAM x AS SELECT id, v + 1 AS w, v FROM s EMIT CHANGES;",
+        "TERMINATE INSERTQUERY_8;",
+    )
+    assert replayed(found.records) == found.state
+    assert list(found.state.queries) == ["CSAS_X_6"]
+
+
+def test_a_query_is_named_after_its_commands_offset_and_keeps_its_name_when_it_is_replaced() -> None:
+    found = session(STREAM, RESULT)
+    assert list(found.state.queries) == ["CSAS_X_2"]
+    found.run("CREATE OR REPLACE STREAM x AS SELECT id, v + 2 AS w FROM s EMIT CHANGES;")
+    assert list(found.state.queries) == ["CSAS_X_2"]
+    assert found.state.catalogue.source("X").made_by == "CSAS_X_2"
+
+
+def test_what_the_session_said_is_in_the_command_and_holds_at_the_replay() -> None:
+    found = Session()
+    found.run(
+        "CREATE STREAM s (id STRING KEY, v INT) WITH (kafka_topic='t', partitions=1);",
+        {"ksql.persistence.default.format.value": "DELIMITED"},
+    )
+    assert replayed(found.records).catalogue.source("S").layout.value_format == "DELIMITED"
+
+
+def test_if_not_exists_writes_no_command() -> None:
+    found = session(STREAM)
+    said = found.run(STREAM.replace("STREAM s", "STREAM IF NOT EXISTS s"))
+    assert said == "Cannot add stream `S`: A stream with the same name already exists."
+    assert found.run("DROP STREAM IF EXISTS nothing;") == "Source `NOTHING` does not exist."
+    assert len(found.records) == 1
+
+
+def test_a_source_that_others_are_made_of_is_not_dropped() -> None:
+    found = session(STREAM, RESULT)
+    with pytest.raises(SqlError, match=r"read from this source: \[X\]"):
+        found.run("DROP STREAM s;")
+    found.run("INSERT INTO x SELECT id, v AS w FROM s EMIT CHANGES;")
+    with pytest.raises(SqlError, match=r"write into this source: \[INSERTQUERY_4\]"):
+        found.run("DROP STREAM x;")
+
+
+def test_dropping_a_result_ends_its_query_and_deletes_its_topic_where_that_is_said() -> None:
+    found = session(STREAM, RESULT)
+    said = found.run("DROP STREAM x DELETE TOPIC;")
+    assert said == "Source `X` (topic: X) was dropped."
+    assert [type(each) for each in found.effects[1:]] == [EndQuery, DeleteTopic]
+    assert not found.state.queries
+    found.run("DROP STREAM s;")
+    assert replayed(found.records) == found.state
+
+
+def test_terminate_all_and_pause_all_take_every_query() -> None:
+    found = session(STREAM, RESULT, "CREATE STREAM y AS SELECT * FROM s EMIT CHANGES;")
+    found.run("PAUSE ALL;")
+    assert all(each.is_paused for each in found.state.queries.values())
+    found.run("RESUME CSAS_Y_4;")
+    assert [each.is_paused for each in found.state.queries.values()] == [True, False]
+    found.run("TERMINATE ALL;")
+    assert not found.state.queries
+
+
+def test_an_unknown_query_is_refused() -> None:
+    with pytest.raises(SqlError, match="Unknown queryId: NOTHING"):
+        session("TERMINATE nothing;")
+
+
+def test_insert_into_may_name_its_query() -> None:
+    found = session(STREAM, RESULT)
+    found.run("INSERT INTO x WITH (QUERY_ID='more') SELECT id, v AS w FROM s EMIT CHANGES;")
+    assert "MORE" in found.state.queries
+    with pytest.raises(SqlError, match="already exists"):
+        found.run("INSERT INTO x WITH (QUERY_ID='more') SELECT id, v AS w FROM s EMIT CHANGES;")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "CREATE OR REPLACE STREAM s (id STRING KEY, u INT) WITH (kafka_topic='t', value_format='JSON');",
+            "`V` INTEGER",
+        ),
+        ("CREATE OR REPLACE STREAM s (i STRING KEY, v INT) WITH (kafka_topic='t', value_format='JSON');", "key"),
+        ("CREATE OR REPLACE STREAM s (id STRING KEY, v INT) WITH (kafka_topic='u', value_format='JSON');", "topic = t"),
+        (
+            "CREATE OR REPLACE TABLE s (id STRING PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');",
+            "TABLE",
+        ),
+        (
+            "CREATE OR REPLACE STREAM s (id STRING KEY, v INT) WITH (kafka_topic='t', value_format='DELIMITED');",
+            "value format = JSON",
+        ),
+    ],
+)
+def test_a_replacement_that_readers_would_not_understand_is_refused(text: str, words: str) -> None:
+    with pytest.raises(SqlError, match=f"Cannot upgrade data source.*{words}"):
+        session(STREAM, text)
+
+
+def test_columns_may_be_appended_by_a_replacement() -> None:
+    found = session(STREAM)
+    found.run("CREATE OR REPLACE STREAM s (id STRING KEY, v INT, u INT) WITH (kafka_topic='t', value_format='JSON');")
+    assert found.state.catalogue.source("S").schema.find("U") is not None
+    assert "u INT" in found.state.statements["S"]
+
+
+def test_a_topic_is_wished_for_with_the_numbers_of_the_statement() -> None:
+    statement = parse_statement(STREAM)
+    made = decide(statement, STREAM, ServerState(), properties={}, settings={}, number=0)
+    wish = topic_wish(statement, made)
+    assert wish is not None
+    assert (wish.name, wish.partitions, wish.replicas) == ("t", 3, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"{}"),
+        (b'"stream/`S`/create"', None),
+        (b"nothing", b"{}"),
+        (b'"stream"', b'{"statement":"x"}'),
+        (b'"stream/`S`/create"', b'{"statement":"x","version":1000}'),
+        (b'"stream/`S`/create"', b"[" * 100_000),
+    ],
+)
+def test_a_record_that_is_no_command_is_told(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(UnreadableCommandError):
+        Command.read(key, value)
+
+
+def test_an_id_reads_what_it_prints() -> None:
+    found = CommandId("stream", "`a/b`", "create")
+    assert CommandId.of(str(found)) == found
