@@ -38,7 +38,7 @@ MATRIX: dict[str, set[str]] = {
     "serdes": {"base", "security", "schemas"},
     "connect": {*_SERVICES, "wire", "security", "schemas", "serdes"},
     "connectors": {"base", "config", "connect"},
-    "sql": {"base", "streams"},
+    "sql": {"base", "streams", "schemas", "serdes", "connect"},  # schemas of formats, as Connect makes and reads them
     "spark": {"base", "wire", "client", "config", "security", "http", "streams", "connect", "connectors"},
     "console": {*_SERVICES, "admin"},
 }
@@ -63,6 +63,8 @@ DOORS = {
 INNER_PACKAGES = (
     *("ottla.wire.messages", "ottla.client.arrow", "ottla.connect.tasks"),
     *("ottla.security.ephemeral", "ottla.security.sasl"),
+    "ottla.connect.schema_converters",  # how Connect's schemas are told in Avro, Protobuf and JSON Schema
+    "ottla.connect.data",
     "ottla.sql.testing",  # what tests of statements need, Streams with its engine among it; nothing else of SQL does
 )
 """What is inside a package and others may import: it needs PyArrow, librdkafka or ssl, which the package alone does not."""

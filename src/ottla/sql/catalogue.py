@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from ottla.sql.errors import SqlError
-from ottla.sql.formats import Codec, codec
+from ottla.sql.formats import Codec, SchemaForm, SchemaRegistry, codec
 from ottla.sql.schema import LogicalSchema
 from ottla.sql.tree.statements import SourceKind
 from ottla.sql.types import SqlType
@@ -22,14 +22,32 @@ class Layout:
     wrapped: bool = True
     key_delimiter: str = ","
     value_delimiter: str = ","
+    key_form: SchemaForm = field(default_factory=SchemaForm)
+    value_form: SchemaForm = field(default_factory=SchemaForm)
+    registry: SchemaRegistry | None = field(default=None, compare=False, repr=False)
+    """Where schemas of what others wrote are looked up."""
 
     def key_codec(self, schema: LogicalSchema) -> Codec:
         """The codec of keys; raises SqlError for columns that the format cannot hold."""
-        return codec(self.key_format, schema.key, wrapped=False, delimiter=self.key_delimiter)
+        return codec(
+            self.key_format,
+            schema.key,
+            wrapped=False,
+            delimiter=self.key_delimiter,
+            form=self.key_form,
+            registry=self.registry,
+        )
 
     def value_codec(self, schema: LogicalSchema) -> Codec:
         """The codec of values; raises SqlError for columns that the format cannot hold."""
-        return codec(self.value_format, schema.value, wrapped=self.wrapped, delimiter=self.value_delimiter)
+        return codec(
+            self.value_format,
+            schema.value,
+            wrapped=self.wrapped,
+            delimiter=self.value_delimiter,
+            form=self.value_form,
+            registry=self.registry,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +71,8 @@ class Catalogue:
 
     sources: Mapping[str, Source] = field(default_factory=lambda: MappingProxyType({}))
     types: Mapping[str, SqlType] = field(default_factory=lambda: MappingProxyType({}))
+    registry: SchemaRegistry | None = field(default=None, compare=False, repr=False)
+    """Where schemas of topics are, None where none is configured."""
 
     def source(self, name: str) -> Source:
         """The source of a name; raises SqlError where there is none."""

@@ -7,7 +7,10 @@ from dataclasses import replace
 
 from ottla.sql.catalogue import Catalogue, Layout, Source
 from ottla.sql.errors import SqlError, UnsupportedError
-from ottla.sql.properties import OF_CREATE, WithClause, check_wrapping, with_clause
+from ottla.sql.formats import UNWRAPS, SchemaForm
+from ottla.sql.formats.registry import WITH_SCHEMAS
+from ottla.sql.properties import OF_CREATE, WithClause, check_format_properties, check_wrapping, with_clause
+from ottla.sql.registration import columns_of, with_registered
 from ottla.sql.schema import SYSTEM_NAMES, LogicalSchema, Place, SqlColumn
 from ottla.sql.tree import statements as s
 from ottla.sql.types import ArrayType, MapType, SqlType, StructType
@@ -44,18 +47,68 @@ def define(statement: Definition, catalogue: Catalogue, settings: Mapping[str, s
 def _create(statement: s.CreateSource, catalogue: Catalogue, settings: Mapping[str, str]) -> Catalogue:
     known = catalogue.sources.get(statement.name)
     given = with_clause(statement.properties, OF_CREATE)
-    schema = _schema(statement)
-    if given.topic is None:
+    topic = given.topic
+    if topic is None:
         raise SqlError('Missing required property "KAFKA_TOPIC" which has no default value.')
+    schema = _schema(_inferred(statement, given, catalogue, settings), given)
     layout = layout_of(given, schema, settings)
     check_name(statement.kind, statement.name, known, statement.or_replace or statement.if_not_exists)
     check_timestamp(given, schema)
     if known is not None and statement.if_not_exists:
         return catalogue
     source = Source(
-        statement.kind, statement.name, given.topic, schema, layout, given.timestamp, read_only=statement.read_only
+        statement.kind, statement.name, topic, schema, layout, given.timestamp, read_only=statement.read_only
     )
-    return catalogue.with_source(source)
+    return catalogue.with_source(with_registered(source, catalogue.registry, anew=False))
+
+
+def _inferred(
+    statement: s.CreateSource, given: WithClause, catalogue: Catalogue, settings: Mapping[str, str]
+) -> s.CreateSource:
+    """The statement with the columns that it leaves to the registry; raises SqlError in ksqlDB's words."""
+    columns = list(statement.columns)
+    key = [column for column in columns if "KEY" in column.role]
+    value = [column for column in columns if column.role == "VALUE"]
+    formats = given.key_format or settings.get(DEFAULT_KEY_FORMAT, "KAFKA"), _value_format(given, settings)
+    for is_key, format_, held in ((True, formats[0].upper(), key), (False, formats[1].upper(), value)):
+        check_format_properties(given, is_key=is_key, format_=format_)
+        schema_id = given.key_schema_id if is_key else given.value_schema_id
+        if schema_id is not None and held:
+            name = "KEY_SCHEMA_ID" if is_key else "VALUE_SCHEMA_ID"
+            raise SqlError(f"Table elements and {name} cannot both exist for create statement.")
+        if held or format_ not in WITH_SCHEMAS:
+            continue
+        if is_key and given.key_format is None:
+            continue
+        form = _form(given, is_key=is_key)
+        wrapped = format_ not in UNWRAPS if is_key else given.wrap is not False
+        found, _ = columns_of(
+            catalogue.registry, given.topic, format_, form, is_key=is_key, wrapped=wrapped, schema_id=schema_id
+        )
+        role: s.ColumnRole = "VALUE" if not is_key else "KEY" if statement.kind == "STREAM" else "PRIMARY KEY"
+        made = [s.ColumnDefinition(name, type_, role) for name, type_ in found]
+        columns = [*made, *columns] if is_key else [*columns, *made]
+    return replace(statement, columns=tuple(columns))
+
+
+def _value_format(given: WithClause, settings: Mapping[str, str]) -> str:
+    found = given.value_format or settings.get(DEFAULT_VALUE_FORMAT)
+    if found is None:
+        raise SqlError(
+            "Statement is missing the 'VALUE_FORMAT' property from the WITH clause. Either provide one or set a default "
+            f"via the '{DEFAULT_VALUE_FORMAT}' config."
+        )
+    return found
+
+
+def _form(given: WithClause, *, is_key: bool) -> SchemaForm:
+    if is_key:
+        return SchemaForm(_name(given.key_schema_name), given.key_nullables, given.key_schema_id)
+    return SchemaForm(_name(given.value_schema_name), given.value_nullables, given.value_schema_id)
+
+
+def _name(given: str | None) -> str | None:
+    return None if given is None else given.strip()
 
 
 def check_name(kind: str, name: str, known: Source | None, allowed: bool) -> None:
@@ -64,7 +117,7 @@ def check_name(kind: str, name: str, known: Source | None, allowed: bool) -> Non
         raise SqlError(f"Cannot add {kind.lower()} '{name}': A {known.kind.lower()} with the same name already exists")
 
 
-def _schema(statement: s.CreateSource) -> LogicalSchema:
+def _schema(statement: s.CreateSource, given: WithClause) -> LogicalSchema:
     columns = []
     for each in statement.columns:
         if each.name in SYSTEM_NAMES:
@@ -79,7 +132,14 @@ def _schema(statement: s.CreateSource) -> LogicalSchema:
         raise SqlError("The statement does not define any columns.")
     schema = LogicalSchema(tuple(columns))
     if statement.kind == "TABLE" and not schema.key:
-        raise SqlError("Tables require a PRIMARY KEY. Please define the PRIMARY KEY.")
+        hint = (
+            "\nUse a partial schema to define the primary key and still load the value columns from the Schema Registry, "
+            f"for example:\n\tCREATE TABLE {statement.name} (ID INT PRIMARY KEY) WITH (...);"
+        )
+        raise SqlError(
+            "Tables require a PRIMARY KEY. Please define the PRIMARY KEY."
+            + (hint if given.value_schema_id is not None else "")
+        )
     return schema
 
 
@@ -116,23 +176,35 @@ def layout_of(
 ) -> Layout:
     """How rows are bytes, by a WITH clause, else as in the source, else by settings; raises SqlError."""
     key = given.key_format or (inherited.key_format if inherited else settings.get(DEFAULT_KEY_FORMAT, "KAFKA"))
-    value = given.value_format or (inherited.value_format if inherited else settings.get(DEFAULT_VALUE_FORMAT))
-    if value is None:
-        raise SqlError(
-            "Statement is missing the 'VALUE_FORMAT' property from the WITH clause. Either provide one or set a default "
-            f"via the '{DEFAULT_VALUE_FORMAT}' config."
-        )
+    value = given.value_format or (inherited.value_format if inherited else _value_format(given, settings))
     if not schema.key and given.key_format is None:
         key = "NONE"
     elif schema.key and key.upper() == "NONE" and given.key_format is None:
         key = settings.get(DEFAULT_KEY_FORMAT, "KAFKA")
-    check_wrapping(given.wrap, value.upper(), len(schema.value))
-    wrapped = settings.get(WRAP_SINGLE_VALUES, "true").lower() != "false" if given.wrap is None else given.wrap
-    delimiter = given.value_delimiter or (inherited.value_delimiter if inherited and not given.value_format else ",")
-    layout = Layout(key.upper(), value.upper(), wrapped, given.key_delimiter, delimiter)
+    key, value = key.upper(), value.upper()
+    check_format_properties(given, is_key=True, format_=key)
+    check_format_properties(given, is_key=False, format_=value)
+    check_wrapping(given.wrap, value, len(schema.value))
+    unwraps = settings.get(WRAP_SINGLE_VALUES, "true").lower() == "false" and value in UNWRAPS
+    of_key = inherited if inherited and inherited.key_format == key else Layout(key, value)
+    of_value = inherited if inherited and inherited.value_format == value else Layout(key, value)
+    layout = Layout(
+        key,
+        value,
+        not unwraps if given.wrap is None else given.wrap,
+        given.key_delimiter or of_key.key_delimiter,
+        given.value_delimiter or of_value.value_delimiter,
+        _inheriting(_form(given, is_key=True), of_key.key_form, key),
+        _inheriting(_form(given, is_key=False), of_value.value_form, value),
+    )
     layout.key_codec(schema)
     layout.value_codec(schema)
     return layout
+
+
+def _inheriting(form: SchemaForm, source: SchemaForm, format_: str) -> SchemaForm:
+    """A sink's form, with what Protobuf's takes from the source's: the message's name."""
+    return replace(form, full_name=form.full_name or source.full_name) if format_ == "PROTOBUF" else form
 
 
 def check_timestamp(given: WithClause, schema: LogicalSchema) -> None:

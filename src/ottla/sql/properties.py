@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
-from ottla.sql.errors import SqlError, UnsupportedError
-from ottla.sql.formats import FORMATS
+from ottla.sql.errors import SqlError
+from ottla.sql.formats import FORMATS, UNWRAPS, WRAPS
+from ottla.sql.formats.registry import WITH_SCHEMAS, Nullables
+from ottla.sql.functions.java_dates import parts_of
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree.statements import Properties
+from ottla.sql.words import TIME_UNITS, unit_name
 
 _BOTH = (
     *("KAFKA_TOPIC", "PARTITIONS", "REPLICAS", "RETENTION_MS", "CLEANUP_POLICY", "FORMAT", "KEY_FORMAT"),
@@ -19,9 +23,12 @@ _BOTH = (
 )
 OF_CREATE = frozenset((*_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "SOURCED_BY_CONNECTOR"))
 OF_AS_SELECT = frozenset(_BOTH)
-_OF_REGISTRY = (*(name for name in _BOTH if "SCHEMA" in name or "PROTOBUF" in name), "WINDOW_TYPE", "WINDOW_SIZE")
+OF_INSERT = frozenset(("QUERY_ID",))
 _DELIMITERS = {"TAB": "\t", "SPACE": " "}
-_WRAPPABLE = ("JSON", "JSON_SR", "AVRO", "PROTOBUF")
+_NULLABLES = ("OPTIONAL", "WRAPPER")
+_WINDOWS = ("SESSION", "HOPPING", "TUMBLING")
+_PROTOBUFS = ("PROTOBUF", "PROTOBUF_NOSR")
+_INT_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +40,20 @@ class WithClause:
     key_format: str | None = None
     value_format: str | None = None
     wrap: bool | None = None
-    key_delimiter: str = ","
+    key_delimiter: str | None = None
     value_delimiter: str | None = None
     timestamp: str | None = None
     timestamp_format: str | None = None
+    key_schema_id: int | None = None
+    value_schema_id: int | None = None
+    key_schema_name: str | None = None
+    value_schema_name: str | None = None
+    key_nullables: Nullables | None = None
+    value_nullables: Nullables | None = None
+    window_type: str | None = None
+    """TUMBLING, HOPPING or SESSION, of a topic whose keys are windowed."""
+    window_size_ms: int | None = None
+    query_id: str | None = None
 
 
 def with_clause(properties: Properties, known: Iterable[str]) -> WithClause:
@@ -47,21 +64,28 @@ def with_clause(properties: Properties, known: Iterable[str]) -> WithClause:
         raise SqlError(
             f"Failed to prepare statement: Invalid config variable(s) in the WITH clause: {','.join(unknown)}"
         )
-    for name in _OF_REGISTRY:
-        if name in given:
-            raise UnsupportedError(f"{name} in a WITH clause")
     key_format, value_format = _formats(given)
-    wrap = given.get("WRAP_SINGLE_VALUE")
+    names = _schema_names(given)
+    window_type, window_size_ms = _window(given)
     return WithClause(
-        topic=_text(given, "KAFKA_TOPIC"),
+        topic=_not_empty(given, "KAFKA_TOPIC"),
         partitions=_positive(given, "PARTITIONS"),
         key_format=key_format,
         value_format=value_format,
-        wrap=None if wrap is None else _boolean("WRAP_SINGLE_VALUE", wrap),
-        key_delimiter=_delimiter(_text(given, "KEY_DELIMITER")) or ",",
-        value_delimiter=_delimiter(_text(given, "VALUE_DELIMITER")),
+        wrap=_boolean(given, "WRAP_SINGLE_VALUE"),
+        key_delimiter=_delimiter(given, "KEY_DELIMITER"),
+        value_delimiter=_delimiter(given, "VALUE_DELIMITER"),
         timestamp=_column(_text(given, "TIMESTAMP")),
-        timestamp_format=_text(given, "TIMESTAMP_FORMAT"),
+        timestamp_format=_date_format(given),
+        key_schema_id=_whole(given, "KEY_SCHEMA_ID"),
+        value_schema_id=_whole(given, "VALUE_SCHEMA_ID"),
+        key_schema_name=names[0],
+        value_schema_name=names[1],
+        key_nullables=_nullables(given, "KEY_PROTOBUF_NULLABLE_REPRESENTATION"),
+        value_nullables=_nullables(given, "VALUE_PROTOBUF_NULLABLE_REPRESENTATION"),
+        window_type=window_type,
+        window_size_ms=window_size_ms,
+        query_id=_text(given, "QUERY_ID"),
     )
 
 
@@ -70,7 +94,8 @@ def _formats(given: Mapping[str, e.Literal]) -> tuple[str | None, str | None]:
     for name in ("KEY_FORMAT", "VALUE_FORMAT"):
         if both is not None and name in given:
             raise SqlError(
-                f"Cannot supply both '{name}' and 'FORMAT' properties, as 'FORMAT' sets both key and value formats."
+                f"Cannot supply both '{name}' and 'FORMAT' properties, as 'FORMAT' sets both key and value formats. "
+                "Either use just 'FORMAT', or use 'KEY_FORMAT' and 'VALUE_FORMAT'."
             )
     found = [(_text(given, name) or both) for name in ("KEY_FORMAT", "VALUE_FORMAT")]
     upper = [None if each is None else each.upper() for each in found]
@@ -80,51 +105,171 @@ def _formats(given: Mapping[str, e.Literal]) -> tuple[str | None, str | None]:
     return upper[0], upper[1]
 
 
+def _schema_names(given: Mapping[str, e.Literal]) -> tuple[str | None, str | None]:
+    if "VALUE_AVRO_SCHEMA_FULL_NAME" in given and "VALUE_SCHEMA_FULL_NAME" in given:
+        raise SqlError(
+            "Cannot supply both 'VALUE_AVRO_SCHEMA_FULL_NAME' and 'VALUE_SCHEMA_FULL_NAME' properties. "
+            "Please only set 'VALUE_SCHEMA_FULL_NAME'."
+        )
+    value = _text(given, "VALUE_AVRO_SCHEMA_FULL_NAME")
+    return _text(given, "KEY_SCHEMA_FULL_NAME"), _text(given, "VALUE_SCHEMA_FULL_NAME") if value is None else value
+
+
+def _window(given: Mapping[str, e.Literal]) -> tuple[str | None, int | None]:
+    """The windows that keys of a topic are within; raises SqlError where type and size do not go together."""
+    type_, size = _text(given, "WINDOW_TYPE"), _text(given, "WINDOW_SIZE")
+    if type_ is not None and type_.upper() not in _WINDOWS:
+        raise SqlError(
+            f"Error in WITH clause property 'WINDOW_TYPE': Unknown window type: '{type_}'\n"
+            f"Valid values are: {', '.join(_WINDOWS)}"
+        )
+    kind = None if type_ is None else type_.upper()
+    size_ms = None if size is None else _duration_ms(size)
+    if kind not in (None, "SESSION") and size_ms is None:
+        raise SqlError(
+            f"{kind} windows require 'WINDOW_SIZE' to be provided in the WITH clause. "
+            "For example: 'WINDOW_SIZE'='10 SECONDS'"
+        )
+    if kind in (None, "SESSION") and size_ms is not None:
+        raise SqlError("'WINDOW_SIZE' should not be set for SESSION windows.")
+    return kind, size_ms
+
+
+def _duration_ms(text: str) -> int:
+    words = text.split()
+    reason = None
+    if len(words) != 2:
+        reason = f"Invalid duration: '{text}'. Expected [size] [unit]"
+    elif not words[0].isdecimal():
+        reason = f"Invalid duration: '{text}'. Size must be numeric, not '{words[0]}'"
+    else:
+        unit = unit_name(words[1].upper())
+        if unit is not None:
+            return int(words[0]) * TIME_UNITS[unit[:-1]]
+        reason = f"Invalid duration: '{text}'. Unknown time unit: '{words[1].upper()}'"
+    raise SqlError(f"Error in WITH clause property 'WINDOW_SIZE': {reason}\nExample valid value: '10 SECONDS'")
+
+
 def check_wrapping(wrap: bool | None, format_: str, columns: int) -> None:
     """Raise SqlError where WRAP_SINGLE_VALUE is set for what it cannot be said of."""
     if wrap is None:
         return
     if columns != 1:
         raise SqlError("'WRAP_SINGLE_VALUE' is only valid for single-field value schemas")
-    if format_ not in _WRAPPABLE or (format_ == "PROTOBUF" and not wrap):
+    if format_ not in (WRAPS if wrap else UNWRAPS):
         raise SqlError(f"Format '{format_}' does not support 'WRAP_SINGLE_VALUE' set to '{str(wrap).lower()}'.")
+
+
+def check_format_properties(given: WithClause, *, is_key: bool, format_: str) -> None:
+    """Raise SqlError where a property is set that a format has not."""
+    side = "KEY" if is_key else "VALUE"
+    delimiter = given.key_delimiter if is_key else given.value_delimiter
+    name = given.key_schema_name if is_key else given.value_schema_name
+    schema_id = given.key_schema_id if is_key else given.value_schema_id
+    if schema_id is not None and format_ not in WITH_SCHEMAS:
+        raise SqlError(
+            f"{side}_FORMAT should support schema inference when {side}_SCHEMA_ID is provided. "
+            f"Current format is {format_}."
+        )
+    nullables = given.key_nullables if is_key else given.value_nullables
+    if nullables is not None and format_ not in _PROTOBUFS:
+        raise SqlError(f"Property {side}_PROTOBUF_NULLABLE_REPRESENTATION can only be enabled with protobuf format")
+    wrong = [
+        *(["fullSchemaName"] if name is not None and format_ not in WITH_SCHEMAS else []),
+        *(["delimiter"] if delimiter is not None and format_ != "DELIMITED" else []),
+    ]
+    if wrong:
+        raise SqlError(f"{format_} does not support the following configs: [{', '.join(wrong)}]")
+    if name is not None and not name.strip():
+        raise SqlError(f"fullSchemaName cannot be empty. Format configuration: {{fullSchemaName={name}}}")
 
 
 def _text(given: Mapping[str, e.Literal], name: str) -> str | None:
     value = given.get(name)
     if value is None or isinstance(value, e.NullLiteral):
         return None
+    if isinstance(value, e.BooleanLiteral):
+        return str(value.value).lower()
     return value.value if isinstance(value, e.StringLiteral) else str(value.value)
 
 
-def _positive(given: Mapping[str, e.Literal], name: str) -> int | None:
+def _invalid(name: str, text: str, said: str) -> SqlError:
+    return SqlError(f"Invalid value {text} for property {name}: {said}")
+
+
+def _not_empty(given: Mapping[str, e.Literal], name: str) -> str | None:
+    text = _text(given, name)
+    if text == "":
+        raise _invalid(name, text, "String must be non-empty")
+    return text
+
+
+def _whole(given: Mapping[str, e.Literal], name: str) -> int | None:
     text = _text(given, name)
     if text is None:
         return None
-    if not text.isdecimal() or int(text) < 1:
-        raise SqlError(f"Invalid value {text} for configuration {name}: Value must be at least 1")
-    return int(text)
+    try:
+        found = int(text)
+    except ValueError:
+        raise _invalid(name, text, "Not a number of type INT") from None
+    if not -_INT_MAX - 1 <= found <= _INT_MAX:
+        raise _invalid(name, text, "Expected value to be a 32-bit integer, but it was a java.lang.Long")
+    return found
 
 
-def _boolean(name: str, value: e.Literal) -> bool:
-    text = "" if isinstance(value, e.NullLiteral) else str(value.value).lower()
-    if text not in ("true", "false"):
-        raise SqlError(f"Invalid value {text} for configuration {name}: Expected value to be either true or false")
-    return text == "true"
+def _positive(given: Mapping[str, e.Literal], name: str) -> int | None:
+    found = _whole(given, name)
+    if found is not None and found < 1:
+        raise _invalid(name, str(found), "Value must be at least 1")
+    return found
 
 
-def _delimiter(text: str | None) -> str | None:
+def _boolean(given: Mapping[str, e.Literal], name: str) -> bool | None:
+    text = _text(given, name)
+    if text is None:
+        return None
+    if text.strip().lower() not in ("true", "false"):
+        raise _invalid(name, text, "Expected value to be either true or false")
+    return text.strip().lower() == "true"
+
+
+def _nullables(given: Mapping[str, e.Literal], name: str) -> Nullables | None:
+    text = _text(given, name)
+    if text is None:
+        return None
+    if text.upper() not in _NULLABLES:
+        raise _invalid(name, text, f"String must be one of: {', '.join(_NULLABLES)}, null")
+    return cast(Nullables, text.upper())
+
+
+def _delimiter(given: Mapping[str, e.Literal], name: str) -> str | None:
+    text = _text(given, name)
     if text is None:
         return None
     found = _DELIMITERS.get(text.upper(), text)
+    if not text.strip():
+        raise _invalid(
+            name,
+            text,
+            "Delimiter cannot be empty, if you meant to have a tab or space for delimiter, please use the special "
+            "values 'TAB' or 'SPACE'",
+        )
     if len(found) != 1:
-        raise SqlError(
-            f"Invalid delimiter value: '{text}'. Delimiter must be a single character or TAB,SPACE"
-            if found
-            else "Delimiter cannot be empty, if you meant to have a tab or space for delimiter, please use the special "
-            "values 'TAB' or 'SPACE'"
+        raise _invalid(
+            name, text, f"Invalid delimiter value: '{text}'. Delimiter must be a single character or TAB,SPACE"
         )
     return found
+
+
+def _date_format(given: Mapping[str, e.Literal]) -> str | None:
+    text = _text(given, "TIMESTAMP_FORMAT")
+    if text is None:
+        return None
+    try:
+        parts_of(text)
+    except SqlError as error:
+        raise SqlError(f"Invalid datetime format for config:TIMESTAMP_FORMAT, reason:{error}") from None
+    return text
 
 
 def _column(text: str | None) -> str | None:

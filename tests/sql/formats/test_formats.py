@@ -139,7 +139,6 @@ def test_what_is_no_row_is_refused(format_: str, types: tuple[SqlType, ...], dat
         ("DELIMITED", (ArrayType(INTEGER),), "The 'DELIMITED' format does not support type 'ARRAY', column: `C0`"),
         ("NONE", (INTEGER,), "The 'NONE' format can only be used when no columns are defined."),
         ("XML", (INTEGER,), "Unknown format: XML"),
-        ("AVRO", (INTEGER,), "The 'AVRO' format is not there yet"),
     ],
 )
 def test_a_format_refuses_columns_that_it_cannot_hold(format_: str, types: tuple[SqlType, ...], message: str) -> None:

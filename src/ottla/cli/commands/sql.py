@@ -23,7 +23,7 @@ __all__ = ["main", "parsers"]
 NOUN = "sql"
 CASE_SECONDS_MAX = 10.0
 """What one case of a suite may take; it costs that case alone."""
-STATEMENTS, INPUT, OUTPUT = "statements.sql", "input.json", "output.json"
+STATEMENTS, INPUT, OUTPUT, CASE = "statements.sql", "input.json", "output.json", "case.json"
 
 
 class CaseTimeoutError(Exception):
@@ -54,7 +54,7 @@ def parsers() -> list[Options]:
     )
     parser.add_argument("-o", "--output-file", dest="output", metavar="FILE", help='what is expected: {"outputs": […]}')
     parser.add_argument(
-        "--suite", metavar="DIR", help=f"run every folder of DIR ({STATEMENTS}, {INPUT}); a JSON line for each"
+        "--suite", metavar="DIR", help=f"run every folder of DIR ({STATEMENTS}, {INPUT}, {CASE}); a JSON line for each"
     )
     parser.add_argument("--engine", choices=("python", "spark"), default="python", help="what runs the queries: python")
     return [parser]
@@ -95,8 +95,9 @@ def _outcome(case: Path) -> dict[str, object]:
 
     try:
         given = _records(case / INPUT, "inputs") if (case / INPUT).exists() else []
+        topics = _listed(case / CASE, "topics") if (case / CASE).exists() else []
         with _limited(CASE_SECONDS_MAX):
-            found: list[CaseRecord] = run_case(_text(case / STATEMENTS), given)
+            found: list[CaseRecord] = run_case(_text(case / STATEMENTS), given, topics)
     except Refused as error:
         return {"status": "refused", "category": error.category, "message": str(error)}
     except UnsupportedError as error:
@@ -134,14 +135,24 @@ def _text(path: Path) -> str:
 
 
 def _records(path: Path, name: str) -> list[Mapping[str, Any]]:
+    records = _listed(path, name)
+    if not all("topic" in each for each in records):
+        raise UsageError(f'{path} has to be {{"{name}": [record, …]}}, and each record has to name its "topic"')
+    return records
+
+
+def _listed(path: Path, name: str) -> list[Mapping[str, Any]]:
+    """The objects that a file lists under a name; a case.json without it has none."""
     try:
         found = json.loads(_text(path), parse_float=Decimal)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no JSON: {error}") from None
-    records = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(records, list) or not all(isinstance(each, dict) and "topic" in each for each in records):
-        raise UsageError(f'{path} has to be {{"{name}": [record, …]}}, and each record has to name its "topic"')
-    return records
+    if isinstance(found, dict) and path.name == CASE and found.get(name) is None:
+        return []
+    listed = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise UsageError(f'{path} has to be {{"{name}": [{{…}}, …]}}')
+    return listed
 
 
 def _line(value: object) -> str:

@@ -17,7 +17,7 @@ from ottla.connect.version import STOCK_VERSION
 from ottla.schemas import SchemaType
 from ottla.serdes import Codec, SchemaText
 
-__all__ = ["AvroConverter"]
+__all__ = ["AvroConverter", "AvroMapping"]
 
 _FLAGS = (
     ("connect.meta.data", True, "Whether Connect's names, versions and parameters stand in the Avro schema."),
@@ -32,18 +32,22 @@ _FLAGS = (
 
 
 @dataclass(frozen=True)
-class _AvroMapping:
+class AvroMapping:
+    """How AvroConverter tells Connect's schemas in Avro, by its options."""
+
     meta: bool
     enhanced: bool
     scrub: bool
     generalized: bool
 
     def writing(self, schema: Schema) -> Mapped:
+        """See `FormatMapping`."""
         node, write = AvroWriting(meta=self.meta, scrub=self.scrub).of(schema)
         text = json.dumps(node, ensure_ascii=False, separators=(",", ":"))
         return Mapped(SchemaText(SchemaType.AVRO, text), write)
 
     def reading(self, codec: Codec, indexes: tuple[int, ...] | None) -> tuple[Schema, Callable[[Any], Any]]:
+        """See `FormatMapping`."""
         full = cast(Any, codec).full
         return AvroReading(meta=self.meta, enhanced=self.enhanced, generalized=self.generalized).of(full)
 
@@ -64,7 +68,7 @@ class AvroConverter:
             named_unions=True,
         )
         require("fastavro", self.java_name)
-        mapping = _AvroMapping(
+        mapping = AvroMapping(
             given["connect.meta.data"],
             given["enhanced.avro.schema.support"],
             given["scrub.invalid.names"],

@@ -18,7 +18,7 @@ from ottla.connect.version import STOCK_VERSION
 from ottla.schemas import SchemaType
 from ottla.serdes import Codec, SchemaText
 
-__all__ = ["JsonSchemaConverter"]
+__all__ = ["JsonMapping", "JsonSchemaConverter"]
 
 _FLAGS = (
     ("json.fail.invalid.schema", False, "Whether values are checked by their JSON schema."),
@@ -46,18 +46,22 @@ def _definition() -> ConfigDef:
 
 
 @dataclass(frozen=True)
-class _JsonMapping:
+class JsonMapping:
+    """How JsonSchemaConverter tells Connect's schemas in JSON Schema, by its options."""
+
     numeric: bool
     additional: bool
     required_only: bool
     generalized: bool
 
     def writing(self, schema: Schema) -> Mapped:
+        """See `FormatMapping`."""
         text = schema_text(schema, numeric=self.numeric, additional=self.additional)
         write = value_writer(schema, numeric=self.numeric)
         return Mapped(SchemaText(SchemaType.JSON, text), lambda value: write(value).encode())
 
     def reading(self, codec: Codec, indexes: tuple[int, ...] | None) -> tuple[Schema, Callable[[Any], Any]]:
+        """See `FormatMapping`."""
         place = cast(Any, codec).schema.place
         return JsonSchemaReading(required_only=self.required_only, generalized=self.generalized).document(place)
 
@@ -74,7 +78,7 @@ class JsonSchemaConverter:
         given = self.config_def.parse({**props, "converter.type": "key" if is_key else "value"})
         settings = replace(settings_of(given, props, is_key=is_key), json_bytes=True)
         require("jsonschema", self.java_name)
-        mapping = _JsonMapping(
+        mapping = JsonMapping(
             numeric=given["decimal.format"].upper() == "NUMERIC",
             additional=given["object.additional.properties"],
             required_only=given["use.optional.for.nonrequired"],

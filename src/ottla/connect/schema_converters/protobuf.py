@@ -15,7 +15,7 @@ from ottla.connect.version import STOCK_VERSION
 from ottla.schemas import SchemaType
 from ottla.serdes import Codec, SchemaText
 
-__all__ = ["ProtobufConverter"]
+__all__ = ["ProtobufConverter", "ProtobufMapping"]
 
 _FLAGS = (
     ("enhanced.protobuf.schema.support", False, "Whether the names of structs and enums have their package."),
@@ -33,16 +33,20 @@ _FLAGS = (
 
 
 @dataclass(frozen=True)
-class _ProtobufMapping:
+class ProtobufMapping:
+    """How ProtobufConverter tells Connect's schemas in Protobuf's language, by its options."""
+
     options: Options
 
     def writing(self, schema: Schema) -> Mapped:
+        """See `FormatMapping`."""
         from ottla.connect.schema_converters.protobuf_write import ProtobufWriting
 
         text, name, write = ProtobufWriting(self.options).of(schema)
         return Mapped(SchemaText(SchemaType.PROTOBUF, text), write, name)
 
     def reading(self, codec: Codec, indexes: tuple[int, ...] | None) -> tuple[Schema, Callable[[Any], Any]]:
+        """See `FormatMapping`."""
         from ottla.connect.schema_converters.protobuf_read import ProtobufReading
 
         descriptor = cast(Any, codec).descriptor(indexes)
@@ -74,7 +78,7 @@ class ProtobufConverter:
             flatten_unions=given["flatten.unions"],
             generalized=given["generalized.sum.type.support"],
         )
-        self._conversion = Conversion("Protobuf", SchemaType.PROTOBUF, settings, _ProtobufMapping(mapping))
+        self._conversion = Conversion("Protobuf", SchemaType.PROTOBUF, settings, ProtobufMapping(mapping))
 
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """See `Converter`."""

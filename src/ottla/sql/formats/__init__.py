@@ -1,4 +1,4 @@
-"""Rows as bytes and back, in ksqlDB's formats: JSON, DELIMITED, KAFKA and NONE.
+"""Rows as bytes and back, in ksqlDB's formats: JSON, DELIMITED, KAFKA, NONE, and those with schemas.
 
 `codec(format, columns)` refuses, in ksqlDB's words, columns that a format cannot hold. What cannot be read raises
 `FormatError`: the record is dropped and a line of the processing log says why.
@@ -13,29 +13,48 @@ from ottla.sql.formats.codec import Codec, FormatError
 from ottla.sql.formats.delimited import delimited_codec
 from ottla.sql.formats.json import json_codec
 from ottla.sql.formats.primitives import kafka_codec, none_codec
+from ottla.sql.formats.registry import WITH_SCHEMAS, SchemaForm, SchemaRegistry
 from ottla.sql.schema import SqlColumn
 
-__all__ = ["FORMATS", "Codec", "FormatError", "codec"]
+__all__ = ["FORMATS", "UNWRAPS", "WRAPS", "Codec", "FormatError", "SchemaForm", "SchemaRegistry", "codec"]
 
 FORMATS = ("AVRO", "DELIMITED", "JSON", "JSON_SR", "KAFKA", "NONE", "PROTOBUF", "PROTOBUF_NOSR")
 """Every format of ksqlDB's, by its name."""
+WRAPS = frozenset(("AVRO", "JSON", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR"))
+"""Formats in which a single column may stand in a record of its name."""
+UNWRAPS = frozenset(("AVRO", "JSON", "JSON_SR", "KAFKA"))
+"""Formats in which a single column may stand by itself."""
+_OWN_FORM = SchemaForm()
 
 
-def codec(format_: str, columns: Sequence[SqlColumn], *, wrapped: bool = True, delimiter: str = ",") -> Codec:
+def codec(
+    format_: str,
+    columns: Sequence[SqlColumn],
+    *,
+    wrapped: bool = True,
+    delimiter: str = ",",
+    form: SchemaForm = _OWN_FORM,
+    registry: SchemaRegistry | None = None,
+) -> Codec:
     """Return how rows of these columns are bytes.
 
-    `wrapped` says of JSON whether a single column stands in an object, `delimiter` what stands between two fields of
-    DELIMITED. Raises SqlError for a format that is not known or not there yet, and for columns that it cannot hold.
+    `wrapped` says of a single column whether it stands in a record of its name, where the format has both; `delimiter`
+    what stands between two fields of DELIMITED; `form` how a schema tells the columns, and `registry` is where schemas of
+    others are looked up: without it only what this codec wrote is read. Raises SqlError for a format that is not known,
+    and for columns that it cannot hold.
     """
     name = format_.upper()
-    if name == "JSON":
-        return json_codec(columns, wrapped=wrapped or len(columns) > 1)
     if name == "DELIMITED":
         return delimited_codec(columns, delimiter)
     if name == "KAFKA":
         return kafka_codec(columns)
     if name == "NONE":
         return none_codec(columns)
-    if name in FORMATS:
-        raise SqlError(f"The '{name}' format is not there yet; JSON, DELIMITED, KAFKA and NONE are.")
+    whole = wrapped or len(columns) != 1 or name not in UNWRAPS
+    if name == "JSON":
+        return json_codec(columns, wrapped=whole)
+    if name in WITH_SCHEMAS or name == "PROTOBUF_NOSR":
+        from ottla.sql.formats.registered import registered_codec  # it brings libraries that the others do without
+
+        return registered_codec(name, columns, wrapped=whole, form=form, registry=registry)
     raise SqlError(f"Unknown format: {format_}")

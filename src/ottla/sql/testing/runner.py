@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ottla.sql.catalogue import Catalogue, Source
@@ -12,10 +12,13 @@ from ottla.sql.definitions import define
 from ottla.sql.errors import EvaluationError, ParseError, SqlError, UnsupportedError
 from ottla.sql.expressions import Scope, coerce_value
 from ottla.sql.expressions.compiler import compiled
+from ottla.sql.formats import SchemaRegistry
 from ottla.sql.lowering import topology_of
 from ottla.sql.parser.texts import parse_statement, split_statements, substituted
 from ottla.sql.queries import QueryPlan, plan_create_as, plan_insert
+from ottla.sql.registration import with_registered
 from ottla.sql.testing.payloads import bytes_of, value_of
+from ottla.sql.testing.topics import LazyRegistry
 from ottla.sql.tree import statements as s
 from ottla.streams import EngineSettings, Executor, Record, SinkNode, SourceNode
 
@@ -73,6 +76,11 @@ class _Session:
     queries: list[QueryPlan] = field(default_factory=list)
     topics: dict[str, list[_Stored]] = field(default_factory=dict)
 
+    @property
+    def registry(self) -> SchemaRegistry | None:
+        """The case's schemas."""
+        return self.catalogue.registry
+
     def add(self, topic: str, record: Record, *, was_written: bool) -> None:
         held = self.topics.setdefault(topic, [])
         placed = record._replace(topic=topic, partition=0, offset=len(held))
@@ -83,13 +91,16 @@ class _Session:
         return next((source for source in self.catalogue.sources.values() if source.topic == topic), None)
 
 
-def run_case(text: str, inputs: Iterable[Mapping[str, object]]) -> list[CaseRecord]:
+def run_case(
+    text: str, inputs: Iterable[Mapping[str, object]], topics: Iterable[Mapping[str, object]] = ()
+) -> list[CaseRecord]:
     """Run statements over input records, and return what was written, topic by topic.
 
-    `inputs` are input.json's records, decimals as `Decimal`. Raises `Refused` with ksqlDB's words, and UnsupportedError for
+    `inputs` are input.json's records, decimals as `Decimal`; `topics` are those of case.json, which are there with their
+    schemas before the statements. Raises `Refused` with ksqlDB's words, and UnsupportedError for
     what does not run yet.
     """
-    session = _Session()
+    session = _Session(Catalogue(registry=LazyRegistry(topics)))
     _carry_out(text, session)
     for given in inputs:
         _take_in(given, session)
@@ -135,10 +146,12 @@ def _execute(statement: s.Statement, session: _Session) -> None:
             return
         case s.CreateAs():
             plan = plan_create_as(statement, session.catalogue, session.settings, len(session.queries))
+            plan = replace(plan, sink=with_registered(plan.sink, session.registry, anew=True))
             session.queries.append(plan)
             session.catalogue = session.catalogue.with_source(plan.sink)
         case s.InsertInto():
-            session.queries.append(plan_insert(statement, session.catalogue, len(session.queries)))
+            plan = plan_insert(statement, session.catalogue, len(session.queries))
+            session.queries.append(replace(plan, sink=with_registered(plan.sink, session.registry, anew=True)))
         case s.InsertValues():
             _insert(statement, session)
         case _:
@@ -192,8 +205,8 @@ def _take_in(given: Mapping[str, object], session: _Session) -> None:
     topic, timestamp = str(given["topic"]), given.get("timestamp")
     source = session.source_over(topic)
     try:
-        key = bytes_of(given.get("key"), source, is_key=True)
-        value = bytes_of(given.get("value"), source, is_key=False)
+        key = bytes_of(given.get("key"), source, is_key=True, topic=topic, registry=session.registry)
+        value = bytes_of(given.get("value"), source, is_key=False, topic=topic, registry=session.registry)
     except SqlError as error:
         raise Refused("runtime", f"an input record of topic {topic}: {error}") from None
     headers = tuple(_header(each) for each in _listed(given.get("headers")))
@@ -242,6 +255,6 @@ def _written(session: _Session) -> Iterable[CaseRecord]:
             if not stored.was_written:
                 continue
             record = stored.record
-            key = value_of(record.key, source, is_key=True)
-            value = value_of(record.value, source, is_key=False)
+            key = value_of(record.key, source, is_key=True, registry=session.registry)
+            value = value_of(record.value, source, is_key=False, registry=session.registry)
             yield CaseRecord(topic, key, value, record.timestamp, record.headers)

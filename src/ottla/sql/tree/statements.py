@@ -11,6 +11,7 @@ from ottla.sql.types import SqlType
 
 SourceKind = Choice["STREAM", "TABLE"]
 Properties = tuple[tuple[str, Literal], ...]
+ColumnRole = Choice["VALUE", "KEY", "PRIMARY KEY", "HEADERS", "HEADER"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class ColumnDefinition:
 
     name: str
     type: SqlType
-    role: Choice["VALUE", "KEY", "PRIMARY KEY", "HEADERS", "HEADER"] = "VALUE"
+    role: ColumnRole = "VALUE"
     header: str | None = None
 
 

@@ -1,0 +1,71 @@
+"""The schema registry of a test case: subjects in memory, each version compatible with the one before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ottla.schemas import InvalidSchemaError, Level, ParsedSchema, Referenced, SchemaReference, check, parse
+from ottla.serdes import KnownSchema, SchemaText, SerdeError
+
+
+@dataclass(slots=True)
+class CaseRegistry:
+    """A `SchemaRegistry` without a server. A schema has one id under all subjects."""
+
+    level: Level = Level.BACKWARD
+    _subjects: dict[str, list[KnownSchema]] = field(default_factory=dict)
+    _texts: dict[int, SchemaText] = field(default_factory=dict)
+    _parsed: dict[SchemaText, ParsedSchema] = field(default_factory=dict)
+
+    def register(self, subject: str, schema: SchemaText, number: int | None = None) -> KnownSchema:
+        """See `SchemaRegistry`; `number` is the id that it shall have. Raises SerdeError for what does not fit."""
+        new = self.parsed(schema)
+        versions = self._subjects.setdefault(subject, [])
+        known = next((each for each in versions if self.parsed(each.schema).canonical() == new.canonical()), None)
+        if known is not None:
+            return known
+        older = [(at, self.parsed(each.schema)) for at, each in enumerate(versions, 1)]
+        reasons = check(self.level, new, older)
+        if reasons:
+            raise SerdeError(
+                f'Schema being registered is incompatible with an earlier schema for subject "{subject}", '
+                f"details: [{', '.join(reasons)}]"
+            )
+        found = KnownSchema(schema, self._id_of(schema) if number is None else number)
+        assert found.id is not None
+        self._texts[found.id] = schema
+        versions.append(found)
+        return found
+
+    def _id_of(self, schema: SchemaText) -> int:
+        known = next((number for number, text in self._texts.items() if text == schema), None)
+        return known if known is not None else max(self._texts, default=0) + 1
+
+    def latest(self, subject: str) -> KnownSchema:
+        """See `SchemaRegistry`."""
+        versions = self._subjects.get(subject)
+        if not versions:
+            raise SerdeError(f"Subject '{subject}' not found.")
+        return versions[-1]
+
+    def by_id(self, number: int) -> SchemaText:
+        """See `SchemaRegistry`."""
+        if number not in self._texts:
+            raise SerdeError(f"Schema {number} not found")
+        return self._texts[number]
+
+    def parsed(self, schema: SchemaText) -> ParsedSchema:
+        """See `SchemaRegistry`."""
+        if schema not in self._parsed:
+            try:
+                self._parsed[schema] = parse(schema.schema_type, schema.text, schema.references, self._referenced)
+            except InvalidSchemaError as error:
+                raise SerdeError(f"The {schema.schema_type} schema cannot be used: {error}") from None
+        return self._parsed[schema]
+
+    def _referenced(self, reference: SchemaReference) -> Referenced:
+        versions = self._subjects.get(reference.subject, [])
+        if not 1 <= reference.version <= len(versions):
+            raise LookupError(reference.name)
+        schema = versions[reference.version - 1].schema
+        return Referenced(schema.text, schema.references)

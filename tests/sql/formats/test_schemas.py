@@ -1,0 +1,252 @@
+"""Formats with schemas: what stands in the registry, what is read of what others wrote, what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+
+import pytest
+
+from ottla.schemas import SchemaType
+from ottla.serdes import SchemaText
+from ottla.sql import SqlError
+from ottla.sql.catalogue import Catalogue
+from ottla.sql.definitions import define
+from ottla.sql.formats import FormatError, SchemaForm, codec
+from ottla.sql.parser.texts import parse_statement
+from ottla.sql.schema import SqlColumn
+from ottla.sql.testing import Refused, run_case
+from ottla.sql.testing.registry import CaseRegistry
+from ottla.sql.tree.statements import CreateSource
+from ottla.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    ArrayType,
+    DecimalType,
+    MapType,
+    StructType,
+)
+
+FORMATS = ("AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR")
+COLUMNS = (
+    SqlColumn("I", INTEGER),
+    SqlColumn("L", BIGINT),
+    SqlColumn("D", DOUBLE),
+    SqlColumn("B", BOOLEAN),
+    SqlColumn("S", STRING),
+    SqlColumn("N", DecimalType(6, 2)),
+    SqlColumn("X", BYTES),
+    SqlColumn("DAY", DATE),
+    SqlColumn("AT", TIME),
+    SqlColumn("WHEN", TIMESTAMP),
+    SqlColumn("A", ArrayType(INTEGER)),
+    SqlColumn("M", MapType(STRING, BIGINT)),
+    SqlColumn("ST", StructType((("P", INTEGER), ("q", StructType((("R", STRING),)))))),
+)
+ROW = (1, 2, 1.5, True, "x", Decimal("1.20"), b"\x00", 3, 4, 5, [1, 2], {"k": 7}, {"P": 1, "q": {"R": "r"}})
+Topics = list[Mapping[str, object]]
+
+
+def made(statement: str, registry: CaseRegistry) -> Catalogue:
+    parsed = parse_statement(statement)
+    assert isinstance(parsed, CreateSource)
+    return define(parsed, Catalogue(registry=registry), {})
+
+
+def avro(*fields: tuple[str, object]) -> SchemaText:
+    listed = [{"name": name, "type": type_} for name, type_ in fields]
+    return SchemaText(SchemaType.AVRO, json.dumps({"type": "record", "name": "R", "fields": listed}))
+
+
+def refusal(text: str, topics: Topics | None = None) -> str:
+    with pytest.raises(Refused) as caught:
+        run_case(text, [], topics or [])
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_rows_come_back_as_they_were(format_: str) -> None:
+    rows = codec(format_, COLUMNS)
+    assert rows.decode(rows.encode(ROW)) == ROW
+
+
+@pytest.mark.parametrize("format_", ["AVRO", "JSON_SR"])
+def test_nulls_come_back(format_: str) -> None:
+    rows = codec(format_, COLUMNS)
+    assert rows.decode(rows.encode((None,) * len(COLUMNS))) == (None,) * len(COLUMNS)
+
+
+@pytest.mark.parametrize("nullables", ["OPTIONAL", "WRAPPER"])
+def test_protobuf_tells_null_from_default_values_where_it_is_asked_to(nullables: str) -> None:
+    columns = (SqlColumn("I", INTEGER), SqlColumn("S", STRING), SqlColumn("D", DOUBLE))
+    plain, telling = codec("PROTOBUF", columns), codec("PROTOBUF", columns, form=SchemaForm(nullables=nullables))  # type: ignore[arg-type]
+    assert plain.decode(plain.encode((None, None, None))) == (0, "", 0.0)
+    for row in ((None, None, None), (0, "", 0.0), (1, "x", 2.5)):
+        assert telling.decode(telling.encode(row)) == row
+
+
+def test_avro_schemas_are_named_as_ksqldb_names_them() -> None:
+    registry = CaseRegistry()
+    made(
+        "CREATE STREAM MY_STREAM (A INT KEY, B INT KEY, M MAP<STRING, INT>, S STRUCT<P ARRAY<STRUCT<Q INT>>>, "
+        "N DECIMAL(4, 2)) WITH (KAFKA_TOPIC='t', FORMAT='AVRO');",
+        registry,
+    )
+    key, value = (json.loads(registry.latest(f"t-{side}").schema.text) for side in ("key", "value"))
+    assert key["name"] == "io.confluent.ksql.avro_schemas.MyStreamKey"
+    assert value["name"] == "io.confluent.ksql.avro_schemas.KsqlDataSourceSchema"
+    fields = {each["name"]: each["type"][1] for each in value["fields"]}
+    assert fields["M"]["type"] == "array" and fields["M"]["items"]["name"] == f"{value['name']}_M"
+    assert fields["S"]["name"] == f"{value['name']}_S"
+    assert fields["S"]["fields"][0]["type"][1]["items"][1]["name"] == f"{value['name']}_S_P"
+    assert (fields["N"]["logicalType"], fields["N"]["precision"], fields["N"]["scale"]) == ("decimal", 4, 2)
+
+
+def test_a_single_key_is_no_record_in_avro_and_one_in_protobuf() -> None:
+    for format_, shown in (("AVRO", '"string"'), ("PROTOBUF", "message ConnectDefault1")):
+        registry = CaseRegistry()
+        made(f"CREATE STREAM S (K STRING KEY, V INT) WITH (KAFKA_TOPIC='t', FORMAT='{format_}');", registry)
+        assert shown in registry.latest("t-key").schema.text
+
+
+def test_what_another_wrote_is_read_by_its_own_schema() -> None:
+    registry = CaseRegistry()
+    number = registry.register("t-value", avro(("i", "int"), ("extra", "string"), ("f", "float"))).id
+    columns = (SqlColumn("I", BIGINT), SqlColumn("F", DOUBLE), SqlColumn("GONE", STRING))
+    rows = codec("AVRO", columns, registry=registry)
+    data = b"\x00" + int(number or 0).to_bytes(4) + b"\x02\x02x\x00\x00\xc0\x3f"
+    assert rows.decode(data) == (1, 1.5, None)
+    with pytest.raises(FormatError, match="Cannot deserialize type int32 as type boolean for path: ->I"):
+        codec("AVRO", [SqlColumn("I", BOOLEAN)], registry=registry).decode(data)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\x01abcd", b"\x00\x00\x00\x00\x63\x00", b"\xff" * 40])
+def test_bytes_that_are_no_row_cost_a_record(format_: str, data: bytes) -> None:
+    rows = codec(format_, COLUMNS, registry=CaseRegistry())
+    if format_ == "PROTOBUF_NOSR" and not data:
+        return  # a message of which nothing is set
+    with pytest.raises(FormatError):
+        rows.decode(data)
+
+
+def test_columns_that_are_left_out_are_those_of_the_registry() -> None:
+    registry = CaseRegistry()
+    registry.register("t-value", avro(("i", "int"), ("arr", {"type": "array", "items": "double"}), ("b", "bytes")))
+    source = made("CREATE STREAM S (K STRING KEY) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO');", registry).source("S")
+    assert str(source.schema) == "`K` STRING KEY, `I` INTEGER, `ARR` ARRAY<DOUBLE>, `B` BYTES"
+
+
+def test_a_schema_that_is_named_by_its_id_keeps_its_names_and_is_written_with() -> None:
+    fields = [{"name": "I", "type": "int"}, {"name": "x", "type": "string", "default": "d"}]
+    topics: Topics = [
+        {"name": "t", "valueFormat": "AVRO", "valueSchema": {"type": "record", "name": "R", "fields": fields}},
+    ]
+    text = (
+        "CREATE STREAM S WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID=1);"
+        "CREATE STREAM T WITH (VALUE_SCHEMA_ID=1) AS SELECT `I` + 1 AS I FROM S;"
+    )
+    found = run_case(text, [{"topic": "t", "value": {"I": 4, "x": "y"}}], topics)
+    assert [record.value for record in found] == [{"I": 5, "x": "d"}]
+    wrong = text.replace("AS I FROM", "AS J FROM")
+    assert "The following value columns are changed, missing or reordered: [`J` INTEGER]." in refusal(wrong, topics)
+
+
+def test_registered_schemas_have_to_follow_each_other() -> None:
+    text = (
+        "CREATE STREAM S (A INT, B STRING) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='AVRO');"
+        "CREATE STREAM A WITH (KAFKA_TOPIC='x') AS SELECT A AS V FROM S;"
+        "CREATE STREAM B WITH (KAFKA_TOPIC='x') AS SELECT B AS V FROM S;"
+    )
+    assert refusal(text).startswith("Could not register schema for topic: Schema being registered is incompatible")
+
+
+@pytest.mark.parametrize(
+    ("with_", "said"),
+    [
+        ("VALUE_FORMAT='AVRO'", "Schema for message values on topic 't' does not exist in the Schema Registry."),
+        ("VALUE_FORMAT='JSON', VALUE_SCHEMA_ID=1", "VALUE_FORMAT should support schema inference when VALUE_SCHEMA_ID"),
+        ("VALUE_FORMAT='JSON', VALUE_SCHEMA_FULL_NAME='x'", "JSON does not support the following configs: [fullSchema"),
+        ("VALUE_FORMAT='AVRO', VALUE_SCHEMA_FULL_NAME=''", "fullSchemaName cannot be empty. Format configuration: {"),
+        ("VALUE_FORMAT='JSON', VALUE_DELIMITER='|'", "JSON does not support the following configs: [delimiter]"),
+        ("VALUE_FORMAT='JSON', VALUE_PROTOBUF_NULLABLE_REPRESENTATION='OPTIONAL'", "can only be enabled with protobuf"),
+        (
+            "VALUE_FORMAT='PROTOBUF', VALUE_PROTOBUF_NULLABLE_REPRESENTATION='X'",
+            "String must be one of: OPTIONAL, WRAP",
+        ),
+        ("VALUE_FORMAT='NO'", "Unknown format: NO"),
+        (
+            "VALUE_FORMAT='JSON', FORMAT='JSON'",
+            "Cannot supply both 'VALUE_FORMAT' and 'FORMAT' properties, as 'FORMAT'",
+        ),
+        ("VALUE_FORMAT='JSON', WINDOW_TYPE='tumbling'", "TUMBLING windows require 'WINDOW_SIZE' to be provided in the"),
+        ("VALUE_FORMAT='JSON', WINDOW_TYPE='session', WINDOW_SIZE='1 SECOND'", "'WINDOW_SIZE' should not be set for"),
+        (
+            "VALUE_FORMAT='JSON', WINDOW_TYPE='x'",
+            "Error in WITH clause property 'WINDOW_TYPE': Unknown window type: 'x'",
+        ),
+        (
+            "VALUE_FORMAT='JSON', WRAP_SINGLE_VALUE='x'",
+            "Invalid value x for property WRAP_SINGLE_VALUE: Expected value to",
+        ),
+        ("VALUE_FORMAT='JSON', PARTITIONS='x'", "Invalid value x for property PARTITIONS: Not a number of type INT"),
+        ("VALUE_FORMAT='DELIMITED', VALUE_DELIMITER='xx'", "Delimiter must be a single character or TAB,SPACE"),
+    ],
+)
+def test_what_a_with_clause_cannot_say_is_refused_in_ksqldbs_words(with_: str, said: str) -> None:
+    columns = "" if "AVRO'" in with_ and "NAME" not in with_ else " (A INT, B INT)"
+    if "SCHEMA_ID" in with_:
+        columns = ""
+    assert said in refusal(f"CREATE STREAM S{columns} WITH (KAFKA_TOPIC='t', {with_});")
+
+
+def test_a_format_of_another_kind_than_the_topics_is_told() -> None:
+    topics: Topics = [{"name": "t", "valueFormat": "AVRO", "valueSchema": {"type": "string"}}]
+    said = refusal("CREATE STREAM S WITH (KAFKA_TOPIC='t', VALUE_FORMAT='PROTOBUF');", topics)
+    assert "You may want to set VALUE_FORMAT to 'AVRO'." in said
+    said = refusal("CREATE STREAM S WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO');", topics)
+    assert "Schema returned from schema registry is anonymous type." in said
+
+
+def test_of_several_messages_one_has_to_be_named() -> None:
+    text = 'syntax = "proto3"; package p; message A { int32 x = 1; } message B { string y = 1; }'
+    topics: Topics = [{"name": "t", "valueFormat": "PROTOBUF", "valueSchema": text}]
+    create = "CREATE STREAM S WITH (KAFKA_TOPIC='t', VALUE_FORMAT='PROTOBUF'{});"
+    assert "Value schema has multiple schema definitions." in refusal(create.format(""), topics)
+    named = (
+        create.format(", VALUE_SCHEMA_FULL_NAME='p.B'")
+        + "CREATE STREAM R WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;"
+    )
+    found = run_case(named, [{"topic": "t", "value": {"y": "q"}}], topics)
+    assert [record.value for record in found] == [{"Y": "q"}]
+
+
+def test_names_that_a_format_has_not_are_refused() -> None:
+    with pytest.raises(SqlError, match="Schema is not compatible with Avro"):
+        codec("AVRO", [SqlColumn("a-b", INTEGER), SqlColumn("C", INTEGER)])
+
+
+def test_cases_take_payloads_in_jsons_terms_whatever_the_format() -> None:
+    topics: Topics = [
+        {
+            "name": "t",
+            "keyFormat": "AVRO",
+            "keySchema": {"type": "int"},
+            "valueFormat": "JSON_SR",
+            "valueSchema": {"type": "object", "properties": {"a": {"type": "integer"}}},
+        }
+    ]
+    text = (
+        "CREATE STREAM S WITH (KAFKA_TOPIC='t', KEY_FORMAT='AVRO', VALUE_FORMAT='JSON_SR');"
+        "CREATE STREAM R WITH (FORMAT='AVRO') AS SELECT ROWKEY, A + 1 AS B FROM S;"
+    )
+    found = run_case(text, [{"topic": "t", "key": 7, "value": {"a": 4}}], topics)
+    assert [(record.key, record.value) for record in found] == [(7, {"B": 5})]
