@@ -67,7 +67,6 @@ REACHES: Mapping[str, int] = {
     "streams/machine/cases.py": 7,
     "streams/machine/mutations.py": 1,
     "streams/machine/sparks.py": 5,
-    "streams/run/test_membership.py": 2,
     "streams/spark/test_checkpoint_at_a_uri.py": 3,
     "streams/spark/test_lost_input.py": 2,
     "streams/spark/test_one_driver.py": 4,

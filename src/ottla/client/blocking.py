@@ -43,7 +43,7 @@ class Pending(Generic[T]):
 
 
 class BlockingClient:
-    """`Client` with calls that wait; not for several threads, and each process makes its own."""
+    """`Client` with calls that wait; not for several threads (but see `over`), and each process makes its own."""
 
     def __init__(
         self,
@@ -59,9 +59,22 @@ class BlockingClient:
         )
         """The client underneath: make coroutines with it for `run` and `begin`."""
         self._loop = asyncio.new_event_loop()
+        self._is_shared = False
+
+    @classmethod
+    def over(cls, client: Client, loop: asyncio.AbstractEventLoop) -> Self:
+        """Return calls that wait, for any thread but the one that runs `loop`, of a client that lives on that loop.
+
+        There is no `begin`, and `close` leaves the client to whoever has made it.
+        """
+        made = cls.__new__(cls)
+        made.client, made._loop, made._is_shared = client, loop, True
+        return made
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Wait for a call of `self.client`, or for any coroutine built on it."""
+        if self._is_shared:
+            return asyncio.run_coroutine_threadsafe(call, self._loop).result()
         return self._loop.run_until_complete(call)
 
     def begin(self, call: Coroutine[Any, Any, T]) -> Pending[T]:
@@ -69,6 +82,7 @@ class BlockingClient:
 
         Nothing proceeds between two calls on this client, so do not let much time pass before `result` of something.
         """
+        assert not self._is_shared, "only a client with a loop of its own begins calls"
         task = self._loop.create_task(call)
         self._loop.run_until_complete(asyncio.sleep(0))
         return Pending(self._loop, task)
@@ -156,7 +170,7 @@ class BlockingClient:
 
     def close(self) -> None:
         """Close every connection and the loop; calls under way are cancelled."""
-        if self._loop.is_closed():
+        if self._is_shared or self._loop.is_closed():
             return
         pending = asyncio.all_tasks(self._loop)
         for task in pending:

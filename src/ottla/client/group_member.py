@@ -105,6 +105,10 @@ class GroupMember:
         """The member as it is now, for whom offsets are committed."""
         return ConsumerGroupMetadata(self.group, self.member_id, self.generation)
 
+    def use(self, client: Client) -> None:
+        """Send what follows through another client; the one before is not closed."""
+        self._client = client
+
     def request_rejoin(self, reason: str) -> None:
         """Note that this member has to join again."""
         log.debug("Joining %s again: %s", self.group, reason)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.spark.connect.jobs import SparkJobs, ThreadJobs
     from ottla.spark.connect.runner import SparkTaskRunner
     from ottla.spark.connect.worker import ConnectWorker, distributed_herder
+    from ottla.spark.continuous.applications import StreamsService
     from ottla.spark.sessions import register, session
     from ottla.spark.shipping import ship_module
     from ottla.spark.source.datasource import OttlaDataSource
@@ -49,6 +50,7 @@ __all__ = [
     "SparkTaskRunner",
     "State",
     "StreamsApplication",
+    "StreamsService",
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
@@ -86,6 +88,7 @@ _HOMES = {
     "Checkpoint": "ottla.spark.streams.preparation",
     "ApplicationServer": "ottla.spark.streams.web",
     "StreamsApplication": "ottla.spark.streams.run",
+    "StreamsService": "ottla.spark.continuous.applications",
     "State": "ottla.spark.streams.states",
     "OnError": "ottla.spark.streams.supervisor",
     "Failure": "ottla.spark.streams.restarts",

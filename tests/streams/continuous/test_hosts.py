@@ -2,123 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ottla.base import ConfigError, KafkaError, TopicPartition
-from ottla.client import BlockingClient, FetchPosition, Isolation
-from ottla.spark import State, StreamsApplication
-from ottla.spark.continuous.fetching import records_of
+from ottla.base import ConfigError, KafkaError
+from ottla.spark import State
 from ottla.spark.continuous.jobs import ThreadHostJobs
-from ottla.streams import Record as EngineRecord
-from ottla.streams import StreamsBuilder, Topology
-from ottla.wire import ColumnDecoder, Record, build_batch
-from tests.server import running_server
-from tests.spark.conftest import create_topic
+from ottla.streams import StreamsBuilder
 from tests.streams.continuous.hosts import ProcessHostJobs
+from tests.streams.continuous.worlds import WAIT_SECONDS_MAX, World, counting, split_or_fail
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
-WAIT_SECONDS_MAX = 100.0
-NOW_MS = int(time.time() * 1000)
 BOTH = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingClient]:
-    quickly = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
-    folder = tmp_path_factory.mktemp("ottla")
-    with running_server(folder, overrides=quickly) as server, BlockingClient(server.bootstrap) as opened:
-        yield opened
-
-
-class World:
-    """An input and an output topic of two partitions, and applications that are closed in the end."""
-
-    def __init__(self, name: str, client: BlockingClient, folder: Path) -> None:
-        self.name, self.out, self.client, self._folder = name, f"{name}-out", client, folder
-        self.open: list[StreamsApplication] = []
-        for topic in (name, self.out):
-            create_topic(client, topic, 2)
-
-    def application(self, topology: Topology, jobs: Any, **settings: Any) -> StreamsApplication:
-        given = {
-            "application.id": f"app-{self.name}",
-            "bootstrap.servers": ",".join(map(str, self.client.client.bootstrap)),
-            "state.dir": str(self._folder),
-            "execution": "continuous",
-            "restart.backoff.ms": 1,
-            "commit.interval.ms": 20,
-            **{name.replace("_", "."): value for name, value in settings.items()},
-        }
-        self.open.append(StreamsApplication(topology, given, jobs=jobs))
-        return self.open[-1]
-
-    def feed(self, *values: str, partition: int = 0) -> None:
-        records = [Record(0, NOW_MS + index, None, value.encode(), ()) for index, value in enumerate(values)]
-        self.client.produce({TopicPartition(self.name, partition): bytes(build_batch(records))})
-
-    def read(self, topic: str) -> list[EngineRecord]:
-        """Return what is committed of a topic."""
-        found: list[EngineRecord] = []
-        for partition in (0, 1):
-            place, offset = TopicPartition(topic, partition), 0
-            while True:
-                position = FetchPosition(place, offset)
-                [answer] = self.client.fetch([position], max_wait_ms=0, isolation=Isolation.READ_COMMITTED)
-                decoded = ColumnDecoder(with_headers=True).decode(answer.records, start=offset, aborted=answer.aborted)
-                if decoded.next_offset == offset:
-                    break
-                offset = decoded.next_offset
-                found += [each for columns in decoded.columns for each in records_of(columns, *place)]
-        return found
-
-    def counts(self) -> dict[str, list[int]]:
-        """Return every count that each word has had."""
-        found: dict[str, list[int]] = {}
-        for each in self.read(self.out):
-            found.setdefault(each.key.decode(), []).append(int.from_bytes(each.value, "big"))
-        return found
-
-    def await_counts(self, **wanted: int) -> None:
-        until(
-            lambda: {word: found[-1] for word, found in self.counts().items()} == wanted,
-            seconds=WAIT_SECONDS_MAX,
-            what=lambda: str(self.counts()),
-        )
-
-
-@pytest.fixture
-def world(request: pytest.FixtureRequest, client: BlockingClient, tmp_path: Path) -> Iterator[World]:
-    name = "".join(each if each.isalnum() else "-" for each in request.node.name.removeprefix("test_"))[-60:]
-    made = World(name, client, tmp_path)
-    yield made
-    for application in made.open:
-        application.close()
-
-
-def counting(topic: str, split: Any = str.split) -> Topology:
-    """Lines → words → counts, by a repartition topic."""
-    builder = StreamsBuilder()
-    words = builder.stream(topic, key_serde="string", value_serde="string").flat_map_values(split, value_serde="string")
-    counts = words.group_by(lambda key, word: word, key_serde="string", value_serde="string").count(
-        materialized="counts"
-    )
-    counts.to_stream().to(f"{topic}-out", key_serde="string", value_serde="long")
-    return builder.build()
-
-
-def split_or_fail(line: str) -> list[str]:
-    """Split a line; one that is poison fails."""
-    if line == "poison":
-        raise ValueError("nobody can read this")
-    return line.split()
 
 
 @BOTH

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
-from ottla.client import BlockingClient, CommittedOffset, FetchPosition, Isolation, TransactionalProducer
+from ottla.client import (
+    BlockingClient,
+    Client,
+    CommittedOffset,
+    ConsumerGroupMetadata,
+    Coordinated,
+    FetchPosition,
+    Isolation,
+    TransactionalProducer,
+)
 from ottla.spark.streams.membership import Membership
 from ottla.wire import ColumnDecoder, Record, build_batch
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from tests import peer
 from tests.ports import free_port
 from tests.server import running_server
+from tests.waiting import until
 
 SESSION_MS = 1_000
 OVERRIDES = ("group.initial.rebalance.delay.ms=0", f"group.min.session.timeout.ms={SESSION_MS}")
@@ -51,14 +65,30 @@ def topic(client: BlockingClient, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def driver(bootstrap: str, application: str, name: str) -> Membership:
-    return Membership(bootstrap, application, topics=["in"], session_ms=SESSION_MS, client_id=name)
+def driver(bootstrap: str, application: str, name: str, loop: asyncio.AbstractEventLoop | None = None) -> Membership:
+    return Membership(bootstrap, application, topics=["in"], session_ms=SESSION_MS, client_id=name, loop=loop)
 
 
-def die(membership: Membership) -> None:
-    """End a driver's signs of life without its leaving, as a kill does."""
-    membership._leave = lambda client: None  # type: ignore[method-assign]
-    membership.leave()
+@pytest.fixture
+def sleeping() -> Iterator[asyncio.AbstractEventLoop]:
+    """The loop of drivers that are to sleep, and wake in the end."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+
+
+@contextmanager
+def asleep(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Hold a loop up, and so the signs of life of its drivers, as a kill or a long pause does."""
+    wake = threading.Event()
+    loop.call_soon_threadsafe(wake.wait)
+    try:
+        yield
+    finally:
+        wake.set()
 
 
 def test_a_second_driver_is_refused_by_name_while_the_first_lives(
@@ -77,21 +107,23 @@ def test_a_second_driver_is_refused_by_name_while_the_first_lives(
     second.leave()
 
 
-def test_a_driver_takes_over_from_one_that_was_killed_within_its_session(bootstrap: str) -> None:
-    first, second = driver(bootstrap, "killed", "one"), driver(bootstrap, "killed", "two")
+def test_a_driver_takes_over_from_one_that_was_killed_within_its_session(
+    bootstrap: str, sleeping: asyncio.AbstractEventLoop
+) -> None:
+    first, second = driver(bootstrap, "killed", "one", sleeping), driver(bootstrap, "killed", "two")
     old = first.join()
-    die(first)
-    new = second.join()
+    with asleep(sleeping):
+        new = second.join()
     assert new.generation > old.generation and new.member_id != old.member_id
     second.leave()
+    first.leave()
 
 
 def test_what_a_zombie_still_has_under_way_fails_at_its_commit(
-    bootstrap: str, client: BlockingClient, topic: str
+    bootstrap: str, client: BlockingClient, topic: str, sleeping: asyncio.AbstractEventLoop
 ) -> None:
-    first, second = driver(bootstrap, f"app-{topic}", "one"), driver(bootstrap, f"app-{topic}", "two")
+    first, second = driver(bootstrap, f"app-{topic}", "one", sleeping), driver(bootstrap, f"app-{topic}", "two")
     zombie = first.join()
-    die(first)
     by = TransactionalProducer(client.client, f"id-{topic}", timeout_ms=60_000)
     client.run(by.begin())
     batch = build_batch(
@@ -103,7 +135,8 @@ def test_what_a_zombie_still_has_under_way_fails_at_its_commit(
     )
     place = TopicPartition(topic, 0)
     client.run(by.produce({place: batch}))
-    member = second.join()
+    with asleep(sleeping):
+        member = second.join()
     with pytest.raises(KafkaError) as refused:
         client.run(by.commit_offsets({place: Offset(1)}, zombie))
     assert refused.value.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
@@ -119,27 +152,56 @@ def test_what_a_zombie_still_has_under_way_fails_at_its_commit(
     decoded = ColumnDecoder().decode(found.check().records, start=Offset(0), aborted=found.aborted)
     assert not sum(len(columns) for columns in decoded.columns)
     second.leave()
+    first.leave()
 
 
-def test_a_driver_that_slept_hears_that_another_has_taken_over(bootstrap: str, client: BlockingClient) -> None:
-    first, second = driver(bootstrap, "slept", "one"), driver(bootstrap, "slept", "two")
+def test_a_driver_that_slept_hears_that_another_has_taken_over(
+    bootstrap: str, sleeping: asyncio.AbstractEventLoop
+) -> None:
+    first, second = driver(bootstrap, "slept", "one", sleeping), driver(bootstrap, "slept", "two")
     first.join()
-    die(first)
-    second.join()
-    first._beat_once(client)
-    assert first.lost is not None and "was taken over by two at" in str(first.lost)
+    with asleep(sleeping):
+        second.join()
+    until(lambda: first.lost is not None, "that the first hears of it")
+    assert "was taken over by two at" in str(first.lost)
     with pytest.raises(KafkaError, match="taken over"):
         _ = first.member
     second.leave()
+    first.leave()
 
 
-def test_a_driver_that_slept_joins_again_where_nobody_came(bootstrap: str, client: BlockingClient) -> None:
-    first = driver(bootstrap, "alone", "one")
+def test_a_driver_that_slept_joins_again_where_nobody_came(bootstrap: str, sleeping: asyncio.AbstractEventLoop) -> None:
+    first = driver(bootstrap, "alone", "one", sleeping)
     old = first.join()
-    die(first)
-    other = driver(bootstrap, "alone", "two")
-    other.join()
-    other.leave()
-    first._beat_once(client)
-    assert first.lost is None and first.member.generation > old.generation
-    die(first)
+    with asleep(sleeping):
+        other = driver(bootstrap, "alone", "two")
+        other.join()
+        other.leave()
+    until(lambda: first.member.generation > old.generation, "that the first joins again")
+    assert first.lost is None
+    first.leave()
+
+
+def test_many_drivers_live_on_one_loop_and_beat_through_one_client(
+    bootstrap: str, client: BlockingClient, sleeping: asyncio.AbstractEventLoop
+) -> None:
+    shared, told = Client(bootstrap), list[ConsumerGroupMetadata]()
+    found = [
+        Membership(
+            *(bootstrap, f"shared-{number}"), session_ms=SESSION_MS, loop=sleeping, shared=shared, rejoined=told.append
+        )
+        for number in range(3)
+    ]
+    before = [each.join() for each in found]
+    with asleep(sleeping):
+        until(lambda: not any(members(client, each.group) for each in before), "that all sessions are over")
+    until(lambda: {each.group for each in told} == {each.group for each in before}, "that all join again")
+    for each in found:
+        each.leave()
+    assert not any(members(client, each.group) for each in before)
+    asyncio.run_coroutine_threadsafe(shared.close(), sleeping).result()
+
+
+def members(client: BlockingClient, group: str) -> int:
+    answer = client.request(DescribeGroupsRequest(groups=[group]), coordinator_of=Coordinated(group))
+    return len(answer.groups[0].members)

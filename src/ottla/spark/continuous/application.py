@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from ottla.client import BlockingClient, init_producer_id
 from ottla.spark.continuous.jobs import HostJobs
+from ottla.spark.continuous.lane import transactional_id
+from ottla.spark.continuous.plan import ApplicationPlan
 from ottla.spark.continuous.service import HostService
 from ottla.spark.streams.restarts import Restarts
 from ottla.streams import StreamsSettings
 
-__all__ = ["continuous_hosts", "continuous_service"]
+__all__ = ["continuous_hosts", "continuous_service", "fence_earlier_life"]
 
 HOSTS = "num.stream.threads"
 ATTEMPTS_MAX = 1_000_000
@@ -17,6 +20,14 @@ ATTEMPTS_MAX = 1_000_000
 def continuous_hosts(settings: StreamsSettings) -> int:
     """Return how many hosts an application has: one Python process, and one core at most, for each stream thread."""
     return max(1, int(settings[HOSTS]))
+
+
+def fence_earlier_life(client: BlockingClient, service: str, hosts: int, plan: ApplicationPlan) -> None:
+    """Make sure that no host of a service's earlier life commits any more; raises KafkaError."""
+    if plan.exactly_once:
+        for number in range(hosts):
+            name = transactional_id(service, number, plan.lane)
+            client.run(init_producer_id(client.client, name, timeout_ms=plan.transaction_timeout_ms))
 
 
 def continuous_service(settings: StreamsSettings, hosts: int, jobs: HostJobs) -> HostService:

@@ -1,8 +1,8 @@
 """A host: lanes of works in one event loop, what the driver orders, and what it is told.
 
 Orders are messages of the control channel: `application` (a plan, pickled, and the driver's place in its group), `member`
-(that place again, after a rebalance), `assign` and `revoke` works, `forget` an application, `stop`. Notes go the other way:
-`ready`, `running`, `released`, `failed`, and once a second `report`.
+(that place again, after a rebalance), `pause` it or not, `assign` and `revoke` works, `forget` an application, `stop`.
+Notes go the other way: `ready`, `running`, `released`, `failed`, `paused` (heard of that order), once a second `report`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import logging
 import os
 import pickle
 import resource
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -94,6 +95,8 @@ class Host:
     def __init__(self, spec: HostSpec, port: HostPort, orders: Orders) -> None:
         self._spec, self._port, self._orders = spec, port, orders
         self._applications: dict[str, OnHost] = {}
+        self._unread: dict[str, str] = {}
+        """Applications whose plan could not be read, and why."""
         self._lanes: dict[tuple[Any, ...], Lane] = {}
         self._running: dict[asyncio.Task[None], Lane] = {}
         self._wake = asyncio.Event()
@@ -131,8 +134,14 @@ class Host:
     def _obey(self, order: Mapping[str, Any]) -> None:
         match order["order"]:
             case "application":
-                plan: ApplicationPlan = pickle.loads(order["plan"])
-                self._applications[plan.application_id] = OnHost(plan, _member(plan.application_id, order["member"]))
+                self._learn(order)
+            case "pause":
+                found = self._applications.get(order["application"])
+                if found is not None and found.is_paused != order["paused"]:
+                    found.is_paused = order["paused"]
+                    for lane in self._lanes.values():
+                        lane.set_paused(order["application"], paused=found.is_paused)
+                self._note("paused", application=order["application"])
             case "member":
                 found = self._applications.get(order["application"])
                 if found is not None:
@@ -147,17 +156,38 @@ class Host:
                 for lane in self._lanes.values():
                     lane.drop(order["application"])
                 self._applications.pop(order["application"], None)
+                self._unread.pop(order["application"], None)
+                self._retire()
             case "stop":
                 self._is_stopping = True
+
+    def _learn(self, order: Mapping[str, Any]) -> None:
+        """Take in an application; one that cannot be read here fails, and nobody with it."""
+        name = order["name"]
+        try:
+            plan: ApplicationPlan = pickle.loads(order["plan"])
+        except Exception as error:  # a pickle runs a user's code, which may raise anything
+            self._applications.pop(name, None)
+            details = "".join(traceback.format_exception(error))
+            log.warning("application %s cannot be read: %s", name, error)
+            self._unread[name] = details
+            return
+        self._unread.pop(name, None)
+        self._applications[name] = OnHost(plan, _member(name, order["member"]), is_paused=order["paused"])
 
     def _by_lane(self, works: Iterable[Any]) -> Iterable[tuple[Lane, list[StreamsWork]]]:
         """Return works by the lane that they belong to, which is begun where there is none yet."""
         found: dict[tuple[Any, ...], list[StreamsWork]] = {}
+        unknown: dict[str, list[StreamsWork]] = {}
         for each in works:
             work = StreamsWork(*each)
             known = self._applications.get(work.application)
             if known is not None:
                 found.setdefault(known.plan.lane, []).append(work)
+            else:
+                unknown.setdefault(work.application, []).append(work)
+        for name, lost in unknown.items():
+            self.on_failed(name, lost, self._unread.get(name, f"{name} is not known to this host"))
         return [(self._lane(key, named[0].application), named) for key, named in found.items()]
 
     def _lane(self, key: tuple[Any, ...], application: str) -> Lane:
@@ -165,19 +195,42 @@ class Host:
         if lane is None:
             plan = self._applications[application].plan
             lane = self._lanes[key] = Lane(self._spec.service, self._spec.number, plan, self, self._applications)
-            task = asyncio.get_running_loop().create_task(lane.run(), name=f"lane of {application}")
+            task = asyncio.get_running_loop().create_task(self._run_lane(lane), name=f"lane of {application}")
             self._running[task] = lane
             task.add_done_callback(self._ended)
         return lane
 
+    async def _run_lane(self, lane: Lane) -> None:
+        """Run a lane once the one before it, which has its transactional id, has ended."""
+        before = [task for task, each in self._running.items() if each.key == lane.key and each is not lane]
+        if before:
+            await asyncio.wait(before)
+        await lane.run()
+
+    def _retire(self) -> None:
+        """Have lanes end of which nobody has an application any more."""
+        wanted = {each.plan.lane for each in self._applications.values()}
+        for key in self._lanes.keys() - wanted:
+            self._lanes.pop(key).stop()
+
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Note a lane's end; one that failed ends the host, whose works begin anew where the driver says."""
-        self._running.pop(task, None)
+        """Note a lane's end.
+
+        One that was fenced ends the host: its works begin anew where the driver says. Any other failure is its own: of its
+        principal, or of what only it asks. Its applications are taken off, and those of other lanes go on.
+        """
+        lane = self._running.pop(task, None)
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if error is None or lane is None:
+            return
+        if isinstance(error, FencedError):
             log.error("host %d of %s ends: %s", self._spec.number, self._spec.service, error)
             self._failed = self._failed or error
             self._wake.set()
+            return
+        if self._lanes.get(lane.key) is lane:
+            del self._lanes[lane.key]
+        lane.give_up(error)
 
     # -- what the driver is told (`LaneListener`)
 

@@ -91,6 +91,8 @@ class OnHost:
 
     plan: ApplicationPlan
     member: ConsumerGroupMetadata
+    is_paused: bool = False
+    """Whether its works stay, and process nothing."""
 
 
 def transactional_id(service: str, host: int, lane: tuple[Any, ...]) -> str:
@@ -123,6 +125,8 @@ class Lane:
         self.works: dict[StreamsWork, Work] = {}
         self._restoring: dict[StreamsWork, asyncio.Task[None]] = {}
         self._leaving: set[StreamsWork] = set()
+        self._back: list[StreamsWork] = []
+        """Works that are given up while the lane goes back, and are restored after it."""
         self._commit = commit.Commit(plan.exactly_once)
         self._commit_at_s = 0.0
         self._begun_s: float | None = None
@@ -192,6 +196,26 @@ class Lane:
             self._leaving.discard(name)
         return restoring + gone
 
+    def set_paused(self, application: str, *, paused: bool) -> None:
+        """Have an application's works read nothing any more, or go on."""
+        for name, work in self.works.items():
+            if name.application == application:
+                if paused:
+                    self._fetching.remove(work.queues)
+                else:
+                    self._fetching.add(work.queues)
+        self.wake()
+
+    def give_up(self, error: BaseException) -> None:
+        """Take every application off, since the lane has failed."""
+        back, self._back = self._back, []
+        for name in sorted({each.application for each in (*self.works, *self._restoring, *back)}):
+            self._failed(name, error, [each for each in back if each.application == name])
+
+    def _is_paused(self, application: str) -> bool:
+        found = self._applications.get(application)
+        return found is not None and found.is_paused
+
     def stop(self) -> None:
         """Have `run` commit and return."""
         self._is_stopping = True
@@ -235,7 +259,8 @@ class Lane:
         if not self._wake.is_set():
             now_s = asyncio.get_running_loop().time()
             wait_s = IDLE_SECONDS if self._begun_s is None else self._due_s() - now_s
-            due = [each for work in self.works.values() if (each := work.due_ms()) is not None]
+            running = [each for each in self.works.values() if not self._is_paused(each.name.application)]
+            due = [each for work in running if (each := work.due_ms()) is not None]
             if due:
                 wait_s = min(wait_s, (min(due) - _now_ms()) / 1000)
             timer = asyncio.get_running_loop().call_later(max(0.0, wait_s), self._wake.set)
@@ -274,6 +299,8 @@ class Lane:
         """Take a work through what waits for it."""
         if work.name not in self.works:
             return  # another of its application has failed in this turn
+        if self._is_paused(work.name.application):
+            return
         due_ms, now_ms = work.due_ms(), _now_ms()
         if not work.has_work and (due_ms is None or due_ms > now_ms):
             return
@@ -443,7 +470,7 @@ class Lane:
         log.warning("the host goes back to the last commit: %s", error)
         if application is not None and error is not None:
             self._failed(application, error)
-        names = list(self.works)
+        names = self._back = list(self.works)
         for work in self.works.values():
             self._fetching.remove(work.queues)
         self.works.clear()
@@ -464,6 +491,7 @@ class Lane:
                 log.warning("the host cannot go back yet: %s", failure)
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, BACK_SECONDS_MAX)
+        self._back = []
         self.assign(names)
 
     async def _take_on(self, name: StreamsWork) -> None:
@@ -483,7 +511,8 @@ class Lane:
             return
         self._restoring.pop(name, None)
         self.works[name] = work
-        self._fetching.add(work.queues)
+        if not self._is_paused(name.application):
+            self._fetching.add(work.queues)
         self._listener.on_running(name)
         self.wake()
 

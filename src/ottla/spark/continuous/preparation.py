@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla.base import Offset, TopicPartition
-from ottla.client import BlockingClient, ConsumerGroupMetadata, init_producer_id
-from ottla.spark.continuous.lane import transactional_id
+from ottla.client import BlockingClient, ConsumerGroupMetadata
 from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION
 from ottla.spark.continuous.plan import ApplicationPlan, application_plan
 from ottla.spark.streams.internal_topics import InternalTopic, internal_topics, make_topics, repartition_topic
@@ -52,12 +51,12 @@ def prepare_continuous(
     checkpoint: Checkpoint,
     member: ConsumerGroupMetadata,
     *,
-    hosts: int,
+    fence: Callable[[ApplicationPlan], None],
 ) -> ContinuousPrepared:
     """Look at the cluster and make what is missing; raises KafkaError for what stands against a start.
 
-    Hosts of an earlier life are fenced first, so that the offsets that are read are the last. Raises UpgradeError where the
-    plan does not fit the state that is there.
+    `fence` makes sure that hosts of an earlier life commit nothing more, so that the offsets that are read are the last.
+    Raises UpgradeError where the plan does not fit the state that is there.
     """
     cluster = client.metadata()
     known = {name: len(topic.partitions) for name, topic in cluster.topics.items() if not topic.error}
@@ -81,10 +80,7 @@ def prepare_continuous(
     check_cluster(old, identity, checkpoint)
     check_upgrade(old, noted, drop_stores=settings["upgrade.drop.stores"])
     created = make_topics(client, wanted, settings.replication_factor)
-    if settings.exactly_once:
-        for number in range(hosts):
-            name = transactional_id(settings.application_id, number, plan.lane)
-            client.run(init_producer_id(client.client, name, timeout_ms=plan.transaction_timeout_ms))
+    fence(plan)
     _commit_beginnings(client, plan, settings, member)
     checkpoint.note(noted)
     return ContinuousPrepared(identity, partitions, checkpoint, tuple(wanted), tuple(created), counts, plan)

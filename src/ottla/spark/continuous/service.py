@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ottla.base import KafkaError, OttlaError, TopicPartition
+from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition
 from ottla.client import Client, ConsumerGroupMetadata, init_producer_id
 from ottla.security.ephemeral import EphemeralKey, may_encrypt
 from ottla.spark.connect.cluster import BIND, HOST, address_settings
@@ -40,6 +40,11 @@ SILENT_SECONDS = 60.0
 """After so long without a word a host is ended: paused, stuck in a function, or cut off."""
 LOOK_SECONDS = 0.5
 CALL_SECONDS_MAX = 60.0
+FENCE_SECONDS_MAX = 90.0
+PAUSE_SECONDS_MAX = 5.0
+"""How long hosts that are busy may take to hear of a pause; they hear of it later all the same."""
+NOT_ALLOWED = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.SASL_AUTHENTICATION_FAILED})
+"""What a principal is answered that may not use a transactional id any more."""
 WELL_SECONDS = 30.0
 """A host that ran for so long was well: its failures count anew."""
 
@@ -84,6 +89,8 @@ class Fate:
     works: dict[StreamsWork, WorkFacts] = field(default_factory=dict)
     is_parked: bool = False
     """Whether its works run nowhere since one of them has failed."""
+    version: int = 0
+    """Grows with every work that begins, ends or fails."""
 
 
 @dataclass(slots=True)
@@ -92,8 +99,12 @@ class _Application:
     data: bytes
     member: ConsumerGroupMetadata
     fate: Fate = field(default_factory=Fate)
+    is_paused: bool = False
     sent_to: set[int] = field(default_factory=set)
     """Hosts that know its plan."""
+    unheard: set[int] = field(default_factory=set)
+    """Hosts that have not said yet that they have heard of the last pause, or of its end."""
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class HostService:
@@ -107,9 +118,13 @@ class HostService:
         hosts: int = 1,
         settings: Mapping[str, str] | None = None,
         restarts: Callable[[], Restarts] = lambda: Restarts(1_000_000, 0.5, 10.0),
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`name` begins every transactional id; `settings` are Spark's: where executors reach this machine."""
-        self.name = name
+        """`name` begins every transactional id; `settings` are Spark's: where executors reach this machine.
+
+        `changed` is called, on the loop, when an application's `Fate.version` has grown or a host is there.
+        """
+        self.name, self._changed = name, changed
         self._jobs, self._count = jobs, hosts
         self._settings = dict(settings or {})
         self._applications: dict[str, _Application] = {}
@@ -122,9 +137,31 @@ class HostService:
         self._keeping: list[asyncio.Task[None]] = []
         self._fencing: dict[int, asyncio.Task[None]] = {}
         self._clients: dict[tuple[Any, ...], Client] = {}
+        self._lanes: set[tuple[Any, ...]] = set()
+        """Lanes whose transactional ids are this life's: nobody of an earlier one commits by them any more."""
         self._is_closing = False
 
     # -- for any thread
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that the service runs, in a thread of its own."""
+        return self._loop
+
+    def client(self, bootstrap: str, security: tuple[tuple[str, str], ...]) -> Client:
+        """Return the client, on `loop`, that all share who ask one cluster as one principal."""
+
+        async def found() -> Client:
+            return self._client(bootstrap, security)
+
+        return self._run(found())
+
+    def fence(self, plan: ApplicationPlan) -> None:
+        """Make sure that no host of this service's earlier life commits by the transactional ids of a plan's lane.
+
+        Raises KafkaError. Does nothing where this life has begun that lane: its hosts have them.
+        """
+        self._run(self._fence_lane(plan), FENCE_SECONDS_MAX)
 
     def start(self, masters: str | None = None) -> None:
         """Begin to listen, and start the hosts, which takes a moment; works may be added at once."""
@@ -144,17 +181,22 @@ class HostService:
         """Have the works of an application that was parked run again."""
         self._run(self._resume(application))
 
+    def pause(self, application: str, *, paused: bool) -> None:
+        """Have an application's works stay where they are and process nothing, or go on; its hosts have heard of it then."""
+        self._run(self._pause(application, paused=paused))
+
     def set_member(self, member: ConsumerGroupMetadata) -> None:
-        """Tell hosts the driver's place in an application's group, where that has changed."""
-        self._run(self._set_member(member))
+        """Tell hosts the driver's place in an application's group, where that has changed; on the loop, too."""
+        asyncio.run_coroutine_threadsafe(self._set_member(member), self._loop)
 
     def remove(self, application: str, patience_s: float = STOP_SECONDS) -> bool:
         """Have an application's works commit and end; returns whether all did in time."""
         return self._run(self._remove(application, patience_s), patience_s + CALL_SECONDS_MAX)
 
     def fate(self, application: str) -> Fate:
-        """Return how an application stands; the value changes as that does."""
-        return self._applications[application].fate
+        """Return how an application stands; the value changes as that does, and is empty for one that is not there."""
+        found = self._applications.get(application)
+        return Fate() if found is None else found.fate
 
     def hosts(self) -> list[HostFacts]:
         """Return how the hosts stand."""
@@ -194,6 +236,26 @@ class HostService:
         if application is not None:
             application.fate.is_parked = False
             self._place()
+
+    async def _pause(self, name: str, *, paused: bool) -> None:
+        application = self._applications.get(name)
+        if application is None or application.is_paused == paused:
+            return
+        application.is_paused = paused
+        application.unheard = set()
+        for host in self._hosts:
+            if host.number in application.sent_to and host.facts.is_ready:
+                application.unheard.add(host.number)
+                host.send({"order": "pause", "application": name, "paused": paused})
+        application.heard.clear()
+        self._heard(application)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(application.heard.wait(), PAUSE_SECONDS_MAX)
+
+    def _heard(self, application: _Application, host: int | None = None) -> None:
+        application.unheard.discard(-1 if host is None else host)
+        if not application.unheard:
+            application.heard.set()
 
     async def _set_member(self, member: ConsumerGroupMetadata) -> None:
         application = self._applications.get(member.group)
@@ -268,7 +330,8 @@ class HostService:
             application = self._applications[name]
             if host.number not in application.sent_to:
                 member = [application.member.member_id, application.member.generation]
-                host.send({"order": "application", "plan": application.data, "member": member})
+                told = {"order": "application", "name": name, "plan": application.data, "member": member}
+                host.send({**told, "paused": application.is_paused})
                 application.sent_to.add(host.number)
         for work in works:
             self._applications[work.application].fate.works[work] = WorkFacts(host.number)
@@ -276,27 +339,47 @@ class HostService:
 
     async def _fence(self, number: int) -> None:
         """Make sure that a host that is gone commits nothing more, and give its works to others."""
+        lanes = {each.plan.lane: each.plan for each in self._applications.values() if each.plan.exactly_once}
         try:
-            while not self._is_closing:
-                try:
-                    for plan in {each.plan.lane: each.plan for each in self._applications.values()}.values():
-                        if plan.exactly_once:
-                            name = transactional_id(self.name, number, plan.lane)
-                            await init_producer_id(self._client(plan), name, timeout_ms=plan.transaction_timeout_ms)
-                    break
-                except (KafkaError, OSError) as error:
-                    log.warning("host %d of %s cannot be fenced yet: %s", number, self.name, error)
+            while lanes and not self._is_closing:
+                for lane, plan in list(lanes.items()):
+                    try:
+                        await self._take_over(plan, number)
+                        del lanes[lane]
+                    except KafkaError as error:
+                        if error.code in NOT_ALLOWED:
+                            del lanes[lane]  # who may not use the id now could not commit by it either
+                        log.warning("host %d of %s cannot be fenced yet: %s", number, self.name, error)
+                    except OSError as error:
+                        log.warning("host %d of %s cannot be fenced yet: %s", number, self.name, error)
+                if lanes:
                     await asyncio.sleep(LOOK_SECONDS)
         finally:
             self._fencing.pop(number, None)
         self._places = self._places.fenced(number)
         self._place()
 
-    def _client(self, plan: ApplicationPlan) -> Client:
-        key = (plan.bootstrap, plan.security)
+    async def _fence_lane(self, plan: ApplicationPlan) -> None:
+        if not plan.exactly_once or plan.lane in self._lanes:
+            return
+        self._lanes.add(plan.lane)  # first: whoever comes next with this lane must not fence the hosts that run it
+        try:
+            for host in self._hosts:
+                await self._take_over(plan, host.number)
+        except BaseException:
+            self._lanes.discard(plan.lane)
+            raise
+
+    async def _take_over(self, plan: ApplicationPlan, number: int) -> None:
+        name = transactional_id(self.name, number, plan.lane)
+        client = self._client(plan.bootstrap, plan.security)
+        await init_producer_id(client, name, timeout_ms=plan.transaction_timeout_ms)
+
+    def _client(self, bootstrap: str, security: tuple[tuple[str, str], ...]) -> Client:
+        key = (bootstrap, security)
         if key not in self._clients:
-            network = network_of(plan.security)
-            self._clients[key] = Client(plan.bootstrap, client_id=f"{self.name}-hosts", network=network)
+            network = network_of(security)
+            self._clients[key] = Client(bootstrap, client_id=f"{self.name}-driver", network=network)
         return self._clients[key]
 
     # -- what hosts say
@@ -306,6 +389,7 @@ class HostService:
         for application in self._applications.values():
             application.sent_to.discard(host.number)
         self._loop.create_task(self._welcome(host))
+        self._changed()
 
     async def _welcome(self, host: _Host) -> None:
         fencing = self._fencing.get(host.number)
@@ -318,9 +402,11 @@ class HostService:
     def host_gone(self, host: _Host) -> None:
         """A host answers no more."""
         for application in self._applications.values():
+            self._heard(application, host.number)
             for facts in application.fate.works.values():
                 if facts.host == host.number:
                     facts.is_running = False
+                    self._stir(application.fate)
         self._places = self._places.left(host.number)
         if not self._is_closing:
             self._place()
@@ -330,19 +416,18 @@ class HostService:
         match op:
             case "running":
                 for work in _works(message):
-                    facts = self._facts(work, host)
-                    if facts is not None:
-                        facts.is_running = True
+                    self._set_running(work, host, is_running=True)
             case "released":
                 released = _works(message)
                 for work in released:
-                    facts = self._facts(work, host)
-                    if facts is not None:
-                        facts.is_running = False
+                    self._set_running(work, host, is_running=False)
                 self._places = self._places.released(host.number, released)
                 self._place()
             case "failed":
                 self._failed(host, str(message["application"]), _works(message), str(message["details"]))
+            case "paused":
+                if (application := self._applications.get(str(message["application"]))) is not None:
+                    self._heard(application, host.number)
             case "report":
                 self._reported(host, message)
 
@@ -350,6 +435,16 @@ class HostService:
         application = self._applications.get(work.application)
         facts = None if application is None else application.fate.works.get(work)
         return facts if facts is not None and facts.host == host.number else None
+
+    def _set_running(self, work: StreamsWork, host: _Host, *, is_running: bool) -> None:
+        facts = self._facts(work, host)
+        if facts is not None:
+            facts.is_running = is_running
+            self._stir(self._applications[work.application].fate)
+
+    def _stir(self, fate: Fate) -> None:
+        fate.version += 1
+        self._changed()
 
     def _failed(self, host: _Host, name: str, gone: Sequence[StreamsWork], details: str) -> None:
         """Park an application of which a host has taken its works off; others go on."""
@@ -359,9 +454,8 @@ class HostService:
         application.fate.failures.append(details)
         application.fate.is_parked = True
         for work in gone:
-            facts = self._facts(work, host)
-            if facts is not None:
-                facts.is_running = False
+            self._set_running(work, host, is_running=False)
+        self._stir(application.fate)
         self._places = self._places.released(host.number, gone)
         self._place()
 

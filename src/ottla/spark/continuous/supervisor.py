@@ -13,13 +13,13 @@ from typing import Any
 from ottla.base import Offset, OttlaError, TopicPartition
 from ottla.client import ConsumerGroupMetadata
 from ottla.spark.continuous.plan import ApplicationPlan, GroupPlan, works_of
-from ottla.spark.continuous.service import HostService, WorkFacts
+from ottla.spark.continuous.service import HostFacts, HostService, WorkFacts
 from ottla.spark.streams.restarts import Failure, Restarts, failure_of
 from ottla.spark.streams.states import State, StateMachine
 from ottla.spark.streams.supervisor import ErrorHandler, OnError
 from ottla.streams import StreamsSettings, StreamsWork
 
-__all__ = ["ContinuousSupervisor", "GroupStatus"]
+__all__ = ["ContinuousSupervisor", "GroupStatus", "host_facts"]
 
 log = logging.getLogger(__name__)
 RATE_SECONDS = 10.0
@@ -109,6 +109,8 @@ class ContinuousSupervisor:
         """`begin` is done again before works are started again after a failure: it looks after offsets."""
         self._plan, self._service, self._machine = plan, service, machine
         self._member, self._begin, self._on_error = member, begin, on_error
+        self._told: ConsumerGroupMetadata | None = None
+        """The member that hosts know."""
         self._restarts = Restarts(
             settings["restart.attempts.max"],
             settings["restart.backoff.ms"] / 1000,
@@ -117,7 +119,9 @@ class ContinuousSupervisor:
         self.groups = [GroupStatus(each, self._restarts) for each in plan.groups]
         self.failed: Failure | None = None
         """Why the application gave up."""
-        self._is_added = False
+        self._is_added = self._is_paused = False
+        self._seen = -1
+        """The version of the application's fate that was looked at last."""
         self._start_at_s: float | None = None
         self._running_since_s: float | None = None
 
@@ -127,13 +131,26 @@ class ContinuousSupervisor:
         works = self._service.fate(self._plan.application_id).works if self._is_added else {}
         return [_Shown(each, dict(works)) for each in self.groups]
 
+    def is_due(self, now_s: float) -> bool:
+        """Whether `step` has anything to do now."""
+        if not self._is_added or self._service.fate(self._plan.application_id).version != self._seen:
+            return True
+        if self._start_at_s is not None:
+            return now_s >= self._start_at_s
+        return self._restarts.in_a_row > 0
+
     def step(self, now_s: float) -> bool:
         """Do what is due; returns false when the application has failed and its works are stopped."""
         if not self._is_added:
             self._service.add(self._plan, self._member())
             self._is_added = True
+            if self._is_paused:
+                self._service.pause(self._plan.application_id, paused=True)
         fate = self._service.fate(self._plan.application_id)
-        self._service.set_member(self._member())
+        self._seen = fate.version
+        if (member := self._member()) != self._told:
+            self._service.set_member(member)
+            self._told = member
         if fate.failures:
             found, fate.failures[:] = list(fate.failures), []
             self._failed(failure_of(found[0]), now_s)
@@ -177,6 +194,11 @@ class ContinuousSupervisor:
         log.error("application %s failed: %s", name, failure.reason)
         self.give_up(failure)
 
+    def pause(self, *, paused: bool) -> None:
+        """Have the works stay where they are and process nothing, or go on; after a failure, too."""
+        self._is_paused = paused
+        self._service.pause(self._plan.application_id, paused=paused)
+
     def stop(self, patience_s: float) -> None:
         """Have every work commit and end."""
         if self._is_added:
@@ -201,19 +223,21 @@ class ContinuousSupervisor:
 
     def hosts(self) -> list[dict[str, Any]]:
         """Return how the hosts stand, fit for JSON."""
-        return [
-            {
-                "host": each.number,
-                "ready": each.is_ready,
-                "pid": each.pid,
-                "restarts": each.restarts,
-                "last_error": each.last_error,
-                "cpu_seconds": round(each.cpu_s, 3),
-                "memory_bytes": each.rss_kib * 1024,
-                "lanes": [dict(lane) for lane in each.lanes],
-            }
-            for each in self._service.hosts()
-        ]
+        return [host_facts(each) for each in self._service.hosts()]
+
+
+def host_facts(host: HostFacts) -> dict[str, Any]:
+    """Return what status pages show of a host."""
+    return {
+        "host": host.number,
+        "ready": host.is_ready,
+        "pid": host.pid,
+        "restarts": host.restarts,
+        "last_error": host.last_error,
+        "cpu_seconds": round(host.cpu_s, 3),
+        "memory_bytes": host.rss_kib * 1024,
+        "lanes": [dict(lane) for lane in host.lanes],
+    }
 
 
 class _Shown:

@@ -11,15 +11,17 @@ tasks that run then fail, and are done again.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.client import (
-    BlockingClient,
+    Client,
     ConsumerGroupMetadata,
     Coordinated,
     GroupMember,
@@ -46,10 +48,11 @@ LOOK_SECONDS = 0.25
 """How often it is looked whether a member that may be dead is gone."""
 SLACK_SECONDS = 5.0
 """How much longer than a session a member that is there is waited for before it is said to live."""
+LEAVE_SECONDS_MAX = 30.0
 
 
 class Membership:
-    """A driver's place in the group of its application; `join` first. A thread of its own says that it lives."""
+    """A driver's place in the group of its application; `join` first. An event loop in another thread says that it lives."""
 
     def __init__(
         self,
@@ -60,8 +63,16 @@ class Membership:
         session_ms: int = SESSION_TIMEOUT_MS_DEFAULT,
         client_id: str = "ottla-driver",
         network: Callable[[], SecuredNetwork | None] = lambda: None,
+        loop: asyncio.AbstractEventLoop | None = None,
+        shared: Client | None = None,
+        rejoined: Callable[[ConsumerGroupMetadata], None] = lambda member: None,
     ) -> None:
-        """`network` is asked for what each client connects on; None is TCP in clear."""
+        """`network` is asked for what each client connects on; None is TCP in clear.
+
+        Many memberships may live on one `loop`, which another thread runs, and send their heartbeats through one `shared`
+        client of it; without, this one has both for itself. `rejoined` is told, on the loop, of another member or
+        generation.
+        """
         self._application = application
         self._bootstrap, self._client_id, self._network = bootstrap, client_id, network
         self._session_s = session_ms / 1000
@@ -71,8 +82,11 @@ class Membership:
         self._member: GroupMember | None = None
         self._identity: ConsumerGroupMetadata | None = None
         self._lost: KafkaError | None = None
-        self._leaving = threading.Event()
+        self._loop, self._shared, self._rejoined = loop, shared, rejoined
+        self._owns_loop = loop is None
         self._thread: threading.Thread | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._own: Client | None = None
 
     @property
     def member(self) -> ConsumerGroupMetadata:
@@ -92,44 +106,70 @@ class Membership:
 
         Raises KafkaError INCONSISTENT_GROUP_PROTOCOL, with words that name it, where another driver lives.
         """
-        client = self._client()
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            name = f"driver-{self._application}"
+            self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+            self._thread.start()
+        joining = asyncio.run_coroutine_threadsafe(self._join(), self._loop)
+        try:
+            joining.result()
+        except BaseException:
+            joining.cancel()
+            self._end_loop()
+            raise
+        return self.member
+
+    def leave(self) -> None:
+        """Leave the group, so that the next driver need not wait; does nothing where it never joined."""
+        if self._loop is None or self._identity is None or self._loop.is_closed():
+            return
+        leaving = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
+        with suppress(TimeoutError):
+            leaving.result(LEAVE_SECONDS_MAX)
+        self._identity = None
+        self._end_loop()
+
+    # -- inside, on the loop
+
+    async def _join(self) -> None:
+        client = self._own = self._client()
         try:
             self._member = self._new_member(client)
             until = time.monotonic() + self._session_s + SLACK_SECONDS
             said = False
-            while not self._try_join(client):
-                who = self._holder(client)
+            while not await self._try_join():
+                who = await self._holder(client)
                 if time.monotonic() > until:
                     raise self._refused(who)
                 if not said:
                     said = True
                     log.warning("application %s has a driver: %s; waiting whether it lives", self._application, who)
-                time.sleep(LOOK_SECONDS)
+                await asyncio.sleep(LOOK_SECONDS)
+            await self._settle()
         except BaseException:
-            client.close()
+            self._own = None
+            await client.close()
             raise
-        name = f"driver-{self._application}"
-        self._thread = threading.Thread(target=self._beat, args=(client,), name=name, daemon=True)
-        self._thread.start()
-        return self.member
+        name = f"driver of {self._application}"
+        self._beating = asyncio.get_running_loop().create_task(self._beat(), name=name)
 
-    def leave(self) -> None:
-        """Leave the group, so that the next driver need not wait; does nothing where it never joined."""
-        self._leaving.set()
-        if self._thread is not None:
-            self._thread.join(JOIN_SECONDS_MAX)
-            self._thread = None
+    async def _settle(self) -> None:
+        """Send what follows through the shared client: only a join holds up what else a connection is asked."""
+        assert self._member is not None
+        if self._shared is not None and self._own is not None:
+            self._member.use(self._shared)
+            await self._own.close()
+            self._own = None
 
-    # -- inside
-
-    def _client(self) -> BlockingClient:
+    def _client(self) -> Client:
         limits = Limits(request_s=max(self._session_s / 2, 1.0))
-        return BlockingClient(self._bootstrap, client_id=self._client_id, limits=limits, network=self._network())
+        return Client(self._bootstrap, client_id=self._client_id, limits=limits, network=self._network())
 
-    def _new_member(self, client: BlockingClient) -> GroupMember:
+    def _new_member(self, client: Client) -> GroupMember:
         session_ms = round(self._session_s * 1000)
         return GroupMember(
-            client.client,
+            client,
             self._application,
             protocol_type=PROTOCOL_TYPE,
             session_timeout_ms=session_ms,
@@ -137,12 +177,12 @@ class Membership:
             heartbeat_interval_ms=session_ms // HEARTBEATS_PER_SESSION,
         )
 
-    def _try_join(self, client: BlockingClient) -> bool:
+    async def _try_join(self) -> bool:
         """Join; false where somebody else is in the group. Raises KafkaError."""
         assert self._member is not None
         until = time.monotonic() + JOIN_SECONDS_MAX
         try:
-            while client.run(self._member.join([(self._protocol, self._metadata)], _assign_nothing)) is None:
+            while await self._member.join([(self._protocol, self._metadata)], _assign_nothing) is None:
                 if time.monotonic() > until:
                     words = f"application {self._application} does not come to be in its group"
                     raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, words)
@@ -153,10 +193,10 @@ class Membership:
         self._identity = self._member.identity
         return True
 
-    def _holder(self, client: BlockingClient) -> str:
+    async def _holder(self, client: Client) -> str:
         """Return words for who is in the group."""
         request = DescribeGroupsRequest(groups=[self._application])
-        [group] = client.request(request, coordinator_of=Coordinated(self._application)).groups
+        [group] = (await client.request(request, coordinator_of=Coordinated(self._application))).groups
         found = [f"{each.client_id} at {each.client_host} (member {each.member_id})" for each in group.members]
         return ", ".join(found) or "a group of another kind, or one that is just ending"
 
@@ -166,36 +206,57 @@ class Membership:
             f"application {self._application} is already run by {who}: an application.id has one driver at a time",
         )
 
-    def _beat(self, client: BlockingClient) -> None:
-        """The thread: heartbeats until this driver leaves, or another is there."""
-        try:
-            while not self._leaving.wait(self._session_s / HEARTBEATS_PER_SESSION):
-                try:
-                    self._beat_once(client)
-                except OttlaError as error:
-                    log.warning("the group's coordinator does not answer driver %s: %s", self._application, error)
-                if self._lost is not None:
-                    return
-            self._leave(client)
-        finally:
-            client.close()
+    async def _beat(self) -> None:
+        """Send heartbeats until this driver leaves, or another is there."""
+        while self._lost is None:
+            await asyncio.sleep(self._session_s / HEARTBEATS_PER_SESSION)
+            try:
+                await self._beat_once()
+            except (OttlaError, OSError) as error:
+                log.warning("the group's coordinator does not answer driver %s: %s", self._application, error)
 
-    def _beat_once(self, client: BlockingClient) -> None:
+    async def _beat_once(self) -> None:
         member = self._member
         assert member is not None
         if not member.rejoins:
-            client.run(member.heartbeat())
+            await member.heartbeat()
         if not member.rejoins:
             return
         log.warning("driver of %s is to join again", self._application)
-        if not self._try_join(client):
-            words = f"application {self._application} was taken over by {self._holder(client)}"
+        if self._own is None:
+            self._own = self._client()
+            member.use(self._own)
+        if await self._try_join():
+            self._rejoined(self.member)
+        else:
+            words = f"application {self._application} was taken over by {await self._holder(self._own)}"
             self._lost = KafkaError(ErrorCode.FENCED_INSTANCE_ID, words)
             log.error("%s", words)
+        await self._settle()
 
-    def _leave(self, client: BlockingClient) -> None:
+    async def _leave(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        if self._lost is None:
+            await self._say_goodbye()
+        if self._own is not None:
+            await self._own.close()
+            self._own = None
+
+    async def _say_goodbye(self) -> None:
         assert self._member is not None
-        client.run(self._member.leave("the driver has stopped"))
+        await self._member.leave("the driver has stopped")
+
+    def _end_loop(self) -> None:
+        """Stop the thread and the loop, where they are this membership's own."""
+        if not self._owns_loop or self._loop is None or self._thread is None:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(LEAVE_SECONDS_MAX)
+        if not self._thread.is_alive():
+            self._loop.close()
+        self._loop = self._thread = None
 
 
 def _assign_nothing(protocol: str, generation: int, members: Sequence[JoinedMember]) -> Mapping[str, bytes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.spark.continuous.jobs import HostJobs
+    from ottla.spark.continuous.plan import ApplicationPlan
     from ottla.spark.continuous.preparation import ContinuousPrepared
     from ottla.spark.continuous.service import HostService
+    from ottla.spark.continuous.shared import SharedHosts
     from ottla.spark.continuous.supervisor import ContinuousSupervisor
     from ottla.spark.streams.state.stores import StoreReader, StoreView
     from ottla.spark.streams.web import ApplicationServer
@@ -44,7 +46,6 @@ __all__ = ["StreamsApplication"]
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
 """How often queries are looked at."""
-"""Where HTTP is served unless a host is given."""
 PATIENCE_SECONDS = 30.0
 """How long a graceful stop waits for the batch that is being done."""
 
@@ -65,9 +66,13 @@ class StreamsApplication:
         spark: SparkSession | None = None,
         launcher: Launcher | None = None,
         jobs: HostJobs | None = None,
+        shared: SharedHosts | None = None,
         **keywords: Any,
     ) -> None:
-        """`jobs` is where hosts of continuous mode run; None: as jobs of the session."""
+        """`jobs` is where hosts of continuous mode run; None: as jobs of the session.
+
+        `shared` is what it has of a service that runs others, too (`StreamsService.add`).
+        """
         self.topology = topology
         self.settings = settings if isinstance(settings, StreamsSettings) else StreamsSettings.of(settings, **keywords)
         is_continuous = self.settings[EXECUTION] == CONTINUOUS
@@ -80,7 +85,9 @@ class StreamsApplication:
         self.mode: Mode | None = None
         """How it is executed, and why; None before the start."""
         self._jobs = jobs
+        self._shared = shared
         self._service: HostService | None = None
+        self._is_paused = False
         self._machine = StateMachine()
         self._spark = spark
         self._launcher = launcher
@@ -153,6 +160,11 @@ class StreamsApplication:
             self._release()
             raise
         self._began_at_s = time.monotonic()
+        if self._shared is not None:
+            from ottla.spark.continuous.shared import Watched
+
+            self._shared.watch(Watched(self.settings.application_id, self.is_due, self.look))
+            return self
         name = f"streams-{self.settings.application_id}"
         self._thread = threading.Thread(target=self._watch, name=name, daemon=True)
         self._thread.start()
@@ -167,11 +179,39 @@ class StreamsApplication:
             return self._machine.wait(lambda state: state.is_final, timeout_s)
         self._patience_s = timeout_s
         self._stopping.set()
+        if self._shared is not None and self._began_at_s:
+            self._shared.wake()
+            return self._machine.wait(lambda state: state.is_final, timeout_s + PATIENCE_SECONDS)
         if self._thread is None:
             self._release()
             self._machine.to(State.NOT_RUNNING)
             return True
         return self._machine.wait(lambda state: state.is_final, timeout_s + PATIENCE_SECONDS)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is paused (`isPaused`)."""
+        return self._is_paused
+
+    def pause(self) -> None:
+        """Have nothing processed until `resume` (`KafkaStreams.pause`, KIP-834): works keep their state and their places.
+
+        Raises KafkaError in micro-batch mode, and where the application does not run.
+        """
+        self._set_paused(paused=True)
+
+    def resume(self) -> None:
+        """Go on after `pause` (`KafkaStreams.resume`); raises KafkaError as that does."""
+        self._set_paused(paused=False)
+
+    def _set_paused(self, *, paused: bool) -> None:
+        pause = getattr(self._supervisor, "pause", None)
+        if pause is None or not self.state.is_running_or_rebalancing:
+            what = "runs in micro-batches" if self.state.is_running_or_rebalancing else f"is in state {self.state}"
+            words = f"application {self.settings.application_id} {what}, and cannot be paused or resumed"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, words)
+        pause(paused=paused)
+        self._is_paused = paused
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the application has stopped or failed; raises KafkaError with the reason where it failed."""
@@ -221,6 +261,7 @@ class StreamsApplication:
         return {
             "application_id": self.settings.application_id,
             "state": str(self.state),
+            "paused": self._is_paused,
             "execution": None if self.mode is None else self.mode.name,
             "execution_because": None if self.mode is None else self.mode.why,
             "error": None if failure is None else failure.reason,
@@ -234,7 +275,7 @@ class StreamsApplication:
             "queries": queries,
             "stores": [store.name for store in self.topology.stores.values() if store.queryable],
             "notices": list(self.settings.notices),
-            "hosts": [] if self._service is None or self._supervisor is None else self._supervisor_hosts(),
+            "hosts": self._supervisor_hosts(),
         }
 
     def store(self, name: str) -> StoreView:
@@ -285,7 +326,7 @@ class StreamsApplication:
 
     def _begin_continuous(self, client: BlockingClient) -> ContinuousSupervisor:
         """Prepare works, and start the hosts that they run on."""
-        from ottla.spark.continuous.application import continuous_hosts, continuous_service
+        from ottla.spark.continuous.application import continuous_hosts, continuous_service, fence_earlier_life
         from ottla.spark.continuous.preparation import prepare_continuous
         from ottla.spark.continuous.supervisor import ContinuousSupervisor
 
@@ -294,19 +335,25 @@ class StreamsApplication:
         cluster = client.metadata(())
         checkpoint = Checkpoint.of(settings, cluster.cluster_id or "cluster", self._files())
         hosts = continuous_hosts(settings)
+        shared = None if self._shared is None else self._shared.hosts
 
-        def begin(asking: BlockingClient) -> ContinuousPrepared:
-            return prepare_continuous(asking, self.topology, settings, checkpoint, membership.member, hosts=hosts)
+        def begin(fence: Callable[[ApplicationPlan], None]) -> ContinuousPrepared:
+            return prepare_continuous(client, self.topology, settings, checkpoint, membership.member, fence=fence)
 
-        self.prepared = prepared = begin(client)
-        self._service = continuous_service(settings, hosts, self._jobs or self._host_jobs())
+        if shared is not None:
+            self.prepared = prepared = begin(shared.fence)
+            service = shared
+        else:
+            name = settings.application_id
+            self.prepared = prepared = begin(lambda plan: fence_earlier_life(client, name, hosts, plan))
+            service = self._service = continuous_service(settings, hosts, self._jobs or self._host_jobs())
         return ContinuousSupervisor(
             prepared.plan,
-            self._service,
+            service,
             self._machine,
             settings,
             member=lambda: membership.member,
-            begin=lambda: log.debug("prepared again: %s", begin(client).cluster_id),
+            begin=lambda: log.debug("prepared again: %s", begin(lambda plan: None).cluster_id),
             on_error=self._on_error,
         )
 
@@ -335,12 +382,14 @@ class StreamsApplication:
         self._server = ApplicationServer(self, door.host, door.port, tls=door.tls, logins=door.logins)
 
     def _open_client(self) -> BlockingClient:
+        if self._shared is not None:
+            return self._shared.client(self.settings)
         name = self.settings["client.id"] or f"{self.settings.application_id}-driver"
         return BlockingClient(self.settings.bootstrap_servers, client_id=name, network=driver_network(self.settings))
 
     def _begin_session(self, client: BlockingClient) -> None:
         """Begin to start a session, which takes seconds, as joining a group does; first the cluster has to answer."""
-        if self._spark is not None or self._launcher is not None or self._jobs is not None:
+        if any(each is not None for each in (self._spark, self._launcher, self._jobs, self._shared)):
             return
         client.metadata(())
         from ottla.spark.streams.launch import application_session
@@ -380,6 +429,10 @@ class StreamsApplication:
         """Become the application's one driver; raises KafkaError that names the other where one lives."""
         settings = self.settings
         names = {name for node in self.topology.nodes.values() if isinstance(node, SourceNode) for name in node.topics}
+        shared: dict[str, Any] = {}
+        if self._shared is not None:
+            hosts = self._shared.hosts
+            shared = {"loop": hosts.loop, "shared": self._shared.client(settings).client, "rejoined": hosts.set_member}
         self._membership = Membership(
             settings.bootstrap_servers,
             settings.application_id,
@@ -387,6 +440,7 @@ class StreamsApplication:
             session_ms=settings.session_timeout_ms or SESSION_TIMEOUT_MS_DEFAULT,
             client_id=settings["client.id"] or f"{settings.application_id}-driver",
             network=lambda: driver_network(settings),
+            **shared,
         )
         self._membership.join()
 
@@ -399,26 +453,51 @@ class StreamsApplication:
         return SparkLauncher(prepared, self.settings, spark, lambda: membership.member, owns=owns)
 
     def _watch(self) -> None:
-        """The thread: step, wait a moment, and in the end stop everything."""
-        assert self._supervisor is not None
+        """The thread of an application of its own: step, wait a moment, and in the end stop everything."""
+        while self.look():
+            self._stopping.wait(LOOK_SECONDS)
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether `look` would find something to do; for a service that watches many."""
+        assert self._supervisor is not None and self._membership is not None
+        return (
+            self._stopping.is_set()
+            or self._membership.lost is not None
+            or now_s >= self._purged_at_s + self.settings["repartition.purge.interval.ms"] / 1000
+            or getattr(self._supervisor, "is_due", lambda now_s: True)(now_s)
+        )
+
+    def look(self) -> bool:
+        """Do what is due; returns false once everything is stopped. For whoever watches it: one call at a time."""
         try:
-            while self._supervisor.step(time.monotonic()):
-                if self._membership is not None and (lost := self._membership.lost) is not None:
-                    self._supervisor.give_up(Failure(str(lost), fatal=True))
-                    break
-                self._purge(self._supervisor)
-                if self._stopping.wait(LOOK_SECONDS):
-                    break
+            if self._goes_on():
+                return True
             if self.state is State.PENDING_SHUTDOWN:
+                assert self._supervisor is not None
                 self._supervisor.stop(self._patience_s)
         except BaseException as error:  # our own mistake: the application ends with it, and who waits hears of it
-            log.exception("the application's own thread failed")
+            log.exception("watching application %s failed", self.settings.application_id)
             self._raised = error
-            self._supervisor.give_up(Failure(f"{type(error).__name__}: {error}", fatal=True))
-        finally:
+            if self._supervisor is not None:
+                self._supervisor.give_up(Failure(f"{type(error).__name__}: {error}", fatal=True))
+        try:
             self._release()
+        finally:
             self._machine.to(State.NOT_RUNNING)
             self._machine.to(State.ERROR)
+        return False
+
+    def _goes_on(self) -> bool:
+        assert self._supervisor is not None
+        if self._stopping.is_set():
+            return False
+        if self._membership is not None and (lost := self._membership.lost) is not None:
+            self._supervisor.give_up(Failure(str(lost), fatal=True))
+            return False
+        if not self._supervisor.step(time.monotonic()):
+            return False
+        self._purge(self._supervisor)
+        return True
 
     def _release(self) -> None:
         if self._client is not None:
@@ -447,10 +526,12 @@ class StreamsApplication:
         """Delete what was processed of repartition topics, every `repartition.purge.interval.ms`."""
         now_s = time.monotonic()
         assert self.prepared is not None and self._client is not None
-        names = {topic.name for topic in self.prepared.internal if topic.store is None}
-        if not names or now_s < self._purged_at_s + self.settings["repartition.purge.interval.ms"] / 1000:
+        if now_s < self._purged_at_s + self.settings["repartition.purge.interval.ms"] / 1000:
             return
         self._purged_at_s = now_s
+        names = {topic.name for topic in self.prepared.internal if topic.store is None}
+        if not names:
+            return
         read = {each: offset for each, offset in supervisor.processed().items() if each.topic in names and offset}
         try:
             delete_read_records(self._client, read)
