@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from ottla.sql.errors import SqlError
 from ottla.sql.formats import Codec, SchemaForm, SchemaRegistry, codec
-from ottla.sql.schema import LogicalSchema
+from ottla.sql.schema import LogicalSchema, WindowInfo
 from ottla.sql.tree.statements import SourceKind
 from ottla.sql.types import SqlType
 
@@ -60,6 +60,9 @@ class Source:
     schema: LogicalSchema
     layout: Layout
     timestamp: str | None = None
+    timestamp_format: str | None = None
+    window: WindowInfo | None = None
+    """The windows that its keys are within, None for plain keys."""
     read_only: bool = False
     made_by: str | None = None
     """The id of the query that writes it, None for one over a topic that others write."""

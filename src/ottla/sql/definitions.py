@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from ottla.sql.catalogue import Catalogue, Layout, Source
-from ottla.sql.errors import SqlError, UnsupportedError
+from ottla.sql.errors import SqlError
 from ottla.sql.formats import UNWRAPS, SchemaForm
 from ottla.sql.formats.registry import WITH_SCHEMAS
 from ottla.sql.properties import OF_CREATE, WithClause, check_format_properties, check_wrapping, with_clause
 from ottla.sql.registration import columns_of, with_registered
-from ottla.sql.schema import SYSTEM_NAMES, LogicalSchema, Place, SqlColumn
+from ottla.sql.schema import SYSTEM_NAMES, LogicalSchema, Place, SqlColumn, WindowInfo, WindowKind
 from ottla.sql.tree import statements as s
 from ottla.sql.types import ArrayType, MapType, SqlType, StructType
 
@@ -57,9 +58,24 @@ def _create(statement: s.CreateSource, catalogue: Catalogue, settings: Mapping[s
     if known is not None and statement.if_not_exists:
         return catalogue
     source = Source(
-        statement.kind, statement.name, topic, schema, layout, given.timestamp, read_only=statement.read_only
+        statement.kind,
+        statement.name,
+        topic,
+        schema,
+        layout,
+        given.timestamp,
+        given.timestamp_format,
+        _window(given),
+        read_only=statement.read_only,
     )
     return catalogue.with_source(with_registered(source, catalogue.registry, anew=False))
+
+
+def _window(given: WithClause) -> WindowInfo | None:
+    """The windows that keys of a topic are within."""
+    if given.window_type is None:
+        return None
+    return WindowInfo(cast(WindowKind, given.window_type), given.window_size_ms)
 
 
 def _inferred(
@@ -222,8 +238,6 @@ def check_timestamp(given: WithClause, schema: LogicalSchema) -> None:
             f"Timestamp column, `{given.timestamp}`, should be LONG(INT64), TIMESTAMP, or a String with a "
             "timestamp_format specified"
         )
-    if base == "STRING":
-        raise UnsupportedError("TIMESTAMP_FORMAT in a WITH clause")
 
 
 def _drop(statement: s.DropSource, catalogue: Catalogue) -> Catalogue:

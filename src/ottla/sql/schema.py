@@ -10,6 +10,7 @@ from ottla.sql.errors import SqlError
 from ottla.sql.types import BIGINT, INTEGER, SqlType, backticked
 
 Place = Literal["key", "value", "headers"]
+WindowKind = Literal["TUMBLING", "HOPPING", "SESSION"]
 
 PSEUDO_COLUMNS: tuple[tuple[str, SqlType], ...] = (
     ("ROWTIME", BIGINT),
@@ -23,6 +24,14 @@ WINDOW_BOUNDS: tuple[tuple[str, SqlType], ...] = (("WINDOWSTART", BIGINT), ("WIN
 
 SYSTEM_NAMES = frozenset(name for name, _ in (*PSEUDO_COLUMNS, *WINDOW_BOUNDS))
 """Names that no column may be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowInfo:
+    """The windows that keys of a stream or a table are within; a session has no size, in milliseconds."""
+
+    kind: WindowKind
+    size_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from ottla.sql.commands.state import PersistentQuery, ServerState
 from ottla.sql.definitions import define
 from ottla.sql.errors import SqlError
 from ottla.sql.parser.texts import parse_statement
-from ottla.sql.queries import QueryPlan, plan_create_as, plan_insert
+from ottla.sql.plan import QueryPlan
+from ottla.sql.planning import plan_create_as, plan_insert
 from ottla.sql.tree import statements as s
 from ottla.sql.types import backticked
 

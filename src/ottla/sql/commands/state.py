@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ottla.sql.catalogue import Catalogue, Source
 from ottla.sql.errors import SqlError
-from ottla.sql.queries import QueryPlan
+from ottla.sql.plan import QueryPlan
 from ottla.sql.tree import queries as q
 
 V = TypeVar("V")

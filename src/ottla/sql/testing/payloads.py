@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,46 @@ if TYPE_CHECKING:
 
 _BY_SCHEMA = (*WITH_SCHEMAS, "PROTOBUF_NOSR")
 _FORMAT_OF = {type_: format_ for format_, type_ in WITH_SCHEMAS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window as a case shows it: its bounds in milliseconds, a session's end being its last record's time."""
+
+    start: int
+    end: int
+    type: str
+
+    def shown(self) -> dict[str, object]:
+        """The window as output.json shows it."""
+        return {"start": self.start, "end": self.end, "type": self.type}
+
+
+def windowed_bytes(key: bytes | None, window: object, source: Source | None) -> bytes | None:
+    """The bytes of a key within a window: behind its own those of the window's start, or of a session's end and start."""
+    if source is None or source.window is None or key is None:
+        return key
+    if not isinstance(window, Mapping):
+        raise SqlError(f"the keys of {source.name} are within windows: say the record's window")
+    start, end = int(window["start"]), int(window["end"])
+    return key + (struct.pack(">qq", end, start) if source.window.kind == "SESSION" else struct.pack(">q", start))
+
+
+def key_and_window(
+    data: bytes | None, source: Source, registry: SchemaRegistry | None = None
+) -> tuple[object, Window | None]:
+    """A key that was written, and the window that it is within."""
+    info = source.window
+    if info is None or data is None:
+        return value_of(data, source, is_key=True, registry=registry), None
+    if info.kind == "SESSION":
+        end, start = struct.unpack(">qq", data[-16:])
+        return value_of(data[:-16], source, is_key=True, registry=registry), Window(start, end, "session")
+    (start,) = struct.unpack(">q", data[-8:])
+    assert info.size_ms is not None, info
+    return value_of(data[:-8], source, is_key=True, registry=registry), Window(
+        start, start + info.size_ms, info.kind.lower()
+    )
 
 
 def bytes_of(

@@ -13,15 +13,17 @@ from ottla.sql.errors import EvaluationError, ParseError, SqlError, UnsupportedE
 from ottla.sql.expressions import Scope, coerce_value
 from ottla.sql.expressions.compiler import compiled
 from ottla.sql.formats import SchemaRegistry
-from ottla.sql.lowering import topology_of
+from ottla.sql.lowering import application_id, topology_of
 from ottla.sql.parser.texts import parse_statement, split_statements, substituted
-from ottla.sql.queries import QueryPlan, plan_create_as, plan_insert
+from ottla.sql.plan import QueryPlan
+from ottla.sql.planning import plan_create_as, plan_insert
 from ottla.sql.registration import with_registered
-from ottla.sql.testing.payloads import bytes_of, value_of
+from ottla.sql.testing.payloads import Window, bytes_of, key_and_window, value_of, windowed_bytes
 from ottla.sql.testing.topics import LazyRegistry
 from ottla.sql.tree import statements as s
-from ottla.streams import EngineSettings, Executor, Record, SinkNode, SourceNode
+from ottla.streams import EngineSettings, Executor, Record, SourceNode
 
+SERVICE_ID = "default_"
 Headers = tuple[tuple[str, bytes | None], ...]
 Category = Literal["parse", "statement", "runtime"]
 
@@ -43,6 +45,7 @@ class CaseRecord:
     value: object
     timestamp: int
     headers: Headers = ()
+    window: Window | None = None
 
     def shown(self) -> dict[str, object]:
         """The record as one of output.json's."""
@@ -55,7 +58,7 @@ class CaseRecord:
             "key": self.key,
             "value": self.value,
             "timestamp": self.timestamp,
-            "window": None,
+            "window": None if self.window is None else self.window.shown(),
             "headers": headers,
         }
 
@@ -64,6 +67,9 @@ class CaseRecord:
 class _Stored:
     record: Record
     was_written: bool
+    by_query: bool = False
+    turn: int = 0
+    """Where it stands among all that was given, over all topics."""
 
 
 @dataclass(slots=True)
@@ -76,15 +82,25 @@ class _Session:
     queries: list[QueryPlan] = field(default_factory=list)
     topics: dict[str, list[_Stored]] = field(default_factory=dict)
 
+    turns: int = 0
+
     @property
     def registry(self) -> SchemaRegistry | None:
         """The case's schemas."""
         return self.catalogue.registry
 
-    def add(self, topic: str, record: Record, *, was_written: bool) -> None:
+    def add(self, topic: str, record: Record, *, was_written: bool, by_query: bool = False) -> None:
         held = self.topics.setdefault(topic, [])
         placed = record._replace(topic=topic, partition=0, offset=len(held))
-        held.append(_Stored(placed, was_written))
+        self.turns += 1
+        held.append(_Stored(placed, was_written, by_query, self.turns))
+
+    def read_by(self, plan: QueryPlan) -> list[Record]:
+        """What a query reads: what was given, in one order over its topics, then what queries wrote, topic by topic."""
+        topics = dict.fromkeys(source.topic for source in plan.sources)
+        held = [stored for topic in topics for stored in self.topics.get(topic, ())]
+        given = sorted((each for each in held if not each.by_query), key=lambda each: each.turn)
+        return [each.record for each in (*given, *(each for each in held if each.by_query))]
 
     def source_over(self, topic: str) -> Source | None:
         """The source whose layout says what a topic's bytes are: the first one over it."""
@@ -206,6 +222,7 @@ def _take_in(given: Mapping[str, object], session: _Session) -> None:
     source = session.source_over(topic)
     try:
         key = bytes_of(given.get("key"), source, is_key=True, topic=topic, registry=session.registry)
+        key = windowed_bytes(key, given.get("window"), source)
         value = bytes_of(given.get("value"), source, is_key=False, topic=topic, registry=session.registry)
     except SqlError as error:
         raise Refused("runtime", f"an input record of topic {topic}: {error}") from None
@@ -235,15 +252,32 @@ class _Blobs(dict[str, bytes]):
 
 def _run(plan: QueryPlan, session: _Session) -> None:
     topology = topology_of(plan)
-    executor = Executor(topology, topology.nodes.keys(), _Blobs(), task=0, settings=EngineSettings(cache=False))
-    entry = next(name for name, node in topology.nodes.items() if isinstance(node, SourceNode))
-    assert any(isinstance(node, SinkNode) for node in topology.nodes.values()), plan.id
-    for stored in list(session.topics.get(plan.source.topic, ())):
-        executor.process(entry, (stored.record,))
-    outputs, _, _ = executor.finish_batch()
-    for output in outputs:
-        record = Record(output.key, output.value, output.timestamp, output.headers)
-        session.add(output.topic, record, was_written=True)
+    id_ = application_id(SERVICE_ID, plan.id)
+    executor = Executor(
+        topology,
+        topology.nodes.keys(),
+        _Blobs(),
+        task=0,
+        settings=EngineSettings(cache=False, skip_undecodable=True),
+        application_id=id_,
+    )
+    entries = {
+        f"{id_}-{topic}" if topic in topology.repartition_topics else topic: name
+        for name, node in topology.nodes.items()
+        if isinstance(node, SourceNode)
+        for topic in node.topics
+    }
+    for record in session.read_by(plan):
+        waiting = [(entries[record.topic], record)]
+        while waiting:
+            entry, each = waiting.pop(0)
+            executor.process(entry, (each,))
+            for output in executor.finish_batch()[0]:
+                made = Record(output.key, output.value, output.timestamp, output.headers, output.topic)
+                if output.topic in entries and output.topic.startswith(id_):
+                    waiting.append((entries[output.topic], made))
+                else:
+                    session.add(output.topic, made, was_written=True, by_query=True)
 
 
 def _written(session: _Session) -> Iterable[CaseRecord]:
@@ -255,6 +289,6 @@ def _written(session: _Session) -> Iterable[CaseRecord]:
             if not stored.was_written:
                 continue
             record = stored.record
-            key = value_of(record.key, source, is_key=True, registry=session.registry)
+            key, window = key_and_window(record.key, source, session.registry)
             value = value_of(record.value, source, is_key=False, registry=session.registry)
-            yield CaseRecord(topic, key, value, record.timestamp, record.headers)
+            yield CaseRecord(topic, key, value, record.timestamp, record.headers, window)

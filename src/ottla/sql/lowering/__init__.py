@@ -1,0 +1,57 @@
+"""Plans as topologies of Streams, by its DSL: rows are tuples, and topics hold them in the formats of the query.
+
+What cannot be read costs a record, what cannot be computed a value; both are told to the processing log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.sql.lowering import aggregates, joins  # noqa: F401 - they register what they lower
+from ottla.sql.lowering.relations import Context, Relation, lower
+from ottla.sql.lowering.rows import RowMapper
+from ottla.sql.lowering.serdes import Line, key_serde, value_serde
+from ottla.sql.lowering.steps import RowProgram, RowSteps, row_time
+from ottla.sql.plan import QueryPlan
+from ottla.streams import KStream, StreamsBuilder, Topology
+
+__all__ = ["application_id", "topology_of"]
+
+
+def application_id(service_id: str, query_id: str) -> str:
+    """The application that a query is: its internal topics and its group are named after it."""
+    return f"_confluent-ksql-{service_id}query_{query_id}"
+
+
+def topology_of(plan: QueryPlan, log: Line | None = None) -> Topology:
+    """The topology that runs a plan; `log` is told of rows and values that were lost.
+
+    Records that cannot be read are to be skipped (`skip_undecodable`), as by Kafka's LogAndContinueExceptionHandler.
+    """
+    context = Context(StreamsBuilder(), plan, log)
+    below = lower(plan.root, context)
+    stream = _of_table(plan, below, context) if below.table is not None else _of_stream(plan, below, context)
+    stream.to(plan.sink.topic, key_serde=key_serde(plan.sink, log), value_serde=value_serde(plan.sink, log))
+    return context.builder.build()
+
+
+def _of_stream(plan: QueryPlan, below: Relation, context: Context) -> KStream[Any, Any]:
+    sink = plan.sink
+    steps = below.then(
+        key=tuple(each.expression for each in plan.key) if plan.rekeyed else None,
+        value=tuple(each.expression for each in plan.value),
+        time=row_time(sink.schema, sink.timestamp, sink.timestamp_format),
+    )
+    assert steps.stream is not None and steps.program is not None
+    return steps.stream.process(RowSteps(steps.program, context.log), name=f"{plan.id}-project")
+
+
+def _of_table(plan: QueryPlan, below: Relation, context: Context) -> KStream[Any, Any]:
+    assert below.table is not None
+    fields, sink = below.node.fields, plan.sink
+    made = below.table.map_values(RowMapper(tuple(each.expression for each in plan.value), fields, context.log))
+    stream = made.to_stream()
+    time = row_time(sink.schema, sink.timestamp, sink.timestamp_format)
+    if time is None:
+        return stream
+    return stream.process(RowSteps(RowProgram((), time=time), context.log), name=f"{plan.id}-timestamp")

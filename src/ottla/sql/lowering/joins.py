@@ -1,0 +1,1 @@
+"""Joins as Streams' joins."""

@@ -1,0 +1,203 @@
+"""What is done with one record after another: a stream's rows read, let through, exploded and made anew in one processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+from ottla.sql import functions
+from ottla.sql.errors import EvaluationError
+from ottla.sql.expressions import Row, compile_condition, compile_expression, type_of
+from ottla.sql.functions.dates import parse_timestamp
+from ottla.sql.lowering.rows import Line, RowReader, row_maker, told
+from ottla.sql.plan import Field, ReadSource, TableCall, scope_of
+from ottla.sql.schema import LogicalSchema
+from ottla.sql.tree import expressions as e
+from ottla.streams import Processor, ProcessRecord, ValueTransformer
+
+KEEP = None
+"""The key as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowTime:
+    """The column that says a row's time: where it is, and the pattern of a text."""
+
+    in_key: bool
+    place: int
+    format: str | None = None
+
+    def of(self, key: Any, value: Any) -> int:
+        """The time in milliseconds, -1 where there is none."""
+        row = key if self.in_key else value
+        found = None if row is None else row[self.place]
+        if self.format is not None and isinstance(found, str):
+            try:
+                return parse_timestamp(found, self.format)
+            except EvaluationError:
+                return -1
+        return found if isinstance(found, int) and not isinstance(found, bool) else -1
+
+    def extract(self, record: Any, partition_time: int) -> int:
+        """A source record's time; one that has no value keeps its own."""
+        if record.value is None:
+            return int(record.timestamp)
+        return self.of(getattr(record.key, "key", record.key), record.value)
+
+
+def row_time(schema: LogicalSchema, name: str | None, format_: str | None) -> RowTime | None:
+    """Where in keys and values the time is, None where no column says it."""
+    for in_key, columns in ((True, schema.key), (False, schema.value)):
+        for at, column in enumerate(columns):
+            if column.name == name:
+                return RowTime(in_key, at, format_)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RowProgram:
+    """What is done with each row of `fields`, in this order: read, condition, calls, key and value, time.
+
+    `key` None leaves the key as it is; with `drops_null_key` a row whose key has a null is left out. A record without a
+    value passes where `passes_nulls`, and nothing looks at its columns.
+    """
+
+    fields: tuple[Field, ...]
+    reads: ReadSource | None = None
+    condition: e.Expression | None = None
+    calls: tuple[TableCall, ...] = ()
+    key: tuple[e.Expression, ...] | None = KEEP
+    value: tuple[e.Expression, ...] | None = None
+    time: RowTime | None = None
+    passes_nulls: bool = True
+    drops_null_key: bool = False
+
+    @property
+    def wide(self) -> tuple[Field, ...]:
+        """The columns of a row behind its calls."""
+        return (*self.fields, *(Field(None, call.column, call.type) for call in self.calls))
+
+    @property
+    def is_open(self) -> bool:
+        """True where more steps can be added: nothing has been made of the row yet."""
+        return self.key is KEEP and self.value is None and self.time is None
+
+    def with_steps(self, **steps: Any) -> RowProgram:
+        """The program with more steps."""
+        return replace(self, **steps)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSteps:
+    """Makes a program's processor where it runs."""
+
+    program: RowProgram
+    log: Line | None = None
+
+    def __call__(self) -> Processor[Any, Any, Any, Any]:
+        """Return a processor."""
+        return RowProcessor(self.program, self.log)
+
+
+class RowProcessor(Processor[Any, Any, Any, Any]):
+    """Runs a program."""
+
+    def __init__(self, program: RowProgram, log: Line | None = None) -> None:
+        self._log = log or (lambda line: None)
+        self._program = program
+        on_error, scope, wide = told(log), scope_of(program.fields), program.wide
+        self._read = None if program.reads is None else RowReader(program.reads.source).reader()
+        self._holds = None if program.condition is None else compile_condition(program.condition, scope, on_error)
+        self._rows = _exploder(program.calls, program.fields, log) if program.calls else None
+        self._key = None if program.key is None else row_maker(program.key, wide, log)
+        self._value = None if program.value is None else row_maker(program.value, wide, log)
+        self._filters = self._holds is not None or self._rows is not None or not program.passes_nulls
+
+    def process(self, record: ProcessRecord[Any, Any]) -> None:
+        """Take a row, and forward what is made of it."""
+        key, row = record.key, record.value
+        if row is None:
+            if not self._filters:
+                self._forward(record, self._key_of_nothing(record), None, record.timestamp)
+            return
+        if self._read is not None:
+            row = self._row(record)
+        if self._holds is not None and not self._holds(row):
+            return
+        for each in (row,) if self._rows is None else self._rows(row):
+            made_key = key if self._key is None else self._key(each)
+            if self._program.drops_null_key and None in made_key:
+                continue
+            value = each if self._value is None else self._value(each)
+            time = self._program.time
+            self._forward(
+                record, made_key, value, record.timestamp if time is None else time.of(_plain(made_key), value)
+            )
+
+    def _row(self, record: ProcessRecord[Any, Any]) -> Row:
+        assert self._read is not None
+        found = self.context.record_metadata()
+        partition, offset = (found.partition, found.offset) if found is not None else (0, -1)
+        return self._read(record.key, record.value, record.timestamp, record.headers, partition, offset)
+
+    def _key_of_nothing(self, record: ProcessRecord[Any, Any]) -> Any:
+        """The key of a record without a value: made of its own key, the other columns being null."""
+        if self._key is None or record.key is None:
+            return record.key
+        if self._read is not None:
+            return self._key(self._row(record))
+        return self._key((None,) * len(self._program.wide))
+
+    def _forward(self, record: ProcessRecord[Any, Any], key: Any, value: Any, timestamp: int) -> None:
+        if timestamp < 0:
+            self._log(f"a result was left out: its time is {timestamp}")
+            return
+        self.context.forward(ProcessRecord(key, value, timestamp, record.headers))
+
+
+def _plain(key: Any) -> Any:
+    return getattr(key, "key", key)
+
+
+def _exploder(calls: Sequence[TableCall], fields: tuple[Field, ...], log: Line | None) -> Callable[[Row], list[Row]]:
+    """The function that makes a row's rows: the values of several calls side by side, the shorter ones filled with null."""
+    scope, on_error, known = scope_of(fields), told(log), []
+    for call in calls:
+        function = functions.table(call.function)
+        assert function is not None, call
+        resolved = function.resolve([type_of(call.argument, scope)])
+        known.append((resolved.call, compile_expression(call.argument, scope, on_error)))
+
+    def rows(row: Row) -> list[Row]:
+        values = [make(argument(row)) for make, argument in known]
+        return [(*row, *each) for each in zip_longest(*values)]
+
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Makes what adds the pseudo columns to a table's rows, where it runs."""
+
+    reads: ReadSource
+
+    def __call__(self) -> ValueTransformer[Any, Any, Any]:
+        """Return a transformer."""
+        return _TableRow(RowReader(self.reads.source).reader())
+
+
+class _TableRow(ValueTransformer[Any, Any, Any]):
+    """A table's value becomes a row of all its source's columns."""
+
+    def __init__(self, read: Callable[[Any, Any, int, Any, int, int], Row]) -> None:
+        self._read = read
+
+    def transform(self, key: Any, value: Any) -> Any:
+        """Return the row, None for a deletion."""
+        if value is None:
+            return None
+        found = self.context.record_metadata()
+        partition, offset = (found.partition, found.offset) if found is not None else (0, -1)
+        return self._read(key, value, self.context.timestamp, (), partition, offset)  # type: ignore[attr-defined]

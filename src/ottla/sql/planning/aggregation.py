@@ -1,0 +1,222 @@
+"""GROUP BY, HAVING and windows: a table of aggregates over the rows below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.sql import functions
+from ottla.sql.errors import SqlError
+from ottla.sql.expressions import Scope, type_of
+from ottla.sql.expressions.compiler import compiled
+from ottla.sql.plan import Aggregate, AggregateCall, Field, Named, Node, scope_of
+from ottla.sql.planning.keys import Wanted, key_columns, listed
+from ottla.sql.planning.projection import Item, items_of, typed
+from ottla.sql.planning.references import (
+    aggregates_of,
+    changed,
+    check_columns,
+    columns_of,
+    is_aggregate,
+    parts_of,
+    resolved,
+    shown,
+)
+from ottla.sql.planning.relations import filtered
+from ottla.sql.schema import WINDOW_BOUNDS
+from ottla.sql.tree import expressions as e
+from ottla.sql.tree import queries as q
+
+_BOUNDS = frozenset(name for name, _ in WINDOW_BOUNDS)
+_LITERALS = (
+    *(e.NullLiteral, e.BooleanLiteral, e.IntegerLiteral, e.LongLiteral, e.DoubleLiteral, e.DecimalLiteral),
+    *(e.StringLiteral, e.Sign),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounded:
+    """Rows of a node, and the bounds of the windows that a query makes."""
+
+    of: Node
+    window: q.Window | None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns that clauses may name."""
+        if self.window is None:
+            return self.of.fields
+        below = tuple(field for field in self.of.fields if field.name not in _BOUNDS)
+        return (*below, *(Field(None, name, type_) for name, type_ in WINDOW_BOUNDS))
+
+    @property
+    def scope(self) -> Scope:
+        """Where in a row each column is."""
+        return scope_of(self.fields)
+
+
+def aggregated(query: q.Query, node: Node, *, persistent: bool) -> tuple[Node, list[Named], Wanted]:
+    """The table of a query's groups, what is selected of its rows, and its key; raises SqlError in ksqlDB's words."""
+    assert query.group_by is not None
+    rows = _Bounded(node, query.window)
+    if query.where is not None:
+        check_columns(query.where, rows.scope, "WHERE")
+    for each in query.group_by:
+        check_columns(each, rows.scope, "GROUP BY")
+    if query.having is not None:
+        check_columns(query.having, rows.scope, "HAVING")
+    items = items_of(query, rows, persistent=persistent)
+    having = None if query.having is None else resolved(query.having, rows)
+    _check_clauses(query, rows, items)
+    node = filtered(node, query.where)
+    group = _group(query, node, items)
+    calls: dict[e.Call, AggregateCall] = {}
+    for expression in (*(each for _, each in items), *(() if having is None else (having,))):
+        for call in aggregates_of(expression):
+            if call not in calls:
+                calls[call] = _call(call, node, len(calls))
+    _check_group(group, items, having, calls)
+    if query.emit == "FINAL" and query.window is None:
+        raise SqlError("EMIT FINAL is only supported for windowed aggregations.")
+    _check_table(node, query, list(calls.values()))
+    table = Aggregate(node, group, tuple(calls.values()), query.window, query.emit == "FINAL")
+    root: Node = table
+    if having is not None:
+        root = filtered(table, _above(having, group, calls), "HAVING")
+    selected = typed([(name, _above(expression, group, calls)) for name, expression in items], root)
+    return root, selected, key_columns(table)
+
+
+def _group(query: q.Query, node: Node, items: list[Item]) -> tuple[Named, ...]:
+    """The expressions of GROUP BY, each under a name of its own."""
+    group: list[Named] = []
+    for at, expression in enumerate(query.group_by or ()):
+        found = resolved(expression, node)
+        type_ = type_of(found, node.scope)
+        if type_ is None:
+            raise SqlError("GROUP BY NULL makes no group: group by a column or an expression.")
+        name = found.name if isinstance(found, e.Column) else f"KSQL_COL_{at}"
+        if isinstance(found, e.Column) and query.joins:
+            name = f"{found.source}_{found.name}"
+        group.append(Named(next((given for given, each in items if each == found), name), found, type_))
+    names = [each.name for each in group]
+    return tuple(
+        each if names.count(each.name) == 1 else Named(f"KSQL_COL_{at}", each.expression, each.type)
+        for at, each in enumerate(group)
+    )
+
+
+def _above(expression: e.Expression, group: tuple[Named, ...], calls: Mapping[e.Call, AggregateCall]) -> e.Expression:
+    """An expression over the table's rows: columns in the places of the group's expressions and of calls."""
+
+    def change(part: e.Expression) -> e.Expression | None:
+        for each in group:
+            if each.expression == part:
+                return e.Column(each.name)
+        if isinstance(part, e.Call) and part in calls:
+            return e.Column(calls[part].column)
+        return None
+
+    return changed(expression, change)
+
+
+def _call(call: e.Call, node: Node, number: int) -> AggregateCall:
+    function = functions.aggregate(call.name)
+    assert function is not None, call
+    nested = next(iter(aggregates_of(call.arguments)), None)
+    if nested is not None:
+        raise SqlError(f"Aggregate functions can not be nested: {call.name.upper()}({nested.name.upper()}())")
+    arguments = call.arguments or (_default_argument(node),)
+    columns, literals = arguments[: function.columns], arguments[function.columns :]
+    for place, each in enumerate(literals, function.columns + 1):
+        if not isinstance(each, _LITERALS):
+            raise SqlError(
+                f"Parameter {place} passed to function {function.name} must be a literal constant, "
+                f"but was expression: '{shown(each)}'"
+            )
+    values = tuple(compiled(each, Scope.of(())).evaluate(()) for each in literals)
+    resolved_call = function.resolve([type_of(each, node.scope) for each in columns], values)
+    return AggregateCall(f"KSQL_AGG_VARIABLE_{number}", function.name, columns, values, resolved_call.returns)
+
+
+def _default_argument(node: Node) -> e.Expression:
+    """What COUNT(*) counts: the time of the first source's row."""
+    field = next(field for field in node.fields if field.name == "ROWTIME")
+    return e.Column(field.name, field.source)
+
+
+# -- what is refused
+
+
+def _check_clauses(query: q.Query, rows: _Bounded, items: list[Item]) -> None:
+    for _, expression in items:
+        for part in parts_of(expression):
+            if isinstance(part, e.Call) and functions.table(part.name) is not None:
+                raise SqlError("Table functions cannot be used with aggregations.")
+    for expression in query.group_by or ():
+        for call in aggregates_of(expression):
+            raise SqlError(
+                f"GROUP BY does not support aggregate functions: {call.name.upper()} is an aggregate function."
+            )
+    if query.window is None:
+        return
+    inside = [argument for _, expression in items for call in aggregates_of(expression) for argument in call.arguments]
+    for clause in (*inside, query.where, *(query.group_by or ()), query.having):
+        for column in () if clause is None else columns_of(clause):
+            if column.name in _BOUNDS:
+                raise SqlError(
+                    f"Window bounds column {column.name} can only be used in the SELECT clause of windowed aggregations "
+                    "and can not be passed to aggregate functions.\nSee https://github.com/confluentinc/ksql/issues/4397"
+                )
+
+
+def _check_group(
+    group: tuple[Named, ...],
+    items: list[Item],
+    having: e.Expression | None,
+    calls: Mapping[e.Call, AggregateCall],
+) -> None:
+    if not calls:
+        raise SqlError("GROUP BY requires aggregate functions in either the SELECT or HAVING clause.")
+    outside = [expression for _, expression in items if _ungrouped(expression, group)]
+    if outside:
+        raise SqlError(
+            f"Non-aggregate SELECT expression(s) not part of GROUP BY: {', '.join(map(shown, outside))}\n"
+            "Either add the column(s) to the GROUP BY or remove them from the SELECT."
+        )
+    found = [] if having is None else _ungrouped(having, group)
+    if found:
+        raise SqlError(
+            f"Non-aggregate HAVING expression not part of GROUP BY: {', '.join(map(shown, found))}\n"
+            "Consider switching the HAVING clause to a WHERE clause before the GROUP BY."
+        )
+
+
+def _ungrouped(expression: e.Expression, group: tuple[Named, ...]) -> list[e.Column]:
+    """The columns outside of aggregates and of the group's expressions."""
+    known = [each.expression for each in group]
+
+    def change(part: e.Expression) -> e.Expression | None:
+        return e.NullLiteral() if part in known or is_aggregate(part) else None
+
+    left = changed(expression, change)
+    return [each for each in columns_of(left) if not (each.source is None and each.name in _BOUNDS)]
+
+
+def _check_table(node: Node, query: q.Query, calls: Sequence[AggregateCall]) -> None:
+    if node.kind != "TABLE":
+        return
+    if query.window is not None:
+        raise SqlError("Windowing not supported for table aggregations.")
+    unable = []
+    for call in calls:
+        function = functions.aggregate(call.function)
+        assert function is not None, call
+        if function.resolve([type_of(each, node.scope) for each in call.arguments], call.literals).undo is None:
+            unable.append(call.function)
+    if unable:
+        names = list(dict.fromkeys(unable))
+        raise SqlError(
+            f"The aggregation function{'s' if len(names) > 1 else ''} {listed(names)} cannot be applied to a table "
+            "source, only to a stream source."
+        )

@@ -1,0 +1,71 @@
+"""Which of what is selected is the key: each key column exactly once, and as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.sql.errors import SqlError
+from ottla.sql.plan import Named, Node
+from ottla.sql.planning.references import columns_of, shown
+from ottla.sql.tree import expressions as e
+from ottla.sql.tree.expression_text import expression_text
+
+Wanted = tuple[e.Expression, ...]
+
+
+def key_and_value(
+    selected: Sequence[Named], wanted: Wanted, *, what: str, sink: str
+) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
+    """Divide what is selected into the `wanted` key and the rest; raises SqlError where a part of the key is not there once.
+
+    `what` says what the key is made of: "key column", "grouping expression" or "partitioning expression".
+    """
+    key: list[Named] = []
+    for expression in wanted:
+        found = [each for each in selected if each.expression == expression]
+        if not found:
+            _refuse_missing(wanted, what, sink)
+        if len(found) > 1:
+            raise SqlError(_twice(expression, sorted(each.name for each in found), what))
+        key.append(found[0])
+    value = [each for each in selected if each not in key]
+    if not value:
+        raise SqlError("The projection contains no value columns.")
+    return tuple(key), tuple(value)
+
+
+def key_columns(node: Node) -> Wanted:
+    """The key of a node's rows, as expressions."""
+    return tuple(e.Column(field.name, field.source) for field in node.key)
+
+
+def _twice(expression: e.Expression, names: list[str], what: str) -> str:
+    name = f" (`{shown(expression)}`)" if what != "grouping expression" else ""
+    return (
+        f"The projection contains a key column{name} more than once{', aliased as' if name else ''}: "
+        f"{listed(names)}.\n"
+        "Each key column must only be in the projection once. If you intended to copy the key into the value, "
+        "then consider using the AS_VALUE function to indicate which key reference should be copied."
+    )
+
+
+def _refuse_missing(wanted: Wanted, what: str, sink: str) -> None:
+    texts = [shown(each) if what == "key column" else expression_text(each) for each in wanted]
+    several = "s" if len(texts) > 1 else ""
+    raise SqlError(
+        f"Key{several} missing from projection (ie, SELECT). See https://cnfl.io/2LV7ouS.\n"
+        f"The query used to build `{sink}` must include the {what}{several} {listed(texts)} in its projection "
+        f"(eg, SELECT {', '.join(texts)}...)."
+    )
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Texts in a sentence: `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def check_partition_by(wanted: Wanted, node: Node) -> None:
+    """Raise SqlError for what no key can be made of."""
+    for expression in wanted:
+        for column in columns_of(expression):
+            node.scope.find(column)

@@ -1,0 +1,108 @@
+"""SELECT: what its items are called, what `*` stands for, and which names may not be given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.sql.errors import SqlError
+from ottla.sql.expressions import type_of
+from ottla.sql.plan import Named
+from ottla.sql.planning.references import Rows, check_columns, resolved
+from ottla.sql.schema import PSEUDO_COLUMNS, SYSTEM_NAMES, WINDOW_BOUNDS
+from ottla.sql.tree import expressions as e
+from ottla.sql.tree import queries as q
+from ottla.sql.tree.expression_text import expression_text
+from ottla.sql.types import StructType
+
+Item = tuple[str, e.Expression]
+"""A name and what it is of, every column under its source."""
+
+_PSEUDO = frozenset(name for name, _ in (*PSEUDO_COLUMNS, *WINDOW_BOUNDS))
+
+
+def items_of(query: q.Query, node: Rows, *, persistent: bool = True) -> list[Item]:
+    """What is selected of rows of a node, in order; raises SqlError for names that cannot be given."""
+    taken = {field.name for field in node.fields}
+    taken |= {item.alias for item in query.select if isinstance(item, q.Selected) and item.alias is not None}
+    found: list[Item] = []
+    for item in query.select:
+        found.extend(_items(item, query, node, taken, persistent))
+    _check_names(query, [name for name, _ in found], persistent)
+    return found
+
+
+def typed(items: list[Item], node: Rows) -> list[Named]:
+    """The items with their types over rows of a node; raises SqlError for one that is only null."""
+    named = []
+    for name, expression in items:
+        type_ = type_of(expression, node.scope)
+        if type_ is None:
+            raise SqlError(
+                "Can't infer a type of null. Please explicitly cast it to a required type, e.g. CAST(null AS VARCHAR)."
+            )
+        named.append(Named(name, expression, type_))
+    return named
+
+
+def _items(item: q.SelectItem, query: q.Query, node: Rows, taken: set[str], persistent: bool) -> Iterator[Item]:
+    if isinstance(item, q.AllOf):
+        if item.source is not None and all(field.source != item.source for field in node.fields):
+            raise SqlError(f"'{item.source}' is not a valid stream/table name or alias.")
+        yield from star(query, node, taken, item.source, persistent=persistent)
+        return
+    if isinstance(item, q.AllFields):
+        check_columns(item.base, node.scope, "SELECT")
+        type_ = type_of(item.base, node.scope)
+        if not isinstance(type_, StructType):
+            raise SqlError(f"Cannot use '->*' on {expression_text(item.base)}: it is no STRUCT but {type_}")
+        base = resolved(item.base, node)
+        for name, _ in type_.fields:
+            yield name, e.Dereference(base, name)
+        return
+    check_columns(item.expression, node.scope, "SELECT")
+    yield item.alias or generated(item.expression, taken), resolved(item.expression, node)
+
+
+def star(
+    query: q.Query, node: Rows, taken: set[str], source: str | None = None, *, persistent: bool = True
+) -> Iterator[Item]:
+    """What `*` is: with PARTITION BY the new key before all other columns; of a join every column with its source's name."""
+    partition_by = () if query.partition_by == (e.NullLiteral(),) else query.partition_by or ()
+    first = [resolved(each, node) for each in partition_by]
+    for expression in first:
+        yield generated(expression, taken), expression
+    for field in node.fields:
+        column = e.Column(field.name, field.source)
+        bound = not persistent and field.name in ("WINDOWSTART", "WINDOWEND")
+        if field.source is None or (field.name in _PSEUDO and not bound) or column in first:
+            continue
+        if source in (None, field.source):
+            yield (f"{field.source}_{field.name}" if query.joins else field.name), column
+
+
+def generated(expression: e.Expression, taken: set[str]) -> str:
+    """The name of a column that was given none."""
+    if isinstance(expression, e.Column):
+        return expression.name
+    if isinstance(expression, e.Dereference):
+        name, at = expression.name, 0
+        while name in taken:
+            at += 1
+            name = f"{expression.name}_{at}"
+    else:
+        at = 0
+        while (name := f"KSQL_COL_{at}") in taken:
+            at += 1
+    taken.add(name)
+    return name
+
+
+def _check_names(query: q.Query, names: list[str], persistent: bool) -> None:
+    aliases = [item.alias for item in query.select if isinstance(item, q.Selected)]
+    for name in names:
+        if names.count(name) > 1:
+            raise SqlError(f"The projection contains a duplicate column name: `{name}`.")
+        if name in SYSTEM_NAMES and name in aliases:
+            raise SqlError(f"`{name}` is a reserved column name. You cannot use it as an alias for a column.")
+        if name in SYSTEM_NAMES and persistent:
+            raise SqlError(f"Reserved column name in select: `{name}`. Please remove or alias the column.")

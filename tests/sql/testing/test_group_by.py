@@ -1,0 +1,117 @@
+"""GROUP BY and HAVING: results of each record, what is taken back, what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from ottla.sql.testing import Refused, run_case
+
+STREAM = "CREATE STREAM S (ID STRING KEY, ITEM STRING, N INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON');"
+TABLE = "CREATE TABLE S (ID STRING PRIMARY KEY, ITEM STRING, N INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON');"
+
+
+def row(key: str | None, timestamp: int = 0, **value: object) -> Mapping[str, object]:
+    return {"topic": "s", "key": key, "value": value or None, "timestamp": timestamp}
+
+
+def results(text: str, *inputs: Mapping[str, object]) -> list[tuple[object, object, int]]:
+    return [(each.key, each.value, each.timestamp) for each in run_case(text, inputs) if each.topic == "R"]
+
+
+ROWS = (
+    row("a", 1, ITEM="x", N=1),
+    row("b", 4, ITEM="x", N=5),
+    row("a", 2, ITEM="y"),
+    row("a", 3),
+    row("c", 9, N=4),
+)
+
+
+def test_each_record_tells_the_groups_result_with_the_latest_time_of_all() -> None:
+    query = "CREATE TABLE R AS SELECT ID, COUNT(*) AS C, SUM(N) + 1 AS T FROM S GROUP BY ID;"
+    assert results(STREAM + query, *ROWS) == [
+        ("a", {"C": 1, "T": 2}, 1),
+        ("b", {"C": 1, "T": 6}, 4),
+        ("a", {"C": 2, "T": 2}, 2),
+        ("c", {"C": 1, "T": 5}, 9),
+    ]
+
+
+def test_rows_whose_group_has_a_null_are_in_no_group() -> None:
+    query = "CREATE TABLE R AS SELECT ITEM, ID, COUNT(N) AS C, AS_VALUE(ID) AS I FROM S GROUP BY ITEM, ID;"
+    assert results(STREAM + query, *ROWS) == [
+        ({"ITEM": "x", "ID": "a"}, {"C": 1, "I": "a"}, 1),
+        ({"ITEM": "x", "ID": "b"}, {"C": 1, "I": "b"}, 4),
+        ({"ITEM": "y", "ID": "a"}, {"C": 0, "I": "a"}, 2),
+    ]
+
+
+def test_an_expression_is_a_group_and_what_is_made_of_it_is_a_value() -> None:
+    query = (
+        "CREATE TABLE R AS SELECT UCASE(ITEM) AS K, UCASE(ITEM) + '!' AS L, MAX(N) AS M FROM S GROUP BY UCASE(ITEM);"
+    )
+    assert [(key, value) for key, value, _ in results(STREAM + query, *ROWS)] == [
+        ("X", {"L": "X!", "M": 1}),
+        ("X", {"L": "X!", "M": 5}),
+        ("Y", {"L": "Y!", "M": None}),
+    ]
+
+
+def test_having_deletes_a_group_that_no_longer_holds_and_only_one_that_was_told() -> None:
+    query = "CREATE TABLE R AS SELECT ITEM, SUM(N) AS T FROM S GROUP BY ITEM HAVING SUM(N) > 2 AND COUNT(*) < 3;"
+    rows = [row("a", ITEM="x", N=n) for n in (1, 5, 7)] + [row("a", ITEM="y", N=1)]
+    assert [(key, value) for key, value, _ in results(STREAM + query, *rows)] == [("x", {"T": 6}), ("x", None)]
+
+
+def test_a_tables_row_is_taken_out_of_its_old_group() -> None:
+    query = "CREATE TABLE R AS SELECT ITEM, COUNT(*) AS C, SUM(N) AS T FROM S GROUP BY ITEM;"
+    assert results(TABLE + query, *ROWS) == [
+        ("x", {"C": 1, "T": 1}, 1),
+        ("x", {"C": 2, "T": 6}, 4),
+        ("x", {"C": 1, "T": 5}, 4),
+        ("y", {"C": 1, "T": 0}, 2),
+        ("y", {"C": 0, "T": 0}, 3),
+    ]
+
+
+def test_a_tables_condition_deletes_and_says_nothing_of_rows_that_never_held() -> None:
+    query = "CREATE TABLE R AS SELECT * FROM S WHERE N > 2;"
+    rows = [row("a", N=1), row("a", N=3), row("a", N=2), row("a", N=1), row("b"), row("a", N=9), row("a")]
+    assert [(key, value and value["N"]) for key, value, _ in results(TABLE + query, *rows)] == [  # type: ignore[index]
+        ("a", 3),
+        ("a", None),
+        ("a", 9),
+        ("a", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "query", "message"),
+    [
+        (
+            STREAM,
+            "SELECT ITEM, N FROM S GROUP BY ITEM",
+            "GROUP BY requires aggregate functions in either the SELECT or",
+        ),
+        (STREAM, "SELECT ITEM, N, COUNT(*) FROM S GROUP BY ITEM", "expression(s) not part of GROUP BY: N\nEither add"),
+        (STREAM, "SELECT COUNT(*) FROM S GROUP BY ITEM", "must include the grouping expression ITEM in its projection"),
+        (
+            STREAM,
+            "SELECT ITEM, COUNT(*) FROM S GROUP BY ITEM HAVING N > 1",
+            "HAVING expression not part of GROUP BY: N",
+        ),
+        (STREAM, "SELECT ITEM, ITEM AS J, COUNT(*) FROM S GROUP BY ITEM", "a key column more than once: ITEM and J."),
+        (STREAM, "SELECT X, COUNT(*) FROM S GROUP BY X", "GROUP BY column 'X' cannot be resolved."),
+        (STREAM, "SELECT ITEM, SUM(COUNT(*)) FROM S GROUP BY ITEM", "functions can not be nested: SUM(COUNT())"),
+        (STREAM, "SELECT ID, COUNT(*) FROM S GROUP BY ID, MAX(N)", "does not support aggregate functions: MAX is an"),
+        (STREAM, "SELECT ID, COUNT(*) FROM S GROUP BY ID EMIT FINAL", "EMIT FINAL is only supported for windowed"),
+        (STREAM, "SELECT ID, COUNT(*) FROM S", "Use of aggregate function COUNT requires a GROUP BY clause."),
+        (TABLE, "SELECT ITEM, MAX(N), MIN(N) FROM S GROUP BY ITEM", "MAX and MIN cannot be applied to a table source"),
+    ],
+)
+def test_what_is_no_group_is_refused(made: str, query: str, message: str) -> None:
+    with pytest.raises(Refused, match=re.escape(message)):
+        run_case(f"{made} CREATE TABLE R AS {query};", [])
