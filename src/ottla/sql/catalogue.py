@@ -64,6 +64,8 @@ class Source:
     window: WindowInfo | None = None
     """The windows that its keys are within, None for plain keys."""
     read_only: bool = False
+    partitions: int | None = None
+    """How many partitions its topic has, None where nobody has said."""
     made_by: str | None = None
     """The id of the query that writes it, None for one over a topic that others write."""
 

@@ -67,6 +67,7 @@ def _create(statement: s.CreateSource, catalogue: Catalogue, settings: Mapping[s
         given.timestamp_format,
         _window(given),
         read_only=statement.read_only,
+        partitions=given.partitions,
     )
     return catalogue.with_source(with_registered(source, catalogue.registry, anew=False))
 

@@ -112,8 +112,14 @@ class Join:
     join: Literal["INNER", "LEFT", "RIGHT", "OUTER"]
     left_key: e.Expression
     right_key: e.Expression
-    within: Within | None = None
-    made_key: Field | None = None
+    within: Within | None
+    made_key: Field | None
+    """A key that is no source's column: ROWKEY."""
+    key: tuple[Field, ...]
+    viable: tuple[Field, ...]
+    """The columns any of which may be the key: a projection has to name one of them. None for a made or a foreign key."""
+    foreign: bool
+    """Tables by a foreign key: the right key is looked up by an expression of the left row, whose key stays."""
 
     @property
     def scope(self) -> Scope:
@@ -130,11 +136,6 @@ class Join:
         """The columns of a row."""
         made = () if self.made_key is None else (self.made_key,)
         return (*self.left.fields, *self.right.fields, *made)
-
-    @property
-    def key(self) -> tuple[Field, ...]:
-        """The key's columns."""
-        return self.left.key if self.made_key is None else (self.made_key,)
 
     @property
     def window(self) -> WindowInfo | None:

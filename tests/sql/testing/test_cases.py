@@ -196,9 +196,7 @@ def test_what_cannot_be_is_refused_in_ksqldbs_words(text: str, category: str, me
 
 @pytest.mark.parametrize(
     ("query", "feature"),
-    [
-        ("CREATE STREAM R AS SELECT * FROM ORDERS A JOIN ORDERS B WITHIN 1 HOUR ON A.ID = B.ID;", "a join"),
-    ],
+    [],
 )
 def test_what_does_not_run_yet_is_named(query: str, feature: str) -> None:
     with pytest.raises(UnsupportedError, match=feature):

@@ -35,11 +35,13 @@ class Scope:
         if found is not None:
             return found
         if column.source is None:
-            places = [where for (_, name), where in self.columns.items() if name == column.name]
+            places = {source: where for (source, name), where in self.columns.items() if name == column.name}
             if len(places) == 1:
-                return places[0]
+                return next(iter(places.values()))
             if places:
-                raise SqlError(f"{at_text(column.at)}Column '{column.name}' is ambiguous.")
+                could = [f"{source}.{column.name}" for source in places]
+                listed = " or ".join((", ".join(could[:-1]), could[-1]))
+                raise SqlError(f"{at_text(column.at)}Column '{column.name}' is ambiguous. Could be {listed}.")
         else:
             found = self.columns.get((None, column.name))
             if found is not None:

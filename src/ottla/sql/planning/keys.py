@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.sql.errors import SqlError
-from ottla.sql.plan import Named, Node
+from ottla.sql.plan import Explode, Join, Named, Node, Where
+from ottla.sql.planning.join_keys import refuse_missing_foreign, refuse_missing_join_key
 from ottla.sql.planning.references import columns_of, shown
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree.expression_text import expression_text
@@ -14,7 +15,7 @@ Wanted = tuple[e.Expression, ...]
 
 
 def key_and_value(
-    selected: Sequence[Named], wanted: Wanted, *, what: str, sink: str
+    selected: Sequence[Named], wanted: Wanted, *, root: Node, what: str, sink: str
 ) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
     """Divide what is selected into the `wanted` key and the rest; raises SqlError where a part of the key is not there once.
 
@@ -23,6 +24,8 @@ def key_and_value(
     key: list[Named] = []
     for expression in wanted:
         found = [each for each in selected if each.expression == expression]
+        if not found and what == "key column":
+            _refuse_missing_of_join(root, wanted, selected, sink)
         if not found:
             _refuse_missing(wanted, what, sink)
         if len(found) > 1:
@@ -49,11 +52,23 @@ def _twice(expression: e.Expression, names: list[str], what: str) -> str:
     )
 
 
+def _refuse_missing_of_join(root: Node, wanted: Wanted, selected: Sequence[Named], sink: str) -> None:
+    while isinstance(root, Where | Explode):
+        root = root.of
+    if not isinstance(root, Join):
+        return
+    if not root.foreign:
+        refuse_missing_join_key(root, sink)
+    known = [each.expression for each in selected]
+    missing = [each.name for each in wanted if isinstance(each, e.Column) and each not in known]
+    refuse_missing_foreign(root, missing)
+
+
 def _refuse_missing(wanted: Wanted, what: str, sink: str) -> None:
     texts = [shown(each) if what == "key column" else expression_text(each) for each in wanted]
     several = "s" if len(texts) > 1 else ""
     raise SqlError(
-        f"Key{several} missing from projection (ie, SELECT). See https://cnfl.io/2LV7ouS.\n"
+        f"Key{several} missing from projection (ie, SELECT). \n"
         f"The query used to build `{sink}` must include the {what}{several} {listed(texts)} in its projection "
         f"(eg, SELECT {', '.join(texts)}...)."
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import type_of
-from ottla.sql.plan import Named
+from ottla.sql.plan import Join, Named
 from ottla.sql.planning.references import Rows, check_columns, resolved
 from ottla.sql.schema import PSEUDO_COLUMNS, SYSTEM_NAMES, WINDOW_BOUNDS
 from ottla.sql.tree import expressions as e
@@ -60,7 +60,8 @@ def _items(item: q.SelectItem, query: q.Query, node: Rows, taken: set[str], pers
             yield name, e.Dereference(base, name)
         return
     check_columns(item.expression, node.scope, "SELECT")
-    yield item.alias or generated(item.expression, taken), resolved(item.expression, node)
+    found = resolved(item.expression, node)
+    yield item.alias or generated(_joined_name(found, node), taken), found
 
 
 def star(
@@ -71,6 +72,8 @@ def star(
     first = [resolved(each, node) for each in partition_by]
     for expression in first:
         yield generated(expression, taken), expression
+    if isinstance(node, Join) and node.made_key is not None and source is None and not first:
+        yield node.made_key.name, e.Column(node.made_key.name)
     for field in node.fields:
         column = e.Column(field.name, field.source)
         bound = not persistent and field.name in ("WINDOWSTART", "WINDOWEND")
@@ -78,6 +81,14 @@ def star(
             continue
         if source in (None, field.source):
             yield (f"{field.source}_{field.name}" if query.joins else field.name), column
+
+
+def _joined_name(expression: e.Expression, node: Rows) -> e.Expression:
+    """A column that other sources of a join have, too, under a name that says whose it is."""
+    if not isinstance(expression, e.Column) or expression.source is None:
+        return expression
+    several = len({field.source for field in node.fields if field.name == expression.name} - {None}) > 1
+    return e.Column(f"{expression.source}_{expression.name}") if several else expression
 
 
 def generated(expression: e.Expression, taken: set[str]) -> str:

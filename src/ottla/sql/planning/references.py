@@ -81,8 +81,8 @@ def check_columns(tree: e.Expression, scope: Scope, clause: str, why: str = "") 
         try:
             scope.find(column)
         except SqlError as error:
-            if "ambiguous" in str(error):
-                raise SqlError(str(error).replace("Column '", f"{clause} column '", 1)) from None
+            if "is ambiguous. Could be" in str(error):
+                raise
             name = column.name if column.source is None else f"{column.source}.{column.name}"
             more = why.format(name=name)
             raise SqlError(f"{at_text(column.at)}{clause} column '{name}' cannot be resolved.{more}") from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ottla.sql.catalogue import Catalogue, Layout, Source
 from ottla.sql.definitions import check_name, check_timestamp, layout_of
 from ottla.sql.errors import SqlError
-from ottla.sql.plan import Named, Node, QueryPlan
+from ottla.sql.plan import Named, Node, QueryPlan, ReadSource, nodes
 from ottla.sql.planning.aggregation import aggregated
 from ottla.sql.planning.keys import Wanted, key_and_value, key_columns
 from ottla.sql.planning.projection import items_of, typed
@@ -38,7 +38,7 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
     found = _analysed(statement.query, catalogue)
     _check_kind(statement.kind, found.root.kind)
     _check_persistent(statement.query)
-    key, value = key_and_value(found.items, found.key, what=found.what, sink=statement.name)
+    key, value = key_and_value(found.items, found.key, root=found.root, what=found.what, sink=statement.name)
     schema = _schema(key, value)
     if statement.query.partition_by == (e.NullLiteral(),) and given.key_format not in (None, "NONE"):
         raise SqlError("Key format specified for stream without key columns.")
@@ -55,6 +55,7 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
         given.timestamp,
         given.timestamp_format,
         window=found.root.window,
+        partitions=given.partitions or _partitions(found.root),
         made_by=id_,
     )
     return QueryPlan(id_, found.root, key, value, sink, found.rekeyed)
@@ -70,7 +71,7 @@ def plan_insert(statement: s.InsertInto, catalogue: Catalogue, number: int) -> Q
     found = _analysed(statement.query, catalogue)
     _check_kind("STREAM", found.root.kind)
     _check_persistent(statement.query)
-    key, value = key_and_value(found.items, found.key, what=found.what, sink=statement.name)
+    key, value = key_and_value(found.items, found.key, root=found.root, what=found.what, sink=statement.name)
     made, wanted = _schema(key, value), LogicalSchema((*sink.schema.key, *sink.schema.value))
     if [each.type for each in made.columns] != [each.type for each in wanted.columns] or len(key) != len(wanted.key):
         raise SqlError(
@@ -134,6 +135,11 @@ def _schema(key: tuple[Named, ...], value: tuple[Named, ...]) -> LogicalSchema:
             *(SqlColumn(each.name, each.type) for each in value),
         )
     )
+
+
+def _partitions(root: Node) -> int | None:
+    """How many partitions the leftmost source has: a sink has as many unless told otherwise."""
+    return next(node.source.partitions for node in nodes(root) if isinstance(node, ReadSource))
 
 
 def _check_kind(wanted: str, made: str) -> None:

@@ -28,6 +28,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 Category = Literal["parse", "statement", "runtime"]
 
 
+PARTITIONS_DEFAULT = 4
+"""How many partitions a topic has where nothing is said, as in ksqlDB's test runner."""
+
+
 class Refused(SqlError):
     """A case that was refused: when, and in which words."""
 
@@ -83,11 +87,20 @@ class _Session:
     topics: dict[str, list[_Stored]] = field(default_factory=dict)
 
     turns: int = 0
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """How many partitions topics have that are there before the statements."""
 
     @property
     def registry(self) -> SchemaRegistry | None:
         """The case's schemas."""
         return self.catalogue.registry
+
+    def partition(self, name: str) -> None:
+        """Have a source know how many partitions its topic has, where its statement has not said it."""
+        source = self.catalogue.source(name)
+        if source.partitions is None:
+            known = self.partitions.get(source.topic, PARTITIONS_DEFAULT)
+            self.catalogue = self.catalogue.with_source(replace(source, partitions=known))
 
     def add(self, topic: str, record: Record, *, was_written: bool, by_query: bool = False) -> None:
         held = self.topics.setdefault(topic, [])
@@ -116,7 +129,8 @@ def run_case(
     schemas before the statements. Raises `Refused` with ksqlDB's words, and UnsupportedError for
     what does not run yet.
     """
-    session = _Session(Catalogue(registry=LazyRegistry(topics)))
+    listed = list(topics)
+    session = _Session(Catalogue(registry=LazyRegistry(listed)), partitions=_partitions(listed))
     _carry_out(text, session)
     for given in inputs:
         _take_in(given, session)
@@ -128,6 +142,11 @@ def run_case(
     except SqlError as error:
         raise Refused("runtime", str(error)) from None
     return list(_written(session))
+
+
+def _partitions(topics: Iterable[Mapping[str, object]]) -> dict[str, int]:
+    found = {str(each.get("name")): each.get("partitions") for each in topics}
+    return {name: count for name, count in found.items() if isinstance(count, int)}
 
 
 def _carry_out(text: str, session: _Session) -> None:
@@ -156,7 +175,10 @@ def _execute(statement: s.Statement, session: _Session) -> None:
             session.variables[name] = value
         case s.UndefineVariable(name):
             session.variables.pop(name, None)
-        case s.CreateSource() | s.DropSource() | s.AlterSource() | s.CreateType() | s.DropType():
+        case s.CreateSource(name=name):
+            session.catalogue = define(statement, session.catalogue, session.settings)
+            session.partition(name)
+        case s.DropSource() | s.AlterSource() | s.CreateType() | s.DropType():
             session.catalogue = define(statement, session.catalogue, session.settings)
         case s.CreateAs(if_not_exists=True, name=name) if name in session.catalogue.sources:
             return
