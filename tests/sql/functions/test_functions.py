@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from ottla.sql import functions
+from ottla.sql import SqlError, functions
 from tests.sql.evaluation import type_text, value_of
 
 
@@ -175,3 +175,36 @@ def test_the_nearest_overload_is_taken() -> None:
 def test_every_function_says_what_it_does_and_what_it_takes() -> None:
     for function in functions.catalogue():
         assert function.description and function.overloads, function.name
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("TO_JSON_STRING(STRUCT(B:=1, A:=ARRAY['x', null]))", '{"A":["x",null],"B":1}'),
+        ("TO_JSON_STRING(MAP('k':=1.50))", '{"k":1.50}'),
+        ("TO_JSON_STRING(PARSE_DATE('2020-01-02', 'yyyy-MM-dd'))", '"2020-01-02"'),
+        ("TO_JSON_STRING(TO_BYTES('a', 'utf8'))", '"YQ=="'),
+        ("TO_JSON_STRING(null)", "null"),
+        ("JSON_ARRAY_CONTAINS('[null]', null)", True),
+    ],
+)
+def test_values_as_json(text: str, answer: object) -> None:
+    assert value_of(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ABS(null)", "Function 'abs' cannot be resolved due to ambiguous method parameters (null)."),
+        ("ROUND(1, 2)", "Function 'round' cannot be resolved due to ambiguous method parameters (INTEGER, INTEGER)."),
+        ("GREATEST()", "Function 'greatest' does not accept parameters ()."),
+        (
+            "LEN(1)",
+            "Function 'len' does not accept parameters (INTEGER).\nValid alternatives are:\nLEN(BYTES)\nLEN(VARCHAR)",
+        ),
+    ],
+)
+def test_which_function_is_meant_has_to_be_plain(text: str, said: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        value_of(text)
+    assert said in str(refused.value)

@@ -12,7 +12,7 @@ from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.expressions import decimals, lists, operators
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, cast, coerce_value, wrapped
 from ottla.sql.expressions.scope import Scope
-from ottla.sql.functions import LambdaType
+from ottla.sql.functions.signatures import LambdaType
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree.expression_text import expression_text
 from ottla.sql.types import (

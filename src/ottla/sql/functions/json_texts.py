@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import re
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from ottla.sql.errors import EvaluationError
 from ottla.sql.functions.registry import scalar
+from ottla.sql.functions.signatures import ArgumentType
+from ottla.sql.types import ArrayType, MapType, SqlType, StructType
 
 _MISSING = object()
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
@@ -79,12 +84,9 @@ def json_array_length(text: str) -> int | None:
     return len(value) if isinstance(value, list) else None
 
 
-@scalar(
-    "JSON_ARRAY_CONTAINS",
-    *(f"STRING, {each} -> BOOLEAN" for each in ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING")),
-)
-def json_array_contains(text: str, wanted: object) -> bool:
-    """True where an element of a JSON array is a value of the same type."""
+@scalar("JSON_ARRAY_CONTAINS", "STRING, T -> BOOLEAN", nulls=True)
+def json_array_contains(text: str | None, wanted: object) -> bool:
+    """True where an element of a JSON array is a value of the same type, or null where that is asked for."""
     value = _parsed(text)
     if not isinstance(value, list):
         return False
@@ -123,3 +125,37 @@ def json_concat(*texts: str) -> str | None:
     if all(isinstance(value, dict) for value in values):
         return _text({key: each for value in values for key, each in value.items()})
     return _text([each for value in values for each in (value if isinstance(value, list) else [value])])
+
+
+@scalar("TO_JSON_STRING", "T -> STRING", typed=True)
+def to_json_string(types: Sequence[ArgumentType]) -> Callable[[object], str]:
+    """A value of any type as JSON: fields and keys in order, bytes in base64, dates and times as texts."""
+    from ottla.sql.expressions.texts import double_text, value_text  # it stands on functions itself
+
+    def written(value: object, type_: SqlType) -> str:
+        if value is None:
+            return "null"
+        if isinstance(type_, ArrayType):
+            return f"[{','.join(written(each, type_.item) for each in cast(list[object], value))}]"
+        if isinstance(type_, MapType):
+            entries = {value_text(key, type_.key): each for key, each in cast(dict[object, object], value).items()}
+            return _object({name: written(each, type_.value) for name, each in entries.items()})
+        if isinstance(type_, StructType):
+            given = cast(dict[str, object], value)
+            return _object({name: written(given.get(name), of) for name, of in type_.fields})
+        if isinstance(value, bytes):
+            return json.dumps(base64.b64encode(value).decode())
+        if isinstance(value, float):
+            return double_text(value) if math.isfinite(value) else json.dumps(double_text(value))
+        text = value_text(value, type_)
+        return text if type_.base in _BARE else json.dumps(text, ensure_ascii=False)
+
+    known = types[0]
+    return lambda value: "null" if value is None else written(value, cast(SqlType, known))
+
+
+_BARE = ("BOOLEAN", "INTEGER", "BIGINT", "DECIMAL")
+
+
+def _object(fields: dict[str, str]) -> str:
+    return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{fields[name]}" for name in sorted(fields)) + "}"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.functions.signatures import (
+    ANY_TYPE,
     ArgumentType,
     Bound,
     LambdaType,
     Pattern,
     Signature,
+    Unit,
     fit,
+    has_letters,
     made,
     signature,
 )
@@ -41,6 +44,16 @@ class Overload:
     signature: Signature
     call: Call
     returns: Returns | None = None
+    typed: bool = False
+    """Whether `call` makes the function, of the types of its arguments."""
+
+    @property
+    def rank(self) -> tuple[int, int, int, int]:
+        """Which of two overloads that both fit is meant: the greater."""
+        of = self.signature
+        letters = sum(has_letters(each) for each in of.parameters)
+        repeated = -1 if of.repeated is None else of.repeated
+        return int(of.repeated is None), len(of.parameters), -letters, repeated
 
 
 @dataclass(slots=True)
@@ -52,18 +65,23 @@ class ScalarFunction:
     overloads: list[Overload] = field(default_factory=list)
 
     def resolve(self, types: Sequence[ArgumentType]) -> Resolved:
-        """The overload that arguments of these types mean, the nearest; raises SqlError in ksqlDB's words."""
-        best: tuple[int, Overload, Bound, tuple[Pattern, ...]] | None = None
-        for overload in self.overloads:
-            found = _cost(overload.signature, types)
-            if found is not None and (best is None or found[0] < best[0]):
-                best = (found[0], overload, found[1], found[2])
-        if best is None:
+        """The overload that arguments of these types mean; raises SqlError in ksqlDB's words.
+
+        One that takes them as they are is taken before one that takes them as wider numbers; of several the one without
+        repeated parameters, with more of them, with fewer letters. Where two are as good as each other, none is meant.
+        """
+        fitting = [each for overload in self.overloads if (each := _fitting(overload, types)) is not None]
+        found = [each for each in fitting if not each.converts] or fitting
+        if not found:
             raise SqlError(self._refusal(types))
-        _, overload, bound, patterns = best
+        found.sort(key=lambda each: each.overload.rank)
+        if len(found) > 1 and found[-1].overload.rank == found[-2].overload.rank:
+            raise SqlError(self._ambiguity(types))
+        overload, bound = found[-1].overload, found[-1].bound
+        patterns = found[-1].patterns
         wanted = tuple(_wanted(pattern, given, bound) for pattern, given in zip(patterns, types, strict=True))
         returns = overload.returns(wanted) if overload.returns else made(overload.signature.returns, bound)
-        return Resolved(returns, wanted, overload.call)
+        return Resolved(returns, wanted, cast(Call, overload.call(wanted)) if overload.typed else overload.call)
 
     def lambda_parameters(self, place: int, types: Sequence[ArgumentType], count: int) -> tuple[SqlType | None, ...]:
         """The types of the parameters of the lambda at `place`, by the arguments before it; raises SqlError."""
@@ -77,26 +95,54 @@ class ScalarFunction:
         raise SqlError(self._refusal([*types[:place], LambdaType((None,) * count, None), *types[place + 1 :]]))
 
     def _refusal(self, types: Sequence[ArgumentType]) -> str:
-        given = ", ".join("null" if each is None else str(each) for each in types)
-        valid = "\n".join(sorted(overload.signature.text(self.name) for overload in self.overloads))
         return (
-            f"Function '{self.name.lower()}' does not accept parameters ({given}).\nValid alternatives are:\n{valid}\n"
-            "For detailed information on a function run: DESCRIBE FUNCTION <Function-Name>;"
+            f"Function '{self.name.lower()}' does not accept parameters ({_shown(types)}).\n"
+            f"Valid alternatives are:\n{self._valid()}\n{_MORE}"
         )
 
+    def _ambiguity(self, types: Sequence[ArgumentType]) -> str:
+        return (
+            f"Function '{self.name.lower()}' cannot be resolved due to ambiguous method parameters ({_shown(types)}).\n"
+            "Use CAST() to explicitly cast your parameters to one of the supported function calls.\n"
+            f"Valid function calls are:\n{self._valid()}\n{_MORE}"
+        )
 
-def _cost(of: Signature, types: Sequence[ArgumentType]) -> tuple[int, Bound, tuple[Pattern, ...]] | None:
-    patterns = of.patterns(len(types))
+    def _valid(self) -> str:
+        return "\n".join(sorted(overload.signature.text(self.name) for overload in self.overloads))
+
+
+_MORE = "For detailed information on a function run: DESCRIBE FUNCTION <Function-Name>;"
+
+
+def _shown(types: Sequence[ArgumentType]) -> str:
+    return ", ".join(
+        "null" if each is None else str(each) if isinstance(each, LambdaType | Unit) else each.text(str)
+        for each in types
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """An overload that takes arguments: what its letters are, its parameters, and whether one becomes a wider number."""
+
+    overload: Overload
+    bound: Bound
+    patterns: tuple[Pattern, ...]
+    converts: bool
+
+
+def _fitting(of: Overload, types: Sequence[ArgumentType]) -> _Fitting | None:
+    patterns = of.signature.patterns(len(types))
     if patterns is None:
         return None
     bound: Bound = {}
-    cost = 0 if of.repeated is None else 1
+    converts = False
     for pattern, given in zip(patterns, types, strict=True):
         found = fit(pattern, given, bound)
         if found is None:
             return None
-        cost += found * 2
-    return cost, bound, patterns
+        converts |= 0 < found < ANY_TYPE
+    return _Fitting(of, bound, patterns, converts)
 
 
 def _wanted(pattern: Pattern, given: ArgumentType, bound: Bound) -> ArgumentType:
@@ -127,16 +173,19 @@ def known_scalars() -> dict[str, ScalarFunction]:
     return _SCALARS
 
 
-def scalar(name: str, *signatures: str, nulls: bool = False, returns: Returns | None = None) -> Callable[[F], F]:
+def scalar(
+    name: str, *signatures: str, nulls: bool = False, returns: Returns | None = None, typed: bool = False
+) -> Callable[[F], F]:
     """Register a function under a name, with its signatures; its docstring is its description.
 
-    Null arguments give null without a call, unless `nulls` is set.
+    Null arguments give null without a call, unless `nulls` is set. A `typed` one takes the types of its arguments and
+    gives the function of their values, which sees nulls.
     """
 
     def register(call: F) -> F:
         function = _SCALARS.setdefault(name, ScalarFunction(name, (call.__doc__ or "").strip()))
-        given = call if nulls else _null_for_nulls(call)
-        function.overloads.extend(Overload(signature(text), given, returns) for text in signatures)
+        given = call if nulls or typed else _null_for_nulls(call)
+        function.overloads.extend(Overload(signature(text), given, returns, typed) for text in signatures)
         return call
 
     return register

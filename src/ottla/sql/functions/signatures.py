@@ -176,6 +176,11 @@ def fit(pattern: Pattern, given: ArgumentType, bound: Bound) -> int | None:
     return None
 
 
+def has_letters(pattern: Pattern) -> bool:
+    """Whether a pattern takes values of more than one type."""
+    return pattern.name == "ANY" or len(pattern.name) == 1 or any(map(has_letters, pattern.parts))
+
+
 def _fit_letter(letter: str, given: SqlType, bound: Bound) -> int | None:
     known = bound.setdefault(letter, given)
     if known == given:

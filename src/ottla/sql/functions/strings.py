@@ -6,9 +6,10 @@ import hashlib
 import re
 import unicodedata
 import uuid
-from functools import lru_cache
 
 from ottla.sql.errors import EvaluationError
+from ottla.sql.functions.java_regex import java_pattern, matches, replaced_all
+from ottla.sql.functions.java_regex import split as split_java
 from ottla.sql.functions.registry import check_size, scalar
 
 
@@ -253,18 +254,6 @@ def mask_keep_right(text: str | None, count: int | None, *masks: str | None) -> 
 # -- regular expressions
 
 
-@lru_cache(256)
-def java_pattern(pattern: str) -> re.Pattern[str]:
-    """A pattern of java.util.regex, where Python's says the same; raises EvaluationError."""
-    given = re.sub(r"\(\?<([A-Za-z]\w*)>", r"(?P<\1>", pattern)
-    given = given.replace(r"\p{Alpha}", "a-zA-Z") if r"[\p{Alpha}" in given else given.replace(r"\p{Alpha}", "[a-zA-Z]")
-    given = given.replace(r"\h", r"[ \t]").replace(r"\R", r"(?:\r\n|[\n\r])").replace(r"\z", r"\Z")
-    try:
-        return re.compile(given, re.ASCII)
-    except re.error as error:
-        raise EvaluationError(f"Invalid regular expression pattern: {pattern} ({error})") from None
-
-
 @scalar("REGEXP_EXTRACT", "STRING, STRING -> STRING")
 def extracted(pattern: str, text: str) -> str | None:
     """The first part of a text that matches a pattern."""
@@ -288,22 +277,16 @@ def extracted_all(pattern: str, text: str) -> list[str | None] | None:
 def extracted_all_groups(pattern: str, text: str, group: int) -> list[str | None] | None:
     """A group of every part of a text that matches a pattern."""
     known = java_pattern(pattern)
-    return [found[group] for found in known.finditer(text)] if 0 <= group <= known.groups else None
+    return [found[group] for found in matches(known, text)] if 0 <= group <= known.groups else None
 
 
 @scalar("REGEXP_REPLACE", "STRING, STRING, STRING -> STRING")
 def replaced_by_pattern(text: str, pattern: str, new: str) -> str:
     """The text with every part that matches a pattern replaced; `$1` names a group."""
-    escaped = new.replace("\\", "\\\\")
-    try:
-        return java_pattern(pattern).sub(re.sub(r"\$(\d)", r"\\g<\1>", escaped), text)
-    except (re.error, IndexError) as error:
-        raise EvaluationError(f"'{new}' cannot stand in the place of {pattern}: {error}") from None
+    return replaced_all(pattern, text, new)
 
 
 @scalar("REGEXP_SPLIT_TO_ARRAY", "STRING, STRING -> ARRAY<STRING>")
 def split_by_pattern(text: str, pattern: str) -> list[str]:
     """The parts of a text between what matches a pattern."""
-    if not pattern:
-        return list(text)
-    return re.split(java_pattern(re.sub(r"\((?!\?)", "(?:", pattern)), text)
+    return split_java(pattern, text)

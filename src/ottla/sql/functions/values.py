@@ -8,13 +8,13 @@ from ottla.sql.functions.registry import scalar
 from ottla.sql.functions.signatures import ArgumentType
 from ottla.sql.types import DecimalType, SqlType
 
-_ORDERED = (
-    *("INTEGER… -> INTEGER", "BIGINT… -> BIGINT", "DOUBLE… -> DOUBLE", "STRING… -> STRING", "BYTES… -> BYTES"),
-    *("DATE… -> DATE", "TIME… -> TIME", "TIMESTAMP… -> TIMESTAMP"),
+_ORDERED = tuple(
+    f"{each}, {each}… -> {each}"
+    for each in ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP")
 )
 
 
-@scalar("COALESCE", "T… -> T", nulls=True)
+@scalar("COALESCE", "T, T… -> T", nulls=True)
 def coalesce(*values: object) -> object:
     """The first argument that is not null."""
     return next((value for value in values if value is not None), None)
@@ -45,14 +45,14 @@ def _widest(types: Sequence[ArgumentType]) -> SqlType:
 
 
 @scalar("GREATEST", *_ORDERED, nulls=True)
-@scalar("GREATEST", "DECIMAL… -> DECIMAL", nulls=True, returns=_widest)
+@scalar("GREATEST", "DECIMAL, DECIMAL… -> DECIMAL", nulls=True, returns=_widest)
 def greatest(*values: object) -> object:
     """The greatest argument; nulls are left out."""
     return max((value for value in values if value is not None), default=None)  # type: ignore[type-var]
 
 
 @scalar("LEAST", *_ORDERED, nulls=True)
-@scalar("LEAST", "DECIMAL… -> DECIMAL", nulls=True, returns=_widest)
+@scalar("LEAST", "DECIMAL, DECIMAL… -> DECIMAL", nulls=True, returns=_widest)
 def least(*values: object) -> object:
     """The least argument; nulls are left out."""
     return min((value for value in values if value is not None), default=None)  # type: ignore[type-var]
