@@ -51,7 +51,7 @@ NOUNS = {
     "generate": "print a Grafana dashboard, Prometheus alert rules or a scrape job",
     "home": "print the folder for KAFKA_HOME, with bin and config",
     "registry": "run a schema registry; list, show, register, check, delete and move schemas",
-    "sql": "test statements of ksqlDB's SQL without a broker",
+    "sql": "run a server of ksqlDB's SQL, and test statements without a broker",
     "connect-distributed": "run one of a group of Connect workers",
     "connect": "look at connectors, create, pause, restart and remove them",
     "connect-standalone": "run one Connect worker, with the connectors of some files",

@@ -29,6 +29,7 @@ from ottla.client.issuer_keys import IssuerKeys
 from ottla.client.librdkafka import librdkafka_security
 from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from ottla.client.partition_counts import PartitionCounts
+from ottla.client.partitioning import partition_of
 from ottla.client.record_size import SizeLimit, larger_than_client_sends, larger_than_topic_takes, size_limit
 from ottla.client.security import (
     PROTOCOLS,
@@ -114,6 +115,7 @@ __all__ = [
     "larger_than_topic_takes",
     "librdkafka_security",
     "parse_bootstrap",
+    "partition_of",
     "security_of",
     "size_limit",
     "unused_security",

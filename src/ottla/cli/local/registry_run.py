@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 from ottla.base import OttlaError
 from ottla.cli.local.log_format import log_to_stderr
-from ottla.cli.local.serving import is_started, loop_factory, raise_descriptor_limit, stop_signals, why_not_listening
+from ottla.cli.local.serving import (
+    is_started,
+    loop_factory,
+    raise_descriptor_limit,
+    stop_signals,
+    watch_input,
+    why_not_listening,
+)
 from ottla.cli.options import UsageError, properties_file, warn
 
 if TYPE_CHECKING:
-    import asyncio
     from argparse import Namespace
 
     from ottla.registry import RegistrySettings
@@ -59,7 +65,7 @@ async def _run(settings: RegistrySettings, *, ends_with_input: bool) -> int:
 
     stopping = stop_signals()
     if ends_with_input:
-        _watch_input(stopping)
+        watch_input(stopping)
     instance = Instance(settings)
     print(f"schemas in topic {settings.topic} of {settings.bootstrap}, group {settings.group}", flush=True)
     try:
@@ -77,18 +83,3 @@ async def _run(settings: RegistrySettings, *, ends_with_input: bool) -> int:
     await stopping.wait()
     await instance.stop()
     return 0
-
-
-def _watch_input(stopping: asyncio.Event) -> None:
-    """Stop when standard input ends: who holds its other end is gone, or asks for that."""
-    import asyncio
-    import sys
-
-    loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
-
-    def readable() -> None:
-        if not os.read(number, 4096):
-            loop.remove_reader(number)
-            stopping.set()
-
-    loop.add_reader(number, readable)

@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
 
-__all__ = ["is_started", "loop_factory", "raise_descriptor_limit", "stop_signals", "take_signals", "why_not_listening"]
+__all__ = [
+    "is_started",
+    "loop_factory",
+    "raise_descriptor_limit",
+    "stop_signals",
+    "take_signals",
+    "watch_input",
+    "why_not_listening",
+]
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -89,3 +97,18 @@ def why_not_listening(error: OSError, *, example: str, told_by: str) -> str:
     number = error.errno or 0
     words = os.strerror(number) if number > 0 else str(error)
     return f"{words}; {remedies.get(number, 'choose another address')}"
+
+
+def watch_input(stopping: asyncio.Event) -> None:
+    """Stop when standard input ends: who holds its other end is gone, or asks for that."""
+    import asyncio
+    import sys
+
+    loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def readable() -> None:
+        if not os.read(number, 4096):
+            loop.remove_reader(number)
+            stopping.set()
+
+    loop.add_reader(number, readable)

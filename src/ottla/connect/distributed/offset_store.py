@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.base import KafkaError, TopicPartition
-from ottla.client import Client, Isolation, TopicLog, TransactionalProducer, batch_of
+from ottla.client import Client, Isolation, TopicLog, TransactionalProducer, batch_of, partition_of
 from ottla.connect import herding
 from ottla.connect.distributed.settings import DistributedSettings, StorageTopic
-from ottla.connect.distributed.topic_writer import Entry, TopicWriter, partition_of
+from ottla.connect.distributed.topic_writer import Entry, TopicWriter
 from ottla.connect.distributed.topics import prepare_topic
 from ottla.connect.errors import ConnectError
 from ottla.connect.storage import OffsetState, apply_offset

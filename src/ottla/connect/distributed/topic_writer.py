@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 from ottla.base import KafkaError, TopicPartition
-from ottla.client import Client, batch_of
+from ottla.client import Client, batch_of, partition_of
 from ottla.connect.errors import ConnectError
 
-__all__ = ["TopicWriter", "partition_of"]
+__all__ = ["TopicWriter"]
 
 Entry = tuple[bytes | None, bytes | None]
 WRITE_RECORDS_MAX = 500
@@ -38,23 +38,3 @@ class TopicWriter:
                     raise ConnectError(f"Could not write to topic {self._topic}: {error}") from error
                 left = {each: found[WRITE_RECORDS_MAX:] for each, found in by_partition.items()}
                 by_partition = {each: found for each, found in left.items() if found}
-
-
-def partition_of(key: bytes | None, partitions: int) -> int:
-    """Return the partition that Kafka's default partitioner gives a key: both kinds of worker must agree on it."""
-    return (_murmur2(key or b"") & 0x7FFFFFFF) % partitions
-
-
-def _murmur2(data: bytes) -> int:
-    m, mask = 0x5BD1E995, 0xFFFFFFFF
-    length = len(data)
-    found = (0x9747B28C ^ length) & mask
-    whole = length & ~3
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * m & mask
-        k = (k ^ (k >> 24)) * m & mask
-        found = (found * m & mask) ^ k
-    if length > whole:
-        found = (found ^ int.from_bytes(data[whole:], "little")) * m & mask
-    found = (found ^ (found >> 13)) * m & mask
-    return found ^ (found >> 15)
