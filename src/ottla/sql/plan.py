@@ -303,14 +303,16 @@ class QueryPlan:
 
     @property
     def store(self) -> StoreInfo | None:
-        """The store whose rows are the query's results, None for a stream."""
+        """The store whose rows are the query's results, None for a stream and for joined tables."""
         found = next((node for node in nodes(self.root) if isinstance(node, Aggregate)), None)
         if found is not None:
             kind: Literal["key_value", "window", "session"] = "key_value"
             if found.by is not None:
                 kind = "session" if found.by.kind == "SESSION" else "window"
             return StoreInfo("Aggregate-Aggregate-Materialize", kind)
-        return None if self.root.kind == "STREAM" else StoreInfo("KsqlTopic-Reduce", "key_value")
+        if self.root.kind == "STREAM" or any(isinstance(node, Join) for node in nodes(self.root)):
+            return None  # a joined row is made of its sides' when it is asked for: only the sink's topic has it whole
+        return StoreInfo("KsqlTopic-Reduce", "key_value")
 
 
 def nodes(root: Node) -> Iterator[Node]:

@@ -169,27 +169,34 @@ class _Lowered:
     def _keys(self) -> Serde:
         """The serde of the keys of both sides: they have to be the same bytes, so that they are in the same partition."""
         made = columns((_key_field(self.node),), "key")
-        return self.context.key_serde(made, internal_layout(self._layout(), made), self.node.window)
-
-    def _layout(self) -> Layout:
-        """The format that keys of both sides are in: a table's, else that of a stream that can stay where it is."""
-        node = self.node
-        if node.right.kind == "TABLE" and node.left.kind == "STREAM":
-            return node.right.layout
-        stays = is_keyed_by(node.left, node.left_key) or not is_keyed_by(node.right, node.right_key)
-        return node.left.layout if stays else node.right.layout
+        return self.context.key_serde(made, internal_layout(_key_layout(self.node), made), self.node.window)
 
     def _moves(self, place: int) -> bool:
         """True where a side has the right key in another format, and so perhaps in another partition."""
         side, key = (self.node.right, self.node.right_key) if place else (self.node.left, self.node.left_key)
         if self.node.foreign or not is_keyed_by(side, key) or not isinstance(side, ReadSource):
             return False
-        return keys_move(side.layout, self._layout())
+        return keys_move(side.layout, _key_layout(self.node))
 
     def _joiner(self, *, turned: bool = False) -> JoinedRow:
         node = self.node
         made = None if node.made_key is None else (_key_of(node.left, node.left_key), node.right_key)
         return JoinedRow(node.left.fields, node.right.fields, made, turned, self.context.log)
+
+
+def _key_layout(node: Node) -> Layout:
+    """The format that a node's keys are in, by which they are in partitions.
+
+    Of a join that of the joins before it, else a table's, else that of a stream that can stay where it is.
+    """
+    if not isinstance(node, Join):
+        return node.layout
+    left, right = node.left, node.right
+    if node.foreign or (isinstance(left, Join) and is_keyed_by(left, node.left_key)):
+        return _key_layout(left)
+    if right.kind == "TABLE" and left.kind == "STREAM":
+        return right.layout
+    return right.layout if is_keyed_by(right, node.right_key) and not is_keyed_by(left, node.left_key) else left.layout
 
 
 def _key_field(node: Join) -> Field:
