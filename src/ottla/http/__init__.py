@@ -1,7 +1,7 @@
 """HTTP: the one way in which this project serves REST and plain pages, on aiohttp.
 
 A service is a list of `Route`s: a method, a path (with `{names}`) and a coroutine from `Request` to `Reply`, or to a
-`StreamedReply`. `HttpServer`
+`StreamedReply`; a `SocketRoute` opens a WebSocket, and `static_routes` serves files that were built before. `HttpServer`
 opens it on the running event loop and closes it again; whatever goes wrong is answered in JSON with `error_code` and
 `message`, and nothing waits longer than its time. `BasicLogins` is who may ask, where a service asks for names and
 passwords. Importing this package imports aiohttp: import it where HTTP is asked for.
@@ -10,7 +10,9 @@ passwords. Importing this package imports aiohttp: import it where HTTP is asked
 from ottla.http.basic_logins import BasicLogins
 from ottla.http.https import asking_context, serving_context
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply, text_reply
-from ottla.http.server import HttpServer, Request, Route
+from ottla.http.server import HttpServer, Request, Route, SocketRoute
+from ottla.http.sockets import Socket
+from ottla.http.static import static_routes
 
 __all__ = [
     "BasicLogins",
@@ -19,9 +21,12 @@ __all__ = [
     "Reply",
     "Request",
     "Route",
+    "Socket",
+    "SocketRoute",
     "StreamedReply",
     "asking_context",
     "json_reply",
     "serving_context",
+    "static_routes",
     "text_reply",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,12 @@ from aiohttp import web
 from ottla.base import OttlaError
 from ottla.http.door import FIRST_REQUEST_SECONDS_MAX, HANDSHAKE_SECONDS_MAX, SILENT_CONNECTIONS_MAX, Door
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply
+from ottla.http.sockets import Socket
 
 if TYPE_CHECKING:
     from ottla.http.http2 import Http2Protocol
 
-__all__ = ["HttpServer", "Request", "Route"]
+__all__ = ["HttpServer", "Request", "Route", "SocketRoute"]
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,20 @@ class Route:
     handle: Callable[[Request], Awaitable[Reply | StreamedReply]]
 
 
+@dataclass(frozen=True, slots=True)
+class SocketRoute:
+    """An address at which a WebSocket opens (RFC 6455). `admit` refuses a request before, by raising HttpError."""
+
+    path: str
+    handle: Callable[[Request, Socket], Awaitable[None]]
+    admit: Callable[[Request], None] = lambda request: None
+
+
 class HttpServer:
     """Serves routes on any number of addresses; bounds are seconds per request and bytes per body.
+
+    The time of a request ends where its answer begins: a `StreamedReply` and a WebSocket last as long as they do. `headers`
+    stand in every answer that does not say otherwise.
 
     A connection has `handshake_seconds_max` for TLS and `first_request_seconds_max` until it has asked for something, and
     of those that have not there are `silent_max` at most: the oldest make room.
@@ -53,7 +66,7 @@ class HttpServer:
 
     def __init__(
         self,
-        routes: Iterable[Route],
+        routes: Iterable[Route | SocketRoute],
         *,
         request_seconds_max: float = REQUEST_SECONDS_MAX,
         body_bytes_max: int = BODY_BYTES_MAX,
@@ -61,6 +74,7 @@ class HttpServer:
         first_request_seconds_max: float = FIRST_REQUEST_SECONDS_MAX,
         silent_max: int = SILENT_CONNECTIONS_MAX,
         http2: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """With `http2` the same ports speak HTTP/2, too, to clients that begin with its preface."""
         self._speaks_http2 = http2
@@ -73,7 +87,11 @@ class HttpServer:
         self._silent_max = silent_max
         self._door: Door | None = None
         app = web.Application(client_max_size=body_bytes_max, middlewares=[self._answer_errors])
+        app.on_response_prepare.append(_adding(headers or {}))
         for route in routes:
+            if isinstance(route, SocketRoute):
+                app.router.add_route("GET", route.path, _socket_handler(route))
+                continue
             app.router.add_route(route.method, route.path, _handler(route.handle))
             if route.method == "GET":
                 app.router.add_route("HEAD", route.path, _handler(route.handle))
@@ -145,8 +163,8 @@ class HttpServer:
         """Turn everything that goes wrong into JSON; a mistake of ours is logged and tells the client nothing of it."""
         self._asked(request.protocol)
         response = await self._answered(request, handler)
-        if isinstance(response, _Streaming):
-            await response.send(request)
+        if isinstance(response, _Streaming | _Opening):
+            return await response.send(request)
         return response
 
     async def _answered(
@@ -175,7 +193,7 @@ class _Streaming(web.StreamResponse):
         super().__init__(status=reply.status, headers={"Content-Type": reply.content_type, **SERVER, **reply.headers})
         self._chunks = reply.chunks
 
-    async def send(self, request: web.Request) -> None:
+    async def send(self, request: web.Request) -> web.StreamResponse:
         """Send piece by piece until the end, or until the client is gone."""
         try:
             await self.prepare(request)
@@ -186,6 +204,26 @@ class _Streaming(web.StreamResponse):
             log.debug("%s %s: the client is gone: %r", request.method, request.path, error)
         finally:
             await self._chunks.aclose()
+        return self
+
+
+class _Opening(web.StreamResponse):
+    """A socket that may be opened: what is said on it comes after the time for an answer has ended."""
+
+    def __init__(self, route: SocketRoute) -> None:
+        super().__init__()
+        self._handle = route.handle
+
+    async def send(self, request: web.Request) -> web.StreamResponse:
+        """Open the socket and serve it until it is closed."""
+        socket = await Socket.opened(request)
+        try:
+            await self._handle(request, socket)
+        except Exception:  # our own mistake: the socket is open, so that only the log can say it
+            log.exception("the socket %s failed", request.path)
+        finally:
+            await socket.close()
+        return socket.response
 
 
 async def _next(chunks: AsyncGenerator[bytes, None], request: web.Request) -> bytes | None:
@@ -211,6 +249,24 @@ def _handler(
         return _Streaming(reply) if isinstance(reply, StreamedReply) else _response(reply)
 
     return answer
+
+
+def _socket_handler(route: SocketRoute) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        route.admit(request)
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            raise HttpError(426, f"{request.path} is a WebSocket: Upgrade: websocket")
+        return _Opening(route)
+
+    return answer
+
+
+def _adding(headers: Mapping[str, str]) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
+    async def add(request: web.Request, response: web.StreamResponse) -> None:
+        for name, value in headers.items():
+            response.headers.setdefault(name, value)
+
+    return add
 
 
 def _response(reply: Reply) -> web.Response:
