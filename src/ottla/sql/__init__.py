@@ -6,6 +6,7 @@ refused is a `SqlError` in ksqlDB's words. `ottla.sql.testing` runs statements o
 
 from __future__ import annotations
 
+from ottla.sql.documents import Condition, document_condition, document_path
 from ottla.sql.errors import EvaluationError, ParseError, SqlError, UnsupportedError
 from ottla.sql.parser.texts import (
     StatementText,
@@ -19,11 +20,14 @@ from ottla.sql.tree.expression_text import expression_text, quoted
 from ottla.sql.tree.statement_text import statement_text
 
 __all__ = [
+    "Condition",
     "EvaluationError",
     "ParseError",
     "SqlError",
     "StatementText",
     "UnsupportedError",
+    "document_condition",
+    "document_path",
     "expression_text",
     "parse_expression",
     "parse_statement",

@@ -6,8 +6,7 @@ done outside (queries begun and ended, topics deleted). `entities` are the answe
 
 from __future__ import annotations
 
-from ottla.sql.catalogue import Source
-from ottla.sql.commands.applying import Applied, apply, carry_out
+from ottla.sql.commands.applying import Applied, apply
 from ottla.sql.commands.command import COMMAND_VERSION, Command, CommandId, UnreadableCommandError
 from ottla.sql.commands.deciding import Decision, TopicWish, decide, is_command, topic_wish
 from ottla.sql.commands.effects import BeginQuery, DeleteTopic, Effect, EndQuery, PauseQuery, ResumeQuery
@@ -27,11 +26,9 @@ __all__ = [
     "PersistentQuery",
     "ResumeQuery",
     "ServerState",
-    "Source",
     "TopicWish",
     "UnreadableCommandError",
     "apply",
-    "carry_out",
     "decide",
     "is_command",
     "topic_wish",
