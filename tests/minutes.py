@@ -28,6 +28,7 @@ BUDGET: Mapping[str, float] = {
     "schemas": 0.2,
     "serdes": 0.2,
     "sql": 1.0,
+    "console": 0.5,
     "others": 1.3,
 }
 """Minutes of a run on two processors that does nothing else. What needs more goes to `make compat` or `make nightly`."""

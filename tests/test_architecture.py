@@ -40,8 +40,7 @@ MATRIX: dict[str, set[str]] = {
     "connectors": {"base", "config", "connect"},
     "sql": {"base", "streams", "schemas", "serdes", "connect"},  # schemas of formats, as Connect makes and reads them
     "spark": {"base", "wire", "client", "config", "security", "http", "streams", "connect", "connectors"},
-    "sql_server": {*_SERVICES, "wire", "security", "streams", "sql", "spark", "registry"},  # whose logins it shares
-    "console": {*_SERVICES, "admin"},
+    "console": {*_SERVICES, "wire", "admin", "sql"},
 }
 """Package -> the packages that it may import. `cli` may import any, but all except `admin` only inside functions."""
 
@@ -66,11 +65,6 @@ INNER_PACKAGES = (
     *("ottla.security.ephemeral", "ottla.security.sasl"),
     "ottla.connect.schema_converters",  # how Connect's schemas are told in Avro, Protobuf and JSON Schema
     "ottla.connect.data",
-    *(
-        "ottla.sql.answers",
-        "ottla.sql.commands",
-    ),  # what a server needs: plans and topologies, so all of SQL and Streams
-    *("ottla.sql.tree", "ottla.sql.types", "ottla.sql.expressions"),  # values, and closures over rows
     "ottla.sql.testing",  # what tests of statements need, Streams with its engine among it; nothing else of SQL does
 )
 """What is inside a package and others may import: it needs PyArrow, librdkafka or ssl, which the package alone does not."""

@@ -192,7 +192,17 @@ def test_nothing_names_a_machines_path_or_a_registry() -> None:
     root = SOURCE.parent.parent
     pattern = re.compile(r"/(?:root|home|work)/\w+|https?://[\w.-]*(?:pypi|maven|npmjs|crates|pythonhosted)[\w.-]*")
     kinds = {".py", ".md", ".toml", ".txt", ".sh", ".xml", ".json", ".cfg", ".yml", ".yaml", ""}
-    skipped = {".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", "build", "dist"}
+    skipped = {
+        ".git",
+        ".venv",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".hypothesis",
+        "build",
+        "dist",
+        "node_modules",
+    }
     wrong = []
     for path in sorted(root.rglob("*")):
         if not path.is_file() or path.suffix not in kinds or skipped & set(path.relative_to(root).parts):

@@ -51,7 +51,8 @@ NOUNS = {
     "generate": "print a Grafana dashboard, Prometheus alert rules or a scrape job",
     "home": "print the folder for KAFKA_HOME, with bin and config",
     "registry": "run a schema registry; list, show, register, check, delete and move schemas",
-    "sql": "run a server of ksqlDB's SQL, and test statements without a broker",
+    "console": "show a cluster in the browser, look into its topics, and change it",
+    "sql": "test statements of ksqlDB's SQL without a broker",
     "connect-distributed": "run one of a group of Connect workers",
     "connect": "look at connectors, create, pause, restart and remove them",
     "connect-standalone": "run one Connect worker, with the connectors of some files",
@@ -63,7 +64,18 @@ NOUNS = {
 """Every noun, with what it does; its module is of the same name."""
 
 SECTIONS = {
-    "To begin with": ("server", "topics", "produce", "consume", "doctor", "security", "context", "completion", "demo"),
+    "To begin with": (
+        "server",
+        "topics",
+        "produce",
+        "consume",
+        "console",
+        "doctor",
+        "security",
+        "context",
+        "completion",
+        "demo",
+    ),
     "Administration, as Kafka's tools do it": (),
     "Files, measurements and scripts": (
         *("dump-log", "producer-perf-test", "consumer-perf-test", "e2e-latency"),

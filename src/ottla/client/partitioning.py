@@ -1,4 +1,4 @@
-"""Which partition a record with a key goes to, as Kafka's default partitioner says: murmur2 of the key's bytes."""
+"""Which partition a record with a key goes to, as Kafka's default partitioner says it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["partition_of"]
 
 
 def partition_of(key: bytes | None, partitions: int) -> int:
-    """Return the partition that Kafka's default partitioner gives a key."""
+    """Return the partition of a key among so many: murmur2, as every Kafka client computes it; None counts as empty."""
     return (_murmur2(key or b"") & 0x7FFFFFFF) % partitions
 
 

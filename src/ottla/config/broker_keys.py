@@ -223,6 +223,8 @@ BROKER_KEYS: dict[str, ConfigKey] = {key.name: key for key in (
     ConfigKey("offsets.topic.replication.factor", SHORT, "3", "[1,...]", "HIGH", READ_ONLY, False, False, "Copies of that topic; unset on a quorum of one, 1."),
     ConfigKey("offsets.topic.segment.bytes", INT, "104857600", "[1,...]", "HIGH", READ_ONLY, False, False, "Segment size of that topic."),
     ConfigKey("ottla.answer.memory.bytes", LONG, "268435456", "[1048576,...]", "MEDIUM", READ_ONLY, True, False, "Memory for answers that clients have not read yet; beyond it large answers wait. None of Kafka's."),
+    ConfigKey("ottla.console.config", STRING, "", None, "LOW", READ_ONLY, True, False, "A properties file for the console that `ottla.console.listeners` starts: `ottla.console.*`, and a client's `security.protocol`, `ssl.*` and `sasl.*`. None of Kafka's."),
+    ConfigKey("ottla.console.listeners", LIST, "", None, "MEDIUM", READ_ONLY, True, False, "Where a web console serves that is started, and stopped, with this broker, as host:port ([console.md](console.md)). None of Kafka's."),
     ConfigKey("ottla.http.listeners", LIST, "", None, "MEDIUM", READ_ONLY, True, False, "Where metrics and health are served, as http://host:port; none by default, and none of Kafka's."),
     ConfigKey("ottla.login.connections.max", INT, "2000", "[1,...]", "LOW", READ_ONLY, True, False, "Connections that have not logged in yet, at most; beyond it the one that has waited longest is closed. None of Kafka's."),
     ConfigKey("ottla.login.timeout.ms", INT, "10000", "[1,...]", "LOW", READ_ONLY, True, False, "How long a client may take from connecting to having logged in, TLS included; then it is closed. None of Kafka's."),

@@ -214,6 +214,8 @@ class BrokerSettings:
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
     ottla_answer_memory_bytes: int
+    ottla_console_config: str
+    ottla_console_listeners: tuple[str, ...]
     ottla_http_listeners: tuple[str, ...]
     ottla_login_connections_max: int
     ottla_login_timeout_ms: int

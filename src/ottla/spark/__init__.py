@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ottla.spark.connect.runner import SparkTaskRunner
     from ottla.spark.connect.worker import ConnectWorker, distributed_herder
     from ottla.spark.continuous.applications import StreamsService
-    from ottla.spark.continuous.jobs import ThreadHostJobs
     from ottla.spark.sessions import register, session
     from ottla.spark.shipping import ship_module
     from ottla.spark.source.datasource import OttlaDataSource
@@ -55,7 +54,6 @@ __all__ = [
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
-    "ThreadHostJobs",
     "ThreadJobs",
     "TopologyTestDriver",
     "check_spark",
@@ -91,7 +89,6 @@ _HOMES = {
     "ApplicationServer": "ottla.spark.streams.web",
     "StreamsApplication": "ottla.spark.streams.run",
     "StreamsService": "ottla.spark.continuous.applications",
-    "ThreadHostJobs": "ottla.spark.continuous.jobs",
     "State": "ottla.spark.streams.states",
     "OnError": "ottla.spark.streams.supervisor",
     "Failure": "ottla.spark.streams.restarts",

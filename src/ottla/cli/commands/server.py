@@ -9,7 +9,7 @@ from ottla.base import ConfigError, OttlaError
 from ottla.cli.build_kind import why_pure
 from ottla.cli.local.data_folders import data_lines
 from ottla.cli.local.log_format import log_to_stderr
-from ottla.cli.local.server_options import load_config, start_options
+from ottla.cli.local.server_options import console_overrides, load_config, start_options
 from ottla.cli.local.serving import is_started, loop_factory, raise_descriptor_limit, stop_signals, why_not_listening
 from ottla.cli.options import Options, UsageError, warn
 
@@ -60,7 +60,7 @@ def start(argv: list[str]) -> int:
     args = start_options().parse(argv)
     if not __debug__:
         raise UsageError("ottla server does not run under `python -O`: its assertions keep records safe")
-    config = load_config(args.config, args.override)
+    config = load_config(args.config, args.override + console_overrides(args.console))
     if args.daemon:
         from ottla.cli.local.server_process import start_in_background
 
@@ -68,6 +68,8 @@ def start(argv: list[str]) -> int:
     try:
         refuse_unbuilt(config)
         if args.shards is not None:
+            if args.console is not None:
+                raise UsageError("--console and --shards cannot be used together: start `ottla console` beside them")
             from ottla.cli.local.shards import serve_shards
 
             return serve_shards(config, args.shards, shard_arguments(args))
@@ -96,7 +98,7 @@ def refuse_unbuilt(config: BrokerConfig) -> None:
     Starting without it would leave open what the operator believes to be closed.
     """
     from ottla.broker import mechanisms_of
-    from ottla.cli.local.registry_child import refuse_unreachable
+    from ottla.cli.local.children import refuse_unreachable
 
     mechanisms_of(config)
     refuse_unreachable(config)
@@ -122,7 +124,7 @@ async def run_node(config: BrokerConfig) -> int:
     import random
 
     from ottla.broker import Node, SystemClock, ThreadsAndProcess
-    from ottla.cli.local.registry_child import registry_beside
+    from ottla.cli.local.children import beside
     from ottla.log import OsDisk
     from ottla.net import TcpNetwork
 
@@ -144,7 +146,7 @@ async def run_node(config: BrokerConfig) -> int:
             print(f"metrics {address}/metrics, health {address}/healthz", flush=True)
         for listener in node.listeners:
             print(f"ready {listener}", flush=True)
-        async with registry_beside(config, node):
+        async with beside(config, node):
             error = await end_of(node, stopping)
         await node.stop()
     finally:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.actions import parse_action
-from ottla.cli.local.log_format import FORMATS, LEVELS
 from ottla.cli.options import Options, UsageError
 
 if TYPE_CHECKING:
@@ -33,11 +32,7 @@ class CaseTimeoutError(Exception):
 
 def main(argv: list[str]) -> int:
     """Run the action that is named."""
-    action, args = parse_action(NOUN, {parser.prog.split()[-1]: parser for parser in parsers()}, argv)
-    if action == "server":
-        from ottla.cli.local.sql_run import run_sql_server
-
-        return run_sql_server(args)
+    _, args = parse_action(NOUN, {parser.prog.split()[-1]: parser for parser in parsers()}, argv)
     if args.engine == "spark":
         raise UsageError("--engine spark is not there yet; python is")
     if args.suite is not None:
@@ -62,27 +57,7 @@ def parsers() -> list[Options]:
         "--suite", metavar="DIR", help=f"run every folder of DIR ({STATEMENTS}, {INPUT}, {CASE}); a JSON line for each"
     )
     parser.add_argument("--engine", choices=("python", "spark"), default="python", help="what runs the queries: python")
-    return [parser, _server_options()]
-
-
-def _server_options() -> Options:
-    parser = Options(f"{NOUN} server", "Run a SQL server, with ksqlDB's interface; it keeps its commands in a topic.")
-    parser.add_argument("properties", nargs="?", metavar="ksql-server.properties", help="ksqlDB's own file")
-    parser.add_argument("--config", metavar="FILE", help="the same file, by name")
-    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins; repeatable")
-    parser.add_argument("--bootstrap-server", metavar="HOST:PORT,…", help="the brokers, where no property names them")
-    parser.add_argument("--queries-file", metavar="FILE", help="run these statements only, and take none (headless)")
-    parser.add_argument(
-        "--engine",
-        choices=("spark", "python"),
-        help="where queries run: Spark's tasks (the default), or threads of this process, without a JVM",
-    )
-    parser.add_argument("--ends-with-input", action="store_true", help="stop when standard input ends")
-    parser.add_argument(
-        "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"
-    )
-    parser.add_argument("--log-level", choices=LEVELS, default="info", help=f"{', '.join(LEVELS)}; info without it")
-    return parser
+    return [parser]
 
 
 def run_one(statements: Path, inputs: Path | None, outputs: Path) -> int:

@@ -12,7 +12,7 @@ from ottla.cli.local.serving import (
     loop_factory,
     raise_descriptor_limit,
     stop_signals,
-    watch_input,
+    stop_with_input,
     why_not_listening,
 )
 from ottla.cli.options import UsageError, properties_file, warn
@@ -65,7 +65,7 @@ async def _run(settings: RegistrySettings, *, ends_with_input: bool) -> int:
 
     stopping = stop_signals()
     if ends_with_input:
-        watch_input(stopping)
+        stop_with_input(stopping)
     instance = Instance(settings)
     print(f"schemas in topic {settings.topic} of {settings.bootstrap}, group {settings.group}", flush=True)
     try:

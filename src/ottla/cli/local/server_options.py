@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from typing import TYPE_CHECKING
 
 from ottla.cli.local.log_format import FORMATS, LEVELS
-from ottla.cli.options import Options, properties_text, warn, whole_number
+from ottla.cli.options import Options, UsageError, properties_text, warn, whole_number
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
 
-__all__ = ["load_config", "start_options"]
+__all__ = ["console_overrides", "load_config", "start_options"]
+
+CONSOLE_DEFAULT = "127.0.0.1:9180"
 
 
 def start_options() -> Options:
@@ -26,6 +29,13 @@ def start_options() -> Options:
         metavar="N",
         help="N brokers in processes of their own, on ports from the first on",
     )
+    parser.add_argument(
+        "--console",
+        nargs="?",
+        const=CONSOLE_DEFAULT,
+        metavar="HOST:PORT",
+        help=f"a web console beside it, at {CONSOLE_DEFAULT} where no address is given",
+    )
     parser.add_argument("-daemon", "--daemon", action="store_true", help="in the background; returns when it is ready")
     parser.add_argument(
         "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"
@@ -34,6 +44,17 @@ def start_options() -> Options:
     parser.add_argument("-name", metavar="NAME", help=argparse.SUPPRESS)  # for the JVM of Kafka's script, as -loggc
     parser.add_argument("-loggc", action="store_true", help=argparse.SUPPRESS)
     return parser
+
+
+def console_overrides(address: str | None) -> list[str]:
+    """Return what `--console` means as an override, nothing without it; raises UsageError for what is no address."""
+    if address is None:
+        return []
+    if not re.fullmatch(r"\S*:\d+", address):
+        raise UsageError(
+            f"--console takes HOST:PORT, not {address}: write --console=HOST:PORT, or --console at the end"
+        )
+    return [f"ottla.console.listeners={address}"]
 
 
 def load_config(path: str | None, overrides: list[str]) -> BrokerConfig:

@@ -17,8 +17,8 @@ __all__ = [
     "loop_factory",
     "raise_descriptor_limit",
     "stop_signals",
+    "stop_with_input",
     "take_signals",
-    "watch_input",
     "why_not_listening",
 ]
 
@@ -48,6 +48,21 @@ def stop_signals() -> asyncio.Event:
     stopping = asyncio.Event()
     take_signals(lambda _: stopping.set(), stopping.is_set)
     return stopping
+
+
+def stop_with_input(stopping: asyncio.Event) -> None:
+    """Stop when standard input ends, too: who holds its other end is gone, or asks for that."""
+    import asyncio
+    import sys
+
+    loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def readable() -> None:
+        if not os.read(number, 4096):
+            loop.remove_reader(number)
+            stopping.set()
+
+    loop.add_reader(number, readable)
 
 
 def take_signals(stop: Callable[[int], None], is_stopping: Callable[[], bool]) -> None:
@@ -97,18 +112,3 @@ def why_not_listening(error: OSError, *, example: str, told_by: str) -> str:
     number = error.errno or 0
     words = os.strerror(number) if number > 0 else str(error)
     return f"{words}; {remedies.get(number, 'choose another address')}"
-
-
-def watch_input(stopping: asyncio.Event) -> None:
-    """Stop when standard input ends: who holds its other end is gone, or asks for that."""
-    import asyncio
-    import sys
-
-    loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
-
-    def readable() -> None:
-        if not os.read(number, 4096):
-            loop.remove_reader(number)
-            stopping.set()
-
-    loop.add_reader(number, readable)

@@ -1,0 +1,459 @@
+"""The console's interface in JSON: what each address answers, and its description as OpenAPI, from one table."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ottla.admin import AdminError, ConfigEntity, describe_config, describe_group
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
+from ottla.client import FetchPosition, Isolation, partition_of
+from ottla.console.actions import plan_action
+from ottla.console.clusters import Cluster
+from ottla.console.decoding import DECODERS
+from ottla.console.plans import PlanGoneError, Plans, WorldMovedError
+from ottla.console.requests import new_record, object_of, scan_request
+from ottla.console.rows import Decoders, row_of
+from ottla.console.sampler import Sampler
+from ottla.console.scans import Frame, ScanRequest, scan
+from ottla.console.views import (
+    broker_rows,
+    findings,
+    group_partitions,
+    group_row,
+    group_rows,
+    overview,
+    topic_rows,
+    why_behind,
+)
+from ottla.http import HttpError, Reply, Request, StreamedReply, json_reply
+from ottla.wire import Record, build_batch, iter_batch_records, iter_batches
+
+__all__ = ["Api", "Endpoint", "Place", "openapi_document"]
+
+LIST_LIMIT = 100
+LIST_LIMIT_MAX = 500
+LOOK_SECONDS_MAX = 5.0
+RECORD_BYTES_MAX = 16 << 20
+NDJSON = "application/x-ndjson"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One cluster with what looks at it."""
+
+    cluster: Cluster
+    sampler: Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One address below `/api/c/{cluster}`: what it does, and which names its body has."""
+
+    method: str
+    path: str
+    summary: str
+    handle: Callable[[Place, Request], Awaitable[Reply | StreamedReply]]
+    body: Mapping[str, object] | None = None
+    changes: bool = False
+    """True for what a read-only console refuses."""
+
+
+class Api:
+    """Answers for any of the console's clusters."""
+
+    def __init__(self, plans: Plans, *, now_ms: Callable[[], int]) -> None:
+        self._plans = plans
+        self._now_ms = now_ms
+
+    def endpoints(self) -> list[Endpoint]:
+        """Return the table."""
+        topic = "/topics/{topic}"
+        return [
+            Endpoint("GET", "/overview", "The verdict, key figures and what needs attention", self._overview),
+            Endpoint("GET", "/findings", "What needs attention", self._findings),
+            Endpoint("GET", "/topics", "Topics: ?q=&sort=&cursor=&limit=&internal=", self._topics),
+            Endpoint("GET", topic, "One topic, with its partitions and groups", self._topic),
+            Endpoint("GET", f"{topic}/config", "A topic's settings, with where each comes from", self._topic_config),
+            Endpoint("GET", f"{topic}/records/{{partition}}/{{offset}}", "One record, whole", self._record),
+            Endpoint("POST", f"{topic}/records", "Write a record", self._produce, RECORD_BODY, changes=True),
+            Endpoint("GET", "/groups", "Groups: ?q=&sort=&cursor=&limit=", self._groups),
+            Endpoint("GET", "/groups/{group}", "One group, with its members and partitions", self._group),
+            Endpoint("GET", "/brokers", "Brokers", self._brokers),
+            Endpoint("GET", "/brokers/{broker}/config", "A broker's settings", self._broker_config),
+            Endpoint("GET", "/history", "A series: ?series=&from=&to=&points=", self._history),
+            Endpoint("POST", "/scans", "Search a topic; frames as JSON lines", self._scan, SCAN_BODY),
+            Endpoint("POST", "/plans", "Say what an action would change", self._plan, PLAN_BODY, changes=True),
+            Endpoint("POST", "/plans/{plan}/run", "Do what a plan says", self._run_plan, RUN_BODY, changes=True),
+            Endpoint("GET", "/audit", "The newest changes", self._audit),
+            Endpoint("POST", "/audit/{entry}/undo", "A plan that takes a change back", self._undo, {}, changes=True),
+        ]
+
+    # -- what is sampled
+
+    async def _overview(self, place: Place, request: Request) -> Reply:
+        seen = await place.sampler.seen()
+        return _sampled(place, request, overview(seen))
+
+    async def _findings(self, place: Place, request: Request) -> Reply:
+        seen = await place.sampler.seen()
+        return _sampled(place, request, {"items": [asdict(each) for each in findings(seen)]})
+
+    async def _topics(self, place: Place, request: Request) -> Reply:
+        rows = topic_rows(await place.sampler.seen())
+        if request.query.get("internal") != "true":
+            rows = [row for row in rows if not row["is_internal"]]
+        return _sampled(place, request, _page(rows, request, "name"))
+
+    async def _topic(self, place: Place, request: Request) -> Reply:
+        name = request.match_info["topic"]
+        seen = await place.sampler.seen_with(lambda sample: name in sample.topics)
+        row = next((each for each in topic_rows(seen) if each["name"] == name), None)
+        if row is None:
+            raise HttpError(404, f"There is no topic {name}")
+        partitions = [{"partition": index, **asdict(each)} for index, each in sorted(seen.sample.topics[name].items())]
+        groups = [each for each in group_rows(seen) if name in _listed(each["topics"])]
+        return _sampled(place, request, {**row, "partition_rows": partitions, "group_rows": groups})
+
+    async def _groups(self, place: Place, request: Request) -> Reply:
+        return _sampled(place, request, _page(group_rows(await place.sampler.seen()), request, "name"))
+
+    async def _group(self, place: Place, request: Request) -> Reply:
+        name = request.match_info["group"]
+        seen = await place.sampler.seen_with(lambda sample: name in sample.groups)
+        group = seen.sample.groups.get(name)
+        if group is None:
+            raise HttpError(404, f"There is no group {name}")
+        members, assignor, epoch = None, "", None
+        try:
+            described = await place.cluster.admin(describe_group, name)
+        except KafkaError as error:
+            said = str(error)
+        else:
+            said, assignor, epoch = "", described.assignor, described.epoch
+            members = [
+                {
+                    "id": each.member_id,
+                    "instance_id": each.instance_id,
+                    "client_id": each.client_id,
+                    "host": each.host,
+                    "partitions": [f"{one.topic}-{one.partition}" for one in each.assignment],
+                }
+                for each in described.members
+            ]
+        marks = seen.history.marks(f"lag/{name}", 0, 1 << 60)
+        answer = {
+            **group_row(seen, name, group),
+            "partition_rows": group_partitions(seen, name),
+            "members": members,
+            "members_error": said,
+            "assignor": assignor,
+            "epoch": epoch,
+            "why": why_behind(seen, name, None if members is None else len(members)),
+            "marks": [asdict(each) for each in marks],
+        }
+        return _sampled(place, request, answer)
+
+    async def _brokers(self, place: Place, request: Request) -> Reply:
+        seen = await place.sampler.seen()
+        return _sampled(place, request, {"items": broker_rows(seen.sample)})
+
+    async def _history(self, place: Place, request: Request) -> Reply:
+        now = self._now_ms()
+        series = request.query.get("series", "")
+        to_ms = _query_number(request, "to", now)
+        from_ms = _query_number(request, "from", to_ms - 3_600_000)
+        points = _query_number(request, "points", 600)
+        history = place.sampler.history
+        found = history.read(series, from_ms, to_ms, points)
+        return json_reply(
+            {
+                "series": series,
+                "period_s": place.sampler.period_s,
+                "points": [[each.at_ms, each.last, each.least, each.most] for each in found],
+                "marks": [asdict(each) for each in history.marks(series, from_ms, to_ms)],
+            }
+        )
+
+    # -- what is asked of the cluster
+
+    async def _topic_config(self, place: Place, request: Request) -> Reply:
+        return await _config(place, ConfigEntity("topics", request.match_info["topic"]))
+
+    async def _broker_config(self, place: Place, request: Request) -> Reply:
+        number = request.match_info["broker"]
+        if not number.isdigit():
+            raise HttpError(404, f"There is no broker {number}")
+        return await _config(place, ConfigEntity("brokers", number))
+
+    async def _record(self, place: Place, request: Request) -> Reply:
+        names = request.match_info
+        if not names["partition"].isdigit() or not names["offset"].isdigit():
+            raise HttpError(404, "A partition and an offset are numbers")
+        partition, offset = TopicPartition(names["topic"], int(names["partition"])), int(names["offset"])
+        wanted = request.query.get("decoder")
+        if wanted is not None and wanted not in DECODERS:
+            raise HttpError(400, f"decoder is one of {', '.join(DECODERS)}")
+        record = await _read_record(place.cluster, partition, offset)
+        return json_reply(row_of(partition.partition, record, Decoders(None, wanted), whole=True))
+
+    async def _produce(self, place: Place, request: Request) -> Reply:
+        wanted, topic = new_record(object_of(await _body(request))), request.match_info["topic"]
+        client = place.cluster.client
+        await client.metadata([topic])
+        partitions = client.cluster.partitions_of(topic)
+        if not partitions:
+            raise HttpError(404, f"There is no topic {topic}")
+        index = wanted.partition
+        if index is None:
+            index = (
+                partition_of(wanted.key, len(partitions))
+                if wanted.key is not None
+                else self._now_ms() % len(partitions)
+            )
+        if index >= len(partitions):
+            raise HttpError(400, f"{topic} has {len(partitions)} partitions, and no partition {index}")
+        record = Record(
+            timestamp=Millis(self._now_ms()), key=wanted.key, value=wanted.value, headers=tuple(wanted.headers)
+        )
+        (appended,) = await client.produce({TopicPartition(topic, index): build_batch([record])})
+        return json_reply({"partition": index, "offset": int(appended.base_offset)}, status=201)
+
+    async def _scan(self, place: Place, request: Request) -> StreamedReply:
+        frames = await scan_frames(place, object_of(await _body(request)))
+        return StreamedReply(_lines(frames), NDJSON)
+
+    # -- what is changed
+
+    async def _plan(self, place: Place, request: Request) -> Reply:
+        body = object_of(await _body(request))
+        action, arguments = body.get("action"), body.get("arguments", {})
+        if not isinstance(action, str):
+            raise HttpError(400, "action is needed")
+        return await self._planned(place, action, object_of(arguments))
+
+    async def _planned(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Reply:
+        plan = await place.cluster.admin(plan_action, action, arguments)
+        return json_reply({**plan.shown(), "id": self._plans.keep(place.cluster.name, plan)}, status=201)
+
+    async def _run_plan(self, place: Place, request: Request) -> Reply:
+        body = object_of(await _body(request))
+        try:
+            entry = await self._plans.run(
+                place.cluster, request.match_info["plan"], hash=body.get("hash"), typed=body.get("typed")
+            )
+        except PlanGoneError as error:
+            raise HttpError(404, str(error)) from None
+        except WorldMovedError as error:
+            return json_reply({"error_code": 409, "message": str(error), "plan": error.shown}, status=409)
+        with suppress(TimeoutError):  # pages look at once, and shall see what was changed
+            async with asyncio.timeout(LOOK_SECONDS_MAX):
+                await place.sampler.look_again()
+        return json_reply(entry.shown(), status=200 if entry.outcome == "done" else 422)
+
+    async def _audit(self, place: Place, request: Request) -> Reply:
+        return json_reply({"items": [each.shown() for each in self._plans.audit.newest(place.cluster.name)]})
+
+    async def _undo(self, place: Place, request: Request) -> Reply:
+        number = request.match_info["entry"]
+        entry = self._plans.audit.entry(int(number)) if number.isdigit() else None
+        if entry is None or entry.cluster != place.cluster.name:
+            raise HttpError(404, f"There is no change {number} (any more)")
+        if entry.plan.undo is None or entry.outcome != "done":
+            raise HttpError(409, "This change cannot be taken back")
+        return await self._planned(place, entry.plan.undo.action, entry.plan.undo.arguments)
+
+
+async def scan_frames(place: Place, body: Mapping[str, Any]) -> AsyncGenerator[Frame, None]:
+    """Return the frames of the search that a body asks for; raises HttpError, KafkaError."""
+    request, at = scan_request(body)
+    if at is not None and not request.positions:
+        request = await _placed(place, request, str(body["from"]), at)
+    return scan(place.cluster.reader(), request)
+
+
+async def _placed(place: Place, request: ScanRequest, start: str, at: int) -> ScanRequest:
+    client = place.cluster.client
+    await client.metadata([request.topic])
+    partitions = client.cluster.partitions_of(request.topic)
+    if not partitions:
+        raise HttpError(404, f"There is no topic {request.topic}")
+    if start == "offset":
+        return replace(request, positions={each.partition: at for each in partitions})
+    found = await client.list_offsets(dict.fromkeys(partitions, Millis(at)))
+    none = 1 << 62  # where nothing is that young: the end
+    positions = {each.partition: int(listed.offset) if listed.offset >= 0 else none for each, listed in found.items()}
+    return replace(request, positions=positions)
+
+
+async def _lines(frames: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes, None]:
+    try:
+        async for frame in frames:
+            yield json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    except OttlaError as error:
+        yield json.dumps({"type": "error", "message": str(error)}).encode() + b"\n"
+
+
+async def _read_record(cluster: Cluster, partition: TopicPartition, offset: int) -> Record:
+    client = cluster.reader()
+    try:
+        async with asyncio.timeout(20):
+            (found,) = await client.fetch(
+                [FetchPosition(partition, Offset(offset), RECORD_BYTES_MAX)],
+                max_wait_ms=0,
+                isolation=Isolation.READ_UNCOMMITTED,
+            )
+            if found.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise HttpError(404, f"{partition} has no offset {offset}: it is deleted by now, or not written yet")
+            records = found.check().records
+            for header, at in iter_batches(records):
+                if header.next_offset > offset and not header.is_control:
+                    for record in iter_batch_records(records, at, header):
+                        if record.offset >= offset:
+                            if record.offset == offset:
+                                return record
+                            raise HttpError(404, f"{partition} has no record at {offset}: compaction has removed it")
+    finally:
+        await client.close()
+    raise HttpError(404, f"{partition} has no record at offset {offset}")
+
+
+async def _config(place: Place, entity: ConfigEntity) -> Reply:
+    values = await place.cluster.admin(describe_config, entity)
+    rows = [
+        {
+            "name": each.name,
+            "value": None if each.sensitive else each.value,
+            "source": each.source,
+            "read_only": each.read_only,
+            "sensitive": each.sensitive,
+            "is_default": each.is_default,
+            "is_set_here": each.is_set_for(entity),
+            "synonyms": [] if each.sensitive else [list(one) for one in each.synonyms],
+        }
+        for each in values
+    ]
+    return json_reply({"items": sorted(rows, key=lambda row: str(row["name"]))})
+
+
+async def _body(request: Request) -> object:
+    try:
+        return await request.json()
+    except (ValueError, RecursionError):
+        raise HttpError(400, "The body is not JSON") from None
+
+
+def _query_number(request: Request, name: str, default: int) -> int:
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not text.lstrip("-").isdigit() or len(text) > 18:
+        raise HttpError(400, f"{name} is a whole number")
+    return int(text)
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _page(rows: list[dict[str, object]], request: Request, by: str) -> dict[str, object]:
+    """Return what of a list is asked for: those that contain `q`, sorted, from a cursor on, so many."""
+    wanted = request.query.get("q", "").casefold()
+    found = [row for row in rows if wanted in str(row[by]).casefold()]
+    sort = request.query.get("sort", "")
+    column = sort.lstrip("-")
+    if column:
+        if rows and column not in rows[0]:
+            raise HttpError(400, f"sort is one of {', '.join(rows[0])}")
+        found.sort(key=lambda row: _order(row[column]), reverse=sort.startswith("-"))
+    start = max(0, _query_number(request, "cursor", 0))
+    limit = max(1, min(_query_number(request, "limit", LIST_LIMIT), LIST_LIMIT_MAX))
+    end = start + limit
+    return {"items": found[start:end], "total": len(found), "cursor": end if end < len(found) else None}
+
+
+def _order(value: object) -> tuple[int, float, str]:
+    if isinstance(value, bool | int | float):
+        return 1, float(value), ""
+    return (0, 0.0, "") if value is None else (1, 0.0, str(value).casefold())
+
+
+def _sampled(place: Place, request: Request, answer: Mapping[str, object]) -> Reply:
+    """Return an answer with the time of its sample; one that the page has already is 304 (`ETag`)."""
+    sampler = place.sampler
+    sample = sampler.newest
+    whole = {
+        "sampled_at": None if sample is None else sample.at_ms,
+        "period_s": sampler.period_s,
+        "partial": [] if sample is None else list(sample.partial),
+        "error": sampler.error,
+        **answer,
+    }
+    reply = json_reply(whole)
+    tag = f'"{hashlib.sha256(reply.body).hexdigest()[:24]}"'
+    if request.headers.get("If-None-Match") == tag:
+        return Reply(b"", reply.content_type, 304, {"ETag": tag, "Cache-Control": "no-cache"})
+    return replace(reply, headers={"ETag": tag, "Cache-Control": "no-cache"})
+
+
+def http_error(error: OttlaError) -> HttpError:
+    """Return what an error of ours is over HTTP: refused by the broker, senseless, or not answered."""
+    if isinstance(error, AdminError):
+        return HttpError(400, str(error))
+    if not isinstance(error, KafkaError):
+        return HttpError(502, str(error))
+    name = error.code.name
+    if "AUTHORIZATION" in name:
+        return HttpError(403, str(error), error_code=40300)
+    if name in ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "UNKNOWN_TOPIC_ID"):
+        return HttpError(404, str(error))
+    if error.retriable or name == "NETWORK_EXCEPTION":
+        return HttpError(503, str(error))
+    return HttpError(422, str(error), error_code=42200 + max(0, int(error.code)))
+
+
+TEXT: Mapping[str, object] = {"type": ["string", "null"]}
+RECORD_BODY: Mapping[str, object] = {
+    "key": TEXT,
+    "value": TEXT,
+    "partition": {"type": "integer", "minimum": 0},
+    "headers": {"type": "array", "items": {"type": "object"}},
+}
+SCAN_BODY: Mapping[str, object] = {
+    "topic": {"type": "string"},
+    "from": {"enum": ["newest", "oldest", "offset", "time"]},
+    "at": {"type": "integer", "minimum": 0},
+    "where": {"type": "string"},
+    "hits": {"type": "integer", "minimum": 1, "maximum": 5000},
+    "cursor": {"type": "object"},
+    "partitions": {"type": "array", "items": {"type": "integer"}},
+    "key_decoder": {"enum": list(DECODERS)},
+    "value_decoder": {"enum": list(DECODERS)},
+    "uncommitted": {"type": "boolean"},
+}
+PLAN_BODY: Mapping[str, object] = {"action": {"type": "string"}, "arguments": {"type": "object"}}
+RUN_BODY: Mapping[str, object] = {"hash": {"type": "string"}, "typed": {"type": "string"}}
+
+
+def openapi_document(endpoints: list[Endpoint], version: str) -> dict[str, object]:
+    """Return the table as OpenAPI 3.1."""
+    paths: dict[str, dict[str, object]] = {}
+    for each in endpoints:
+        names = ["cluster", *(part.strip("{}") for part in each.path.split("/") if part.startswith("{"))]
+        operation: dict[str, object] = {
+            "summary": each.summary,
+            "parameters": [
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+            ],
+            "responses": {"default": {"description": "JSON; errors have error_code and message"}},
+        }
+        if each.body is not None:
+            schema = {"type": "object", "properties": dict(each.body)}
+            operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+        paths.setdefault(f"/api/c/{{cluster}}{each.path}", {})[each.method.lower()] = operation
+    return {"openapi": "3.1.0", "info": {"title": "Ottla console", "version": version}, "paths": paths}

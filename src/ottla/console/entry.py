@@ -1,0 +1,141 @@
+"""Who comes in: a key that opens once, sessions by cookie, and what a request has to show. Pure but for random bytes.
+
+The key in the console's link keeps other users of the machine out. It opens one session; then there is a new one. A request
+that changes something has to be JSON, to come from a page of this console (`Origin`), and to carry the session's token; any
+request has to name a host that this console answers to, so that a foreign name that leads here is refused (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ottla.http import HttpError
+
+__all__ = ["SECURITY_HEADERS", "Entry", "Session"]
+
+IDLE_SECONDS = 3600.0
+SESSION_SECONDS_MAX = 12 * 3600.0
+SESSIONS_MAX = 1000
+CALLS_PER_SECOND = 20.0
+CALLS_AT_ONCE = 60.0
+WRONG_BEFORE_WAITING = 5
+WAIT_SECONDS_MAX = 300.0
+ADDRESSES_MAX = 10_000
+TOKEN_HEADER = "X-Ottla-Token"
+SECURITY_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'; "
+        "trusted-types 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(slots=True)
+class Session:
+    """One login: until when it holds, the token that its changes carry, and how many calls it has left."""
+
+    token: str
+    until_s: float
+    idle_until_s: float
+    calls: float = CALLS_AT_ONCE
+    counted_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Wrong:
+    times: int = 0
+    wait_until_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Entry:
+    """The door: `now_s` is a clock that only goes forward, `hosts` the names that requests may ask for."""
+
+    hosts: frozenset[str]
+    now_s: Callable[[], float]
+    new_key: Callable[[str], None] = lambda key: None
+    """Told of the next key when one was used."""
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict)
+    _wrong: OrderedDict[str, _Wrong] = field(default_factory=OrderedDict)
+
+    def check_host(self, host: str | None) -> None:
+        """Raise HttpError for a request that asks for a name that this console does not have."""
+        name = (
+            (host or "").rsplit("]", 1)[0].lstrip("[") if (host or "").startswith("[") else (host or "").split(":")[0]
+        )
+        if name.lower() not in self.hosts:
+            raise HttpError(421, f"This console does not answer to {host or 'no name'}; ottla.console.hosts adds names")
+
+    def open(self, key: object, address: str) -> tuple[str, Session]:
+        """Begin a session with the key; returns its cookie. Raises HttpError, and has whoever guesses wait."""
+        now = self.now_s()
+        wrong = self._wrong.get(address)
+        if wrong is not None and now < wrong.wait_until_s:
+            raise HttpError(429, f"Wait {wrong.wait_until_s - now:.0f} s: the key was wrong {wrong.times} times")
+        if not isinstance(key, str) or not hmac.compare_digest(key.encode(), self.key.encode()):
+            self._note_wrong(address, now)
+            raise HttpError(401, "The key is not valid (any more): take the newest link that the console has printed")
+        self._wrong.pop(address, None)
+        self.key = secrets.token_urlsafe(32)
+        self.new_key(self.key)
+        return self._begin(now)
+
+    def _begin(self, now: float) -> tuple[str, Session]:
+        cookie = secrets.token_urlsafe(32)
+        session = Session(secrets.token_urlsafe(32), now + SESSION_SECONDS_MAX, now + IDLE_SECONDS, counted_s=now)
+        self._sessions[cookie] = session
+        while len(self._sessions) > SESSIONS_MAX:
+            self._sessions.popitem(last=False)
+        return cookie, session
+
+    def _note_wrong(self, address: str, now: float) -> None:
+        wrong = self._wrong.setdefault(address, _Wrong())
+        wrong.times += 1
+        if wrong.times >= WRONG_BEFORE_WAITING:
+            wrong.wait_until_s = now + min(WAIT_SECONDS_MAX, 2.0 ** (wrong.times - WRONG_BEFORE_WAITING))
+        while len(self._wrong) > ADDRESSES_MAX:
+            self._wrong.popitem(last=False)
+
+    def session(self, cookie: str | None) -> Session:
+        """Return the session of a cookie, and count a call; raises HttpError where there is none, or too many calls."""
+        now = self.now_s()
+        found = self._sessions.get(cookie or "")
+        if found is None or now >= found.until_s or now >= found.idle_until_s:
+            self._sessions.pop(cookie or "", None)
+            raise HttpError(401, "Log in: open the link that the console has printed when it started")
+        found.calls = min(CALLS_AT_ONCE, found.calls + (now - found.counted_s) * CALLS_PER_SECOND)
+        found.counted_s = now
+        if found.calls < 1:
+            raise HttpError(429, f"More than {CALLS_PER_SECOND:g} calls a second")
+        found.calls -= 1
+        found.idle_until_s = now + IDLE_SECONDS
+        return found
+
+    def check_change(self, session: Session, headers: Mapping[str, str]) -> None:
+        """Raise HttpError for a change that does not come from a page of this console."""
+        self.check_origin(headers)
+        if headers.get("Content-Type", "").split(";")[0].strip().lower() != "application/json":
+            raise HttpError(415, "A change is JSON: Content-Type: application/json")
+        if not hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), session.token.encode()):
+            raise HttpError(403, f"A change carries the session's token in {TOKEN_HEADER} (GET /api/session tells it)")
+
+    def check_origin(self, headers: Mapping[str, str]) -> None:
+        """Raise HttpError for a request from another site's page; who is no browser sends no Origin."""
+        origin, host = headers.get("Origin"), headers.get("Host", "")
+        if origin is not None and origin.partition("://")[2] != host:
+            raise HttpError(403, f"A request from a page of {origin} is refused")
+
+    def end(self, cookie: str | None) -> None:
+        """End a session."""
+        self._sessions.pop(cookie or "", None)

@@ -1,0 +1,81 @@
+"""Plans that were shown and may be run: each for ten minutes and once, by its hash."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.base import OttlaError
+from ottla.console.actions import ActionPlan, plan_action
+from ottla.console.audit import Audit, AuditEntry
+from ottla.console.clusters import Cluster
+from ottla.http import HttpError
+
+__all__ = ["PlanGoneError", "Plans", "WorldMovedError"]
+
+SECONDS_MAX = 600.0
+PLANS_MAX = 500
+
+
+class PlanGoneError(OttlaError):
+    """A plan that there is not, or not any more."""
+
+
+class WorldMovedError(OttlaError):
+    """A plan that would change something else by now; `shown` is the new one."""
+
+    def __init__(self, shown: dict[str, object]) -> None:
+        super().__init__("The cluster has changed since this was planned; nothing was done. Look at the new plan.")
+        self.shown = shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    cluster: str
+    plan: ActionPlan
+    until_s: float
+
+
+class Plans:
+    """Keeps plans until they are run."""
+
+    def __init__(self, audit: Audit, *, who: str, now_s: Callable[[], float], now_ms: Callable[[], int]) -> None:
+        self.audit = audit
+        self._who = who
+        self._now_s, self._now_ms = now_s, now_ms
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+
+    def keep(self, cluster: str, plan: ActionPlan) -> str:
+        """Keep a plan, and return the name by which it is run."""
+        name = secrets.token_urlsafe(12)
+        self._kept[name] = _Kept(cluster, plan, self._now_s() + SECONDS_MAX)
+        while len(self._kept) > PLANS_MAX:
+            self._kept.popitem(last=False)
+        return name
+
+    async def run(self, cluster: Cluster, name: str, *, hash: object, typed: object) -> AuditEntry:
+        """Run a plan, and return what is in the audit of it, a refusal by the brokers too.
+
+        Raises PlanGoneError, WorldMovedError, and HttpError where the hash or the typed name is not the plan's.
+        """
+        kept = self._kept.get(name)
+        if kept is None or kept.cluster != cluster.name or self._now_s() >= kept.until_s:
+            raise PlanGoneError("There is no such plan (any more): plan again")
+        plan = kept.plan
+        if not isinstance(hash, str) or not hmac.compare_digest(hash.encode(), plan.hash.encode()):
+            raise HttpError(400, "hash is not the plan's")
+        if plan.typed is not None and typed != plan.typed:
+            raise HttpError(400, f"Type the name, {plan.typed}: this cannot be taken back")
+        del self._kept[name]
+        again = await cluster.admin(plan_action, plan.action, plan.pinned or plan.arguments)
+        if again.hash != plan.hash:
+            raise WorldMovedError({**again.shown(), "id": self.keep(cluster.name, again)})
+        try:
+            await cluster.admin(lambda client: again.run(client))
+            outcome = "done"
+        except OttlaError as error:
+            outcome = str(error)
+        return self.audit.add(self._now_ms(), self._who, cluster.name, plan, outcome)

@@ -1,0 +1,134 @@
+"""What a cluster was at one moment, as a value, and what two of them say together: rates, lag in time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ottla.base import TopicPartition
+
+__all__ = ["BrokerSample", "GroupSample", "PartitionSample", "Sample", "TopicFigures", "group_lags", "topic_figures"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSample:
+    """One partition: who has it, and where it begins and ends; offsets are -1 where its leader did not answer."""
+
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    start: int = -1
+    end: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSample:
+    """One broker: where it is, and what lies on its disks; bytes are -1 where it did not say."""
+
+    host: str
+    port: int
+    rack: str | None
+    bytes: int = -1
+    total_bytes: int = -1
+    usable_bytes: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSample:
+    """One group as listed, and what it has committed."""
+
+    state: str
+    type: str
+    protocol: str
+    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Empty where it could not be read, too: `Sample.partial` says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A cluster at one moment; `partial` names what did not answer."""
+
+    at_ms: int
+    cluster_id: str
+    controller: int
+    brokers: Mapping[int, BrokerSample]
+    topics: Mapping[str, Mapping[int, PartitionSample]]
+    internal: frozenset[str]
+    groups: Mapping[str, GroupSample]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of a topic's copies on all brokers."""
+    partial: tuple[str, ...] = ()
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where each partition ends, those that did not answer left out."""
+        return {
+            TopicPartition(topic, index): each.end
+            for topic, partitions in self.topics.items()
+            for index, each in partitions.items()
+            if each.end >= 0
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFigures:
+    """One topic in numbers; `rate` is records a second since the sample before, None where there is none."""
+
+    name: str
+    partitions: int
+    replicas: int
+    records: int
+    bytes: int | None
+    rate: float | None
+    groups: int
+    lag: int
+    without_leader: int
+    out_of_sync: int
+    is_internal: bool
+
+
+def group_lags(sample: Sample, group: GroupSample) -> dict[TopicPartition, int | None]:
+    """Return how many records a group has still to read of each partition that it has committed; None is not known."""
+    found: dict[TopicPartition, int | None] = {}
+    for partition, committed in group.committed.items():
+        known = sample.topics.get(partition.topic, {}).get(partition.partition)
+        found[partition] = max(0, known.end - committed) if known is not None and known.end >= 0 else None
+    return found
+
+
+def topic_figures(sample: Sample, before: Sample | None) -> list[TopicFigures]:
+    """Return each topic's numbers, sorted by name."""
+    readers: dict[str, set[str]] = {}
+    lags: dict[str, int] = {}
+    for name, group in sample.groups.items():
+        for partition, lag in group_lags(sample, group).items():
+            readers.setdefault(partition.topic, set()).add(name)
+            lags[partition.topic] = lags.get(partition.topic, 0) + (lag or 0)
+    return [
+        TopicFigures(
+            name=name,
+            partitions=len(partitions),
+            replicas=max((len(each.replicas) for each in partitions.values()), default=0),
+            records=sum(each.end - each.start for each in partitions.values() if each.end >= 0 and each.start >= 0),
+            bytes=sample.sizes.get(name),
+            rate=_rate(name, sample, before),
+            groups=len(readers.get(name, ())),
+            lag=lags.get(name, 0),
+            without_leader=sum(each.leader < 0 for each in partitions.values()),
+            out_of_sync=sum(len(each.in_sync) < len(each.replicas) for each in partitions.values()),
+            is_internal=name in sample.internal,
+        )
+        for name, partitions in sorted(sample.topics.items())
+    ]
+
+
+def _rate(name: str, sample: Sample, before: Sample | None) -> float | None:
+    """Records a second that came into a topic between two samples; a topic that was made anew counts from nothing."""
+    if before is None or sample.at_ms <= before.at_ms or name not in before.topics:
+        return None
+    then, grown = before.topics[name], 0
+    for index, each in sample.topics[name].items():
+        old = then.get(index)
+        if each.end < 0 or old is None or old.end < 0:
+            continue
+        grown += max(0, each.end - old.end)
+    return grown * 1000 / (sample.at_ms - before.at_ms)

@@ -1,0 +1,201 @@
+"""Taking a sample of a cluster: one request per broker for offsets, one per coordinator for groups, the rest more seldom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ottla.base import KafkaError, NodeId, OttlaError, TopicPartition
+from ottla.client import EARLIEST, LATEST, Client, Coordinated
+from ottla.client import Cluster as ClusterView
+from ottla.console.samples import BrokerSample, GroupSample, PartitionSample, Sample
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.wire.messages.list_groups import ListGroupsRequest
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+__all__ = ["Sampling"]
+
+METADATA_SECONDS = 30.0
+LOG_DIRS_SECONDS = 60.0
+GROUPS_PER_REQUEST = 500
+GROUPS_FROM = 8
+"""The version of OffsetFetch from which on it asks for several groups (KIP-709)."""
+TOPIC_NAMES_UNTIL = 9
+
+
+@dataclass(frozen=True, slots=True)
+class _Seldom:
+    """What is asked for more seldom, and when it was."""
+
+    view: ClusterView = field(default_factory=ClusterView)
+    groups: Mapping[str, GroupSample] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerSample] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    metadata_s: float = float("-inf")
+    log_dirs_s: float = float("-inf")
+
+
+class Sampling:
+    """Samples of one cluster, each made with what the ones before have learned."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._seldom = _Seldom()
+
+    def look_again(self) -> None:
+        """Ask for everything next time: something has been changed."""
+        self._seldom = replace(self._seldom, metadata_s=float("-inf"), log_dirs_s=float("-inf"))
+
+    async def take(self, at_ms: int) -> Sample:
+        """Return the cluster as it is now; raises KafkaError where no broker answers. What else is silent is `partial`."""
+        partial: list[str] = []
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._seldom.metadata_s >= METADATA_SECONDS:
+            view = await self._client.metadata()
+            groups = await self._groups(view, partial)
+            self._seldom = replace(self._seldom, view=view, groups=groups, metadata_s=now_s)
+        view = self._seldom.view
+        if now_s - self._seldom.log_dirs_s >= LOG_DIRS_SECONDS:
+            brokers, sizes = await self._log_dirs(view, partial)
+            self._seldom = replace(self._seldom, brokers=brokers, sizes=sizes, log_dirs_s=now_s)
+        led = [
+            TopicPartition(name, index)
+            for name, topic in view.topics.items()
+            for index, each in topic.partitions.items()
+            if each.leader in view.nodes
+        ]
+        starts, ends = await asyncio.gather(self._offsets(led, EARLIEST, partial), self._offsets(led, LATEST, partial))
+        committed = await self._committed(self._seldom.groups, partial)
+        return Sample(
+            at_ms=at_ms,
+            cluster_id=view.cluster_id or "",
+            controller=view.controller_id,
+            brokers=_brokers(view, self._seldom.brokers),
+            topics={
+                name: {
+                    index: PartitionSample(
+                        leader=each.leader if each.leader in view.nodes else -1,
+                        replicas=tuple(each.replicas),
+                        in_sync=tuple(each.in_sync),
+                        start=starts.get(TopicPartition(name, index), -1),
+                        end=ends.get(TopicPartition(name, index), -1),
+                    )
+                    for index, each in sorted(topic.partitions.items())
+                }
+                for name, topic in view.topics.items()
+            },
+            internal=frozenset(name for name, topic in view.topics.items() if topic.is_internal),
+            groups={
+                name: replace(each, committed=committed.get(name, {})) for name, each in self._seldom.groups.items()
+            },
+            sizes=self._seldom.sizes,
+            partial=tuple(dict.fromkeys(partial)),
+        )
+
+    async def _offsets(self, led: list[TopicPartition], at: int, partial: list[str]) -> dict[TopicPartition, int]:
+        """Where partitions begin or end; where one cannot be asked, topic by topic, so that one costs itself alone."""
+        if not led:
+            return {}
+        try:
+            return await self._listed(led, at)
+        except KafkaError:
+            found: dict[TopicPartition, int] = {}
+            for topic in sorted({each.topic for each in led}):
+                try:
+                    found |= await self._listed([each for each in led if each.topic == topic], at)
+                except KafkaError as error:
+                    partial.append(f"offsets of {topic}: {error}")
+                    self.look_again()
+            return found
+
+    async def _listed(self, partitions: list[TopicPartition], at: int) -> dict[TopicPartition, int]:
+        answers = await self._client.list_offsets(dict.fromkeys(partitions, at))  # type: ignore[arg-type]
+        return {partition: each.offset for partition, each in answers.items()}
+
+    async def _groups(self, view: ClusterView, partial: list[str]) -> dict[str, GroupSample]:
+        found: dict[str, GroupSample] = {}
+        for node in sorted(view.nodes):
+            try:
+                answer = await self._client.request(ListGroupsRequest(states_filter=[], types_filter=[]), node=node)
+            except OttlaError as error:
+                partial.append(f"groups of broker {node}: {error}")
+                continue
+            for each in answer.groups:
+                kind = (each.group_type or "classic").lower()
+                found[each.group_id] = GroupSample(each.group_state or "Unknown", kind, each.protocol_type)
+        return found
+
+    async def _committed(
+        self, groups: Mapping[str, GroupSample], partial: list[str]
+    ) -> dict[str, dict[TopicPartition, int]]:
+        by_node: dict[NodeId, list[str]] = {}
+        for name, group in groups.items():
+            if group.type in ("share", "streams"):
+                continue  # their positions lie elsewhere
+            try:
+                node = await self._client.coordinator(Coordinated(name))
+            except OttlaError as error:
+                partial.append(f"the coordinator of group {name}: {error}")
+                continue
+            by_node.setdefault(node, []).append(name)
+        found: dict[str, dict[TopicPartition, int]] = {}
+        for node, names in by_node.items():
+            for first in range(0, len(names), GROUPS_PER_REQUEST):
+                found |= await self._fetched(node, names[first : first + GROUPS_PER_REQUEST], partial)
+        return found
+
+    async def _fetched(
+        self, node: NodeId, names: Iterable[str], partial: list[str]
+    ) -> dict[str, dict[TopicPartition, int]]:
+        asked = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+        message = OffsetFetchRequest(groups=asked, require_stable=False)
+        try:
+            answer = await self._client.request(message, node=node, lowest=GROUPS_FROM, highest=TOPIC_NAMES_UNTIL)
+        except OttlaError as error:
+            partial.append(f"what groups at broker {node} have committed: {error}")
+            return {}
+        if any(each.error_code for each in answer.groups):
+            self.look_again()
+        return {
+            group.group_id: {
+                TopicPartition(topic.name, each.partition_index): each.committed_offset
+                for topic in group.topics
+                for each in topic.partitions
+                if each.committed_offset >= 0 and not each.error_code
+            }
+            for group in answer.groups
+            if not group.error_code
+        }
+
+    async def _log_dirs(self, view: ClusterView, partial: list[str]) -> tuple[dict[int, BrokerSample], dict[str, int]]:
+        brokers: dict[int, BrokerSample] = {}
+        sizes: dict[str, int] = {}
+        for node, each in view.nodes.items():
+            try:
+                answer = await self._client.request(DescribeLogDirsRequest(topics=None), node=node)
+            except OttlaError as error:
+                partial.append(f"the disks of broker {node}: {error}")
+                continue
+            held = 0
+            folders = [folder for folder in answer.results if not folder.error_code]
+            for folder in folders:
+                for topic in folder.topics:
+                    size = sum(partition.partition_size for partition in topic.partitions)
+                    sizes[topic.name] = sizes.get(topic.name, 0) + size
+                    held += size
+            brokers[node] = BrokerSample(
+                *(each.address.host, each.address.port, each.rack, held),
+                sum(folder.total_bytes for folder in folders) if folders else -1,
+                sum(folder.usable_bytes for folder in folders) if folders else -1,
+            )
+        return brokers, sizes
+
+
+def _brokers(view: ClusterView, known: Mapping[int, BrokerSample]) -> dict[int, BrokerSample]:
+    return {
+        node: replace(
+            known.get(node, BrokerSample("", 0, None)), host=each.address.host, port=each.address.port, rack=each.rack
+        )
+        for node, each in sorted(view.nodes.items())
+    }

@@ -1,1 +1,0 @@
-"""ksqlDB's interface over HTTP/1.1 and HTTP/2."""

@@ -1,0 +1,120 @@
+"""A console as a process beside a broker, and its interface asked as a page asks it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.waiting import until
+
+LINK = re.compile(r"console (http\S+)/#key=(\S+)")
+
+
+@dataclass
+class Answer:
+    """A status, the headers and the JSON of an answer, or its text."""
+
+    status: int
+    headers: Any
+    body: Any
+
+
+@dataclass
+class RunningConsole:
+    """A console's process and one session with it."""
+
+    process: subprocess.Popen[str]
+    lines: list[str]
+    cookie: str = ""
+    token: str = ""
+    base: str = ""
+    more: dict[str, str] = field(default_factory=dict)
+
+    def link(self) -> str:
+        """The newest link that it has printed."""
+        return [found[0] for line in list(self.lines) if (found := re.findall(r"console (http\S+)", line))][-1]
+
+    def log_in(self) -> None:
+        """Open a session with the newest link."""
+        self.base, key = LINK.findall(f"console {self.link()}")[0]
+        answer = self.ask("POST", "/api/login", {"key": key})
+        assert answer.status == 200, answer
+        self.cookie = answer.headers["Set-Cookie"].split(";")[0]
+        self.token = answer.body["token"]
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """Ask for a path, with the session's cookie and token where there are any."""
+        said = {"Content-Type": "application/json", **self.more, **headers}
+        if self.cookie:
+            said |= {"Cookie": self.cookie, "X-Ottla-Token": said.get("X-Ottla-Token", self.token)}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, method=method, data=data, headers=said)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return Answer(answer.status, answer.headers, _read(answer.read()))
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, error.headers, _read(error.read()))
+
+    def get(self, path: str) -> Any:
+        """What is answered of the cluster at a path."""
+        answer = self.ask("GET", f"/api/c/cluster{path}")
+        assert answer.status == 200, answer
+        return answer.body
+
+    def post(self, path: str, body: Any) -> Answer:
+        """Ask for a change."""
+        return self.ask("POST", f"/api/c/cluster{path}", body)
+
+    def scan(self, **asked: Any) -> list[Any]:
+        """All frames of a search."""
+        answer = self.post("/scans", asked)
+        assert answer.status == 200, answer
+        lines = answer.body.splitlines() if isinstance(answer.body, str) else [json.dumps(answer.body)]
+        return [json.loads(line) for line in lines]
+
+    def run(self, action: str, typed: str | None = None, **arguments: Any) -> Answer:
+        """Plan an action and run it."""
+        plan = self.post("/plans", {"action": action, "arguments": arguments})
+        assert plan.status == 201, plan
+        return self.post(f"/plans/{plan.body['id']}/run", {"hash": plan.body["hash"], "typed": typed})
+
+
+def _read(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode(errors="replace")
+
+
+@contextmanager
+def running_console(bootstrap: str, *options: str) -> Iterator[RunningConsole]:
+    """A console over brokers, with a session open; it has ended when the block ends."""
+    command = [sys.executable, "-m", "ottla.cli.main", "console", "--bootstrap-server", bootstrap]
+    yield from _serving([*command, "--listen", "127.0.0.1:0", *options])
+
+
+def _serving(command: Sequence[str]) -> Iterator[RunningConsole]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    console = RunningConsole(process, [])
+    assert process.stdout is not None
+    stdout = process.stdout
+    reading = threading.Thread(target=lambda: console.lines.extend(iter(stdout.readline, "")), daemon=True)
+    reading.start()
+    try:
+        until(lambda: any(LINK.search(line) for line in list(console.lines)), lambda: console.lines)
+        console.log_in()
+        yield console
+    finally:
+        process.terminate()
+        process.wait(30)
+        reading.join(30)
+    assert "Traceback" not in "".join(console.lines), console.lines

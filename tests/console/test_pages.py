@@ -1,0 +1,202 @@
+"""The pages in a real browser: each in both themes and on a phone, and the flows that a person walks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.console.running import RunningConsole, running_console
+from tests.server import Server, running_server
+
+CHROMIUM = shutil.which("chromium")
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
+HOSTILE = "<img src=x onerror=alert(1)>"
+PAGES = (
+    *("", "/topics", "/topics/orders/messages", "/topics/orders/partitions", "/topics/orders/groups"),
+    *("/topics/orders/config", "/groups", "/brokers?broker=1", "/audit", "/topics/nothing/messages", "/nowhere"),
+)
+SIZES = {"desk": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("broker")) as found:
+        admin = AdminClient({"bootstrap.servers": found.bootstrap})
+        for each in admin.create_topics([NewTopic("orders", 3)]).values():
+            each.result()
+        producer = Producer({"bootstrap.servers": found.bootstrap})
+        for index in range(300):
+            value = json.dumps({"id": index, "status": "FAILED" if index % 50 == 7 else "OK", "note": HOSTILE})
+            producer.produce("orders", key=f"{HOSTILE}{index}", value=value, headers={HOSTILE: HOSTILE})
+        producer.flush()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def console(server: Server) -> Iterator[RunningConsole]:
+    with running_console(server.bootstrap) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield found
+        found.close()
+
+
+class Visit:
+    """A window with a session; whatever the browser complains of is in `complaints`."""
+
+    def __init__(self, browser: Any, console: RunningConsole, *, size: str = "desk", theme: str = "light") -> None:
+        width, height = SIZES[size]
+        self._context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+        self.page = self._context.new_page()
+        self.base = console.base
+        self.complaints: list[str] = []
+        self.page.on("console", self._note)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append("a dialog opened"))
+        self.page.goto(console.link())
+        self.page.wait_for_selector("main h1")
+
+    def _note(self, message: Any) -> None:
+        expected = "404" in message.text  # what is not there is asked for on purpose
+        if message.type in ("error", "warning") and not expected:
+            self.complaints.append(message.text)
+
+    def go(self, path: str) -> Any:
+        self.page.goto(f"{self.base}/c/cluster{path}")
+        self.page.wait_for_selector("main h1, main .callout")
+        self.page.wait_for_selector(".loading", state="detached")
+        return self.page
+
+    def close(self) -> None:
+        assert self.complaints == []
+        self._context.close()
+
+
+def sideways(page: Any) -> list[str]:
+    """What sticks out of the window, but for what scrolls by itself."""
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll('main *')].filter((each) => {
+          const scrolls = (node) => node && node !== document.body &&
+            (['auto', 'scroll', 'hidden'].includes(getComputedStyle(node).overflowX) || scrolls(node.parentElement));
+          return each.getBoundingClientRect().right > innerWidth + 1 && !scrolls(each.parentElement);
+        }).map((each) => each.tagName + '.' + each.className)"""
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "theme"),
+    [
+        ("desk", "light"),
+        pytest.param("desk", "dark", marks=pytest.mark.slow),  # make test-console: themes share all but their colours
+        pytest.param("tablet", "light", marks=pytest.mark.slow),
+        ("phone", "dark"),
+    ],
+)
+def test_every_page_opens_in_every_size_and_theme(
+    browser: Any, console: RunningConsole, size: str, theme: str, tmp_path: Path
+) -> None:
+    visit = Visit(browser, console, size=size, theme=theme)
+    for path in PAGES:
+        page = visit.go(path)
+        page.screenshot(path=str(tmp_path / "page.png"))
+        assert sideways(page) == [], path
+        assert "undefined" not in page.inner_text("main") and "NaN" not in page.inner_text("main"), path
+    visit.close()
+
+
+def test_hostile_records_are_shown_as_text(browser: Any, console: RunningConsole) -> None:
+    visit = Visit(browser, console)
+    page = visit.go("/topics/orders/messages")
+    page.click("table.msgs tbody tr:first-child")
+    page.wait_for_selector(".detail pre")
+    for tab in ("Key", "Headers 1", "Decoder", "Value"):
+        page.click(f".detail .tab:has-text('{tab}')")
+    assert page.query_selector("main img") is None and HOSTILE in page.inner_text(".detail pre")
+    visit.close()
+
+
+def test_a_search_is_typed_found_and_is_a_link(browser: Any, console: RunningConsole) -> None:
+    visit = Visit(browser, console)
+    page = visit.go("/topics/orders/messages")
+    page.keyboard.press("f")
+    page.keyboard.type("value.status = 'FAILED'")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".said:has-text('6 hits')")
+    assert page.locator("table.msgs tbody tr").count() == 6
+    address = page.url
+    assert "where=" in address
+    page.goto(address)
+    page.wait_for_selector(".said:has-text('6 hits')")
+    page.keyboard.press("f")
+    page.keyboard.press("End")
+    page.keyboard.type(" AND")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".callout.bad:has-text('line 1:')")
+    visit.close()
+
+
+def test_a_topic_is_made_written_to_and_deleted_by_keyboard_and_pointer(browser: Any, console: RunningConsole) -> None:
+    visit = Visit(browser, console)
+    page = visit.go("")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("create")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog input")
+    page.keyboard.type("made-here")
+    page.wait_for_selector("dialog .cli:has-text('made-here')")
+    page.click("dialog footer .btn.go")
+    page.wait_for_url("**/topics/made-here/messages")
+    page.click("text=Produce…")
+    page.fill("dialog textarea >> nth=0", '{"first": true}')
+    page.click("dialog footer .btn.go")
+    page.wait_for_selector("dialog footer :text('Written to partition')")
+    page.keyboard.press("Escape")
+    page.click("text=Search")
+    page.wait_for_selector("table.msgs td:has-text('first')")
+    page.click("text=Delete…")
+    button = page.wait_for_selector("dialog footer .btn.danger")
+    page.wait_for_selector("dialog label:has-text('made-here')")
+    assert button.is_disabled()
+    page.fill("dialog label input", "made-here")
+    button.click()
+    page.wait_for_url("**/topics")
+    visit.close()
+
+
+def test_without_the_link_nothing_is_shown(browser: Any, console: RunningConsole) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{console.base}/c/cluster/topics")
+    page.wait_for_selector('h1:has-text("Open the console\'s link")')
+    assert "orders" not in page.content()
+    context.close()
+
+
+def test_the_committed_pages_are_small_and_ask_nobody_else() -> None:
+    import gzip
+    import re
+
+    import ottla.console
+
+    static = Path(ottla.console.__file__).parent / "static"
+    files = [path for path in static.rglob("*") if path.suffix in (".js", ".css", ".html")]
+    assert sum(len(gzip.compress(path.read_bytes())) for path in files) <= 120 * 1024
+    addresses = {found for path in files for found in re.findall(r"https?://[\w.-]+", path.read_text())}
+    assert addresses <= {"http://www.w3.org"}

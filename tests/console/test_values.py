@@ -1,0 +1,197 @@
+"""The console's values: decoders, history, ages, windows of a search, figures and findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.base import Millis, Offset, TopicPartition
+from ottla.console.decoding import decode, registry_frame
+from ottla.console.history import History
+from ottla.console.offset_times import OffsetTimes
+from ottla.console.samples import BrokerSample, GroupSample, PartitionSample, Sample, topic_figures
+from ottla.console.scan_plan import Limits, Progress, newest_first, reason_to_end, windows_backwards
+from ottla.console.views import Seen, findings, group_row, overview, why_behind
+from ottla.wire import Record
+
+ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", each) for each in range(3))
+
+
+@pytest.mark.parametrize(
+    ("data", "decoder", "value"),
+    [
+        (None, "null", None),
+        (b'{"a": 1}', "json", {"a": 1}),
+        (b"42", "json", 42),
+        (b"hello", "text", "hello"),
+        (b"\x00\x00\x00\x07", "int32", 7),
+        (b"\xff\xff\xff\xff\xff\xff\xff\xfe", "int64", -2),
+        (b"\x00\x00\x00\x00\x05\x01", "hex", "00 00 00 00 05 01"),
+        (b"", "text", ""),
+    ],
+)
+def test_bytes_are_what_the_first_decoder_says_that_fits(data: bytes | None, decoder: str, value: object) -> None:
+    found = decode(data)
+    assert (found.decoder, found.value) == (decoder, value)
+
+
+def test_a_decoder_that_is_asked_for_says_why_it_does_not_fit() -> None:
+    found = decode(b"\xffabc", "text")
+    assert found.decoder == "int32" and found.attempts[0].reason == "not UTF-8: byte 0 is 0xff"
+
+
+def test_a_registrys_frame_is_known_by_its_first_byte() -> None:
+    assert registry_frame(b"\x00\x00\x00\x01\x02rest") == 258
+    assert registry_frame(b"\x01\x00\x00\x01\x02") is None and registry_frame(b"\x00\x00") is None
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_have_a_decoder(data: bytes) -> None:
+    assert decode(data).decoder in ("json", "text", "int32", "int64", "hex")
+
+
+def test_history_keeps_an_hour_as_it_was_and_older_points_in_coarse_buckets() -> None:
+    history = History()
+    for index in range(3000):  # 250 minutes, each 5 s
+        history.add("lag/g", index * 5_000, float(index))
+    last = 2999 * 5_000
+    fine = history.read("lag/g", last - 60_000, last)
+    assert [each.last for each in fine] == [float(each) for each in range(2987, 3000)]
+    coarse = history.read("lag/g", 0, last)
+    assert coarse[0].at_ms == 0 and coarse[-1].last == 2999.0 and len(coarse) <= 600
+    assert coarse[0].least == 0.0 and max(each.most for each in coarse) == 2999.0
+
+
+def test_the_series_that_changed_longest_ago_leaves_where_there_are_too_many() -> None:
+    history = History(series_max=2)
+    history.add("a", 0, 1)
+    history.add("b", 5_000, 1)
+    history.add("a", 10_000, 2)
+    history.add("b", 10_000, 1)
+    history.add("c", 15_000, 1)
+    assert history.names() == ["a", "c"]
+
+
+def test_a_clock_set_back_adds_to_the_newest_bucket() -> None:
+    history = History()
+    history.add("a", 100_000, 1)
+    history.add("a", 50_000, 9)
+    assert [(each.last, each.most) for each in history.read("a", 0, 200_000)] == [(9.0, 9.0)]
+
+
+def test_the_age_of_a_committed_offset_is_that_of_the_first_record_not_read() -> None:
+    times = OffsetTimes()
+    for at, end in ((0, 100), (5_000, 100), (10_000, 150), (15_000, 200)):
+        times.add(at, {ORDERS_0: end})
+    assert times.age_ms(ORDERS_0, 200, 20_000) == 0
+    assert times.age_ms(ORDERS_0, 150, 20_000) == 10_000
+    assert times.age_ms(ORDERS_0, 120, 20_000) == 15_000
+    assert times.age_ms(ORDERS_0, 50, 20_000) is None
+    times.add(20_000, {ORDERS_0: 5})  # made anew under its name
+    assert times.age_ms(ORDERS_0, 3, 25_000) is None
+
+
+def test_windows_backwards_come_to_the_beginning_and_grow() -> None:
+    starts, until = {0: 100, 1: 0}, {0: 1000, 1: 0}
+    seen, turn = [], 0
+    while found := windows_backwards(starts, until, wanted=100, turn=turn):
+        seen.append(found[0])
+        until[0] = found[0].start
+        turn += 1
+    assert [(each.start, each.end) for each in seen] == [(900, 1000), (500, 900), (100, 500)]
+
+
+def test_a_search_ends_at_the_first_limit_that_it_reaches() -> None:
+    limits = Limits(hits=2, records=10, bytes=1 << 20, seconds=5)
+    assert reason_to_end(Progress(hits=1, records=9), limits, 4) is None
+    assert reason_to_end(Progress(hits=2), limits, 0) == "2 hits"
+    assert reason_to_end(Progress(records=10), limits, 0) == "10 records"
+    assert reason_to_end(Progress(bytes=1 << 20), limits, 0) == "1 MiB"
+    assert reason_to_end(Progress(), limits, 5) == "5 s"
+
+
+ROWS = st.dictionaries(st.integers(0, 3), st.lists(st.integers(0, 20), max_size=8).map(list), max_size=4)
+
+
+@given(times=ROWS, room=st.integers(0, 12))
+def test_what_finds_no_room_is_a_partitions_older_part(times: dict[int, list[int]], room: int) -> None:
+    rows = {index: [Record(Offset(at), Millis(time)) for at, time in enumerate(each)] for index, each in times.items()}
+    shown, left_out = newest_first(rows, room)
+    assert len(shown) == min(room, sum(map(len, rows.values())))
+    for index, each in rows.items():
+        offsets = sorted(record.offset for partition, record in shown if partition == index)
+        first = left_out[index] + 1 if index in left_out else 0
+        assert offsets == list(range(first, len(each)))
+
+
+def sample(
+    at_ms: int, ends: dict[TopicPartition, int], committed: dict[TopicPartition, int], state: str = "Stable"
+) -> Sample:
+    topics: dict[str, dict[int, PartitionSample]] = {}
+    for each, end in ends.items():
+        topics.setdefault(each.topic, {})[each.partition] = PartitionSample(1, (1, 2), (1, 2), 0, end)
+    return Sample(
+        at_ms=at_ms,
+        cluster_id="c",
+        controller=1,
+        brokers={1: BrokerSample("a", 9092, None, 10, 100, 50)},
+        topics=topics,
+        internal=frozenset(),
+        groups={"g": GroupSample(state, "consumer", "consumer", committed)},
+    )
+
+
+def seen(old: Sample, new: Sample, rate: float | None = None) -> Seen:
+    times = OffsetTimes()
+    for each in (old, new):
+        times.add(each.at_ms, each.ends())
+    history = History()
+    if rate is not None:
+        history.add("consumed/g", new.at_ms, rate)
+    return Seen(new, old, history, times, 5.0)
+
+
+def test_rates_are_of_two_samples_and_a_topic_made_anew_begins_at_nothing() -> None:
+    old, new = sample(0, {ORDERS_0: 100, ORDERS_1: 50}, {}), sample(10_000, {ORDERS_0: 300, ORDERS_1: 10}, {})
+    (figures,) = topic_figures(new, old)
+    assert (figures.rate, figures.records, figures.replicas) == (20.0, 310, 2)
+    assert topic_figures(new, None)[0].rate is None
+
+
+def test_a_group_that_consumes_less_than_comes_in_is_never_caught_up() -> None:
+    old = sample(0, {ORDERS_0: 0}, {ORDERS_0: 0})
+    new = sample(600_000, {ORDERS_0: 600_000}, {ORDERS_0: 60})
+    row = group_row(seen(old, new, rate=0.1), "g", new.groups["g"])
+    assert (row["lag"], row["caught_up_in_s"]) == (599_940, -1)
+
+
+def test_one_partition_with_most_of_the_lag_is_named() -> None:
+    ends = {ORDERS_0: 10_000, ORDERS_1: 10_000, ORDERS_2: 10_000}
+    old = sample(0, dict.fromkeys(ends, 1), dict.fromkeys(ends, 0))
+    new = sample(600_000, ends, {ORDERS_0: 10_000, ORDERS_1: 1, ORDERS_2: 10_000})
+    found = why_behind(seen(old, new, rate=33.0), "g", 3)
+    assert found is not None and found.startswith("Partition orders-1 has 100% of the lag")
+
+
+def test_a_group_without_members_is_a_finding_and_one_that_keeps_up_is_none() -> None:
+    ends = {ORDERS_0: 100}
+    quiet = seen(sample(0, ends, ends), sample(5_000, ends, ends))
+    assert findings(quiet) == [] and overview(quiet)["verdict"] == "Working."
+    new = sample(5_000, ends, {ORDERS_0: 40}, "Empty")
+    (found,) = findings(seen(sample(0, ends, {ORDERS_0: 40}, "Empty"), new))
+    assert found.title == "g has nobody who reads" and "60 records wait" in found.text
+
+
+def test_partitions_without_a_leader_and_copies_behind_are_found() -> None:
+    base = sample(0, {ORDERS_0: 1, ORDERS_1: 1}, {})
+    topics = {
+        "orders": {0: PartitionSample(-1, (1, 2), ()), 1: PartitionSample(1, (1, 2), (1,), 0, 1)},
+        "other": {0: PartitionSample(1, (1, 2), (1,), 0, 1)},
+    }
+    broken = replace(base, topics=topics)
+    titles = [each.title for each in findings(seen(base, broken))]
+    assert titles == ["orders has partitions without a leader", "other has copies that are behind"]
+    assert str(overview(seen(base, broken))["verdict"]).startswith("Parts cannot be reached")

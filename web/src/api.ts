@@ -1,0 +1,145 @@
+// The console's interface: JSON calls with the session's token, and the socket of a tab.
+import { signal } from "@preact/signals";
+
+export interface Session {
+  token: string;
+  version: string;
+  read_only: boolean;
+  anonymous: boolean;
+  clusters: string[];
+}
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly body: Record<string, unknown> = {},
+  ) {
+    super(message);
+  }
+}
+
+export const session = signal<Session | null>(null);
+export const loginError = signal<string>("");
+
+export async function call<T>(path: string, options: { method?: string; body?: unknown; signal?: AbortSignal } = {}): Promise<T> {
+  const headers: Record<string, string> = {};
+  if (options.body !== undefined || (options.method ?? "GET") !== "GET") {
+    headers["Content-Type"] = "application/json";
+    headers["X-Ottla-Token"] = session.value?.token ?? "";
+  }
+  let answer: Response;
+  try {
+    answer = await fetch(path, {
+      method: options.method ?? "GET",
+      headers,
+      credentials: "same-origin",
+      ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
+      ...(options.signal ? { signal: options.signal } : {}),
+    });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ApiError(0, "The console does not answer: is its process still running?");
+  }
+  const text = await answer.text();
+  let body: Record<string, unknown> = {};
+  try {
+    body = text ? (JSON.parse(text) as Record<string, unknown>) : {};
+  } catch {
+    body = {};
+  }
+  if (!answer.ok) {
+    if (answer.status === 401) session.value = null;
+    throw new ApiError(answer.status, String(body["message"] ?? answer.statusText), body);
+  }
+  return body as T;
+}
+
+// The key of the link comes behind `#`, so that no server and no log sees it.
+export async function enter(): Promise<void> {
+  const key = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (key) {
+    history.replaceState(null, "", location.pathname + location.search);
+    try {
+      session.value = await call<Session>("/api/login", { method: "POST", body: { key } });
+      return;
+    } catch (error) {
+      loginError.value = (error as Error).message;
+    }
+  }
+  try {
+    session.value = await call<Session>("/api/session");
+    loginError.value = "";
+  } catch (error) {
+    if (!loginError.value) loginError.value = (error as Error).message;
+  }
+}
+
+export interface Frame {
+  sub: number;
+  seq: number;
+  type: string;
+  [name: string]: unknown;
+}
+
+// One socket per cluster and tab; it opens again by itself, and asks again for what was asked for.
+export class Live {
+  private socket: WebSocket | null = null;
+  private next = 1;
+  private readonly subs = new Map<number, { kind: string; args: object; take: (frame: Frame) => void; once: boolean }>();
+  private backoff = 500;
+  private ended = false;
+  readonly connected = signal(false);
+
+  constructor(private readonly cluster: string) {
+    this.open();
+  }
+
+  private open(): void {
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const socket = new WebSocket(`${scheme}://${location.host}/api/c/${encodeURIComponent(this.cluster)}/live`);
+    this.socket = socket;
+    socket.onopen = () => {
+      this.backoff = 500;
+      this.connected.value = true;
+      for (const [number, sub] of this.subs) this.say({ sub: number, kind: sub.kind, args: sub.args });
+    };
+    socket.onmessage = (event) => {
+      const frame = JSON.parse(String(event.data)) as Frame;
+      const sub = this.subs.get(frame.sub);
+      if (!sub) return;
+      sub.take(frame);
+      if (frame.type === "done" || frame.type === "error") this.subs.delete(frame.sub);
+      else if (sub.kind === "scan") requestAnimationFrame(() => this.say({ credit: frame.sub, frames: 1 }));
+    };
+    socket.onclose = () => {
+      this.connected.value = false;
+      for (const [number, sub] of [...this.subs]) {
+        if (sub.once) {
+          this.subs.delete(number);
+          sub.take({ sub: number, seq: -1, type: "error", message: "The connection to the console broke off; search again." });
+        }
+      }
+      if (!this.ended) setTimeout(() => this.open(), (this.backoff = Math.min(2 * this.backoff, 8000)));
+    };
+  }
+
+  private say(message: object): void {
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+  }
+
+  // Returns what ends it. A search is not asked for again where the socket breaks: it would show rows twice.
+  listen(kind: string, args: object, take: (frame: Frame) => void): () => void {
+    const number = this.next++;
+    this.subs.set(number, { kind, args, take, once: kind === "scan" });
+    this.say({ sub: number, kind, args });
+    return () => {
+      if (this.subs.delete(number)) this.say({ unsub: number });
+    };
+  }
+
+  close(): void {
+    this.ended = true;
+    this.socket?.close();
+  }
+}

@@ -1,0 +1,254 @@
+import { useSignal } from "@preact/signals";
+import { type ComponentType, type JSX, render } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { Link, Redirect, Route, Switch, useLocation } from "wouter-preact";
+import { Live, enter, loginError, session } from "./api";
+import { ago } from "./ago";
+import "./ottla.css";
+import "./console.css";
+import { Icon } from "./parts";
+import { Palette } from "./palette";
+import { HereContext, sampled, tick } from "./state";
+
+const SECTIONS: { group: string; pages: { name: string; icon: string; path: string }[] }[] = [
+  { group: "", pages: [{ name: "Overview", icon: "overview", path: "" }] },
+  { group: "Data", pages: [{ name: "Topics", icon: "topics", path: "/topics" }] },
+  { group: "Consuming", pages: [{ name: "Groups", icon: "groups", path: "/groups" }] },
+  {
+    group: "Cluster",
+    pages: [
+      { name: "Brokers", icon: "brokers", path: "/brokers" },
+      { name: "Changes", icon: "audit", path: "/audit" },
+    ],
+  },
+];
+
+type PageModule<Props> = { default: ComponentType<Props> };
+
+// A page is loaded when it is first opened; the first one of a visit is then all that a visitor waits for.
+function lazy<Props extends object>(load: () => Promise<PageModule<Props>>): (props: Props) => JSX.Element {
+  let found: ComponentType<Props> | null = null;
+  return function Lazy(props: Props) {
+    const ready = useSignal(found !== null);
+    const failed = useSignal(false);
+    useEffect(() => {
+      if (!found)
+        load()
+          .then((module) => {
+            found = module.default;
+            ready.value = true;
+          })
+          .catch(() => (failed.value = true));
+    }, []);
+    if (failed.value) return <div class="callout bad">This page could not be loaded. Reload it: the console may have been updated.</div>;
+    if (!ready.value || !found) return <div class="loading" aria-busy="true" aria-label="Loading" />;
+    const Found = found;
+    return <Found {...props} />;
+  };
+}
+
+const Overview = lazy(() => import("./pages/overview"));
+const Topics = lazy(() => import("./pages/topics"));
+const Topic = lazy<{ name: string; tab: string }>(() => import("./pages/topic"));
+const Groups = lazy(() => import("./pages/groups"));
+const Group = lazy<{ name: string }>(() => import("./pages/group"));
+const Brokers = lazy(() => import("./pages/brokers"));
+const Audit = lazy(() => import("./pages/audit"));
+
+function App() {
+  const entered = useSignal(false);
+  useEffect(() => {
+    void enter().then(() => (entered.value = true));
+  }, []);
+  if (!entered.value) return null;
+  if (!session.value) return <Door />;
+  const first = session.value.clusters[0] ?? "cluster";
+  return (
+    <Switch>
+      <Route path="/c/:cluster" nest={false}>
+        {(names) => <Shell key={names.cluster} cluster={names.cluster} />}
+      </Route>
+      <Route path="/c/:cluster/*">{(names) => <Shell key={names.cluster} cluster={names.cluster} />}</Route>
+      <Route>
+        <Redirect to={`/c/${first}`} replace />
+      </Route>
+    </Switch>
+  );
+}
+
+const Mark = () => (
+  <svg viewBox="0 0 24 24" aria-hidden="true">
+    <path d="M2.500 8.500h19" stroke="var(--accent)" stroke-width="2.600" stroke-linecap="round" />
+    <path d="M8 3.500v13.200c0 2.400 1 3.600 3 3.600M15 3.500v13.200c0 2.400 1 3.600 3 3.600" fill="none" stroke="currentColor" stroke-width="2.600" stroke-linecap="round" />
+  </svg>
+);
+
+function Door() {
+  return (
+    <main class="door">
+      <div class="brand">
+        <Mark />
+        ottla
+      </div>
+      <h1>Open the console's link</h1>
+      <p>
+        It was printed when the console started, and after each use: <code>console http://…/#key=…</code>. A link opens once.
+      </p>
+      {loginError.value && <p class="dim">{loginError.value}</p>}
+    </main>
+  );
+}
+
+function Shell({ cluster }: { cluster: string }) {
+  const live = useMemo(() => new Live(cluster), [cluster]);
+  const [path, go] = useLocation();
+  const palette = useSignal(false);
+  const base = `/c/${cluster}`;
+  useEffect(() => {
+    const end = live.listen("sample", {}, (frame) => {
+      sampled.value = { at: frame["at_ms"] as number | null, period: Number(frame["period_s"]), error: frame["error"] as string | null };
+      if (!document.hidden) tick.value += 1;
+    });
+    return () => {
+      end();
+      live.close();
+    };
+  }, [live]);
+  useEffect(() => {
+    let before = "";
+    const keys = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      const typing = target.matches("input, textarea, select") || target.closest("dialog") !== null;
+      if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+        event.preventDefault();
+        palette.value = true;
+        return;
+      }
+      if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      const places: Record<string, string> = { o: base, t: `${base}/topics`, g: `${base}/groups`, b: `${base}/brokers` };
+      if (before === "g" && places[event.key]) {
+        go(places[event.key] as string);
+        before = "";
+        return;
+      }
+      before = event.key;
+      if (event.key === "/") {
+        event.preventDefault();
+        palette.value = true;
+      } else if (event.key === "f") {
+        event.preventDefault();
+        document.querySelector<HTMLInputElement>("[data-focus=filter]")?.focus();
+      }
+    };
+    document.addEventListener("keydown", keys);
+    return () => document.removeEventListener("keydown", keys);
+  }, [base, go]);
+  const here = path.slice(base.length);
+  const names = here.split("/").filter(Boolean).map(decodeURIComponent);
+  const title = names[1] ?? SECTIONS.flatMap((each) => each.pages).find((each) => each.path === here)?.name ?? "Overview";
+  useEffect(() => {
+    document.title = `${title} · Ottla`;
+  }, [title]);
+  const stale = sampled.value.error !== null || !live.connected.value;
+  return (
+    <HereContext.Provider value={{ cluster, live }}>
+      <div class="app">
+        <nav class="side" aria-label="Main">
+          <Link class="brand" href={base}>
+            <Mark />
+            ottla
+          </Link>
+          {SECTIONS.map((section) => (
+            <div key={section.group}>
+              {section.group && <div class="group">{section.group}</div>}
+              <ul>
+                {section.pages.map((each) => (
+                  <li key={each.name}>
+                    <Link href={base + each.path} title={each.name} aria-current={isHere(here, each.path) ? "page" : undefined}>
+                      <Icon name={each.icon} />
+                      {each.name}
+                    </Link>
+                  </li>
+                ))}
+              </ul>
+            </div>
+          ))}
+          <div class="me">
+            <span class="dim">Ottla {session.value?.version}</span>
+            <span class="pill plain last">{session.value?.read_only ? "read-only" : "can write"}</span>
+          </div>
+        </nav>
+        <header class="top">
+          <label class="cluster">
+            <span class={`sev ${stale ? "bad" : "good"} flat`} />
+            <span class="sr">Cluster</span>
+            <select class="bare" value={cluster} onChange={(event) => go(`/c/${event.currentTarget.value}`)}>
+              {(session.value?.clusters ?? [cluster]).map((each) => (
+                <option key={each}>{each}</option>
+              ))}
+            </select>
+          </label>
+          <nav class="crumb" aria-label="Path">
+            {names[1] && names[0] ? (
+              <>
+                <Link class="opt" href={`${base}/${names[0]}`}>
+                  {names[0][0]?.toUpperCase()}
+                  {names[0].slice(1)}
+                </Link>
+                <span class="opt" aria-hidden="true">
+                  /
+                </span>
+                <b class="opt clip">{names[1]}</b>
+              </>
+            ) : (
+              <b class="opt">{title}</b>
+            )}
+          </nav>
+          <button class="find" aria-label="Find or do" onClick={() => (palette.value = true)}>
+            <Icon name="find" />
+            <span>Find or do</span>
+            <kbd>/</kbd>
+            <kbd>Ctrl K</kbd>
+          </button>
+        </header>
+        <main class={`main ${stale && sampled.value.at !== null ? "stale" : ""}`} id="main">
+          {stale && sampled.value.error && (
+            <div class="callout bad gap" role="status">
+              <b>The cluster does not answer.</b> {sampled.value.error} {sampled.value.at === null ? "" : `What is shown is from ${ago(sampled.value.at)}.`}
+            </div>
+          )}
+          {session.value?.anonymous && <div class="callout gap">Whoever reaches this address can do what this console may: it asks nobody who they are.</div>}
+          <Switch>
+            <Route path="/c/:cluster" component={Overview} />
+            <Route path="/c/:cluster/topics" component={Topics} />
+            <Route path="/c/:cluster/topics/:topic">{(each) => <Redirect to={`${base}/topics/${each.topic}/messages`} replace />}</Route>
+            <Route path="/c/:cluster/topics/:topic/:tab">{(each) => <Topic name={decodeURIComponent(each.topic)} tab={each.tab} />}</Route>
+            <Route path="/c/:cluster/groups" component={Groups} />
+            <Route path="/c/:cluster/groups/:group">{(each) => <Group name={decodeURIComponent(each.group)} />}</Route>
+            <Route path="/c/:cluster/brokers" component={Brokers} />
+            <Route path="/c/:cluster/audit" component={Audit} />
+            <Route>
+              <div class="callout">
+                <b>There is no such page.</b> <Link href={base}>Overview</Link>
+              </div>
+            </Route>
+          </Switch>
+        </main>
+        <nav class="tabs-m" aria-label="Sections">
+          {SECTIONS.flatMap((each) => each.pages).map((each) => (
+            <Link key={each.name} href={base + each.path} aria-current={isHere(here, each.path) ? "page" : undefined}>
+              <Icon name={each.icon} />
+              {each.name}
+            </Link>
+          ))}
+        </nav>
+      </div>
+      {palette.value && <Palette close={() => (palette.value = false)} />}
+    </HereContext.Provider>
+  );
+}
+
+const isHere = (here: string, path: string): boolean => (path === "" ? here === "" || here === "/" : here === path || here.startsWith(`${path}/`));
+
+const root = document.getElementById("app");
+if (root) render(<App />, root);
