@@ -73,6 +73,9 @@ class Raw:
     def write(self, data: bytes) -> None:
         self.out += data
 
+    def writelines(self, pieces: list[bytes]) -> None:
+        self.out += b"".join(pieces)
+
     def close(self) -> None:
         self.closed = True
 

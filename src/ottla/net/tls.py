@@ -28,6 +28,8 @@ READ_BYTES = 256 * 1024
 """Encrypted bytes asked of the system per read."""
 SLICE_BYTES = 64 * 1024
 """What is given to OpenSSL, and taken from it, at a time: its memory keeps the largest size that it ever had."""
+SENT_TOGETHER = 4
+"""Slices that are sent by one call of the system: each of its own would wake the peer each time."""
 HANDSHAKE_BYTES_MAX = 128 * 1024
 """What a peer may send before its handshake is complete; OpenSSL takes certificates of up to 100 KiB."""
 HANDSHAKE_RECORD, ALERT_RECORD = 0x16, 0x15
@@ -341,7 +343,7 @@ class TlsProtocol(asyncio.BufferedProtocol):
             if not self._has_ended:
                 self._unsent.append(bytes(data))
             return
-        if self._has_ended:
+        if self._has_ended or self._raw.is_closing():
             return
         write = self.session.write
         size = len(data)
@@ -351,9 +353,15 @@ class TlsProtocol(asyncio.BufferedProtocol):
                 self._send()
                 return
             view = memoryview(data)
+            pieces: list[bytes] = []
             for start in range(0, size, SLICE_BYTES):
                 write(view[start : start + SLICE_BYTES])
-                self._send()
+                pieces.append(self._outgoing.read())
+                if len(pieces) == SENT_TOGETHER:
+                    self._raw.writelines(pieces)
+                    pieces = []
+            if pieces:
+                self._raw.writelines(pieces)
         except ssl.SSLError as error:
             self._fail(_reason(error))
 

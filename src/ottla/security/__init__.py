@@ -22,7 +22,8 @@ from ottla.security.acls import (
     check_filter,
 )
 from ottla.security.audit import AuditedRequest, AuditLog
-from ottla.security.authorizer import AuthorizerNotReadyError, Decision, StandardAuthorizer, super_users
+from ottla.security.authorizer import AuthorizerNotReadyError, StandardAuthorizer, super_users
+from ottla.security.kept_decisions import Decision
 from ottla.security.quota_callback import CalledBack, QuotaCallback
 from ottla.security.quotas import (
     CLIENT_QUOTAS,

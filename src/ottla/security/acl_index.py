@@ -103,14 +103,19 @@ class AclIndex:
             self._types.setdefault(acl.resource_type, _Type()).add(acl)
         ids[acl_id] = None
 
-    def remove(self, acl_id: bytes) -> None:
-        """Drop the entry with this id; raises KeyError where there is none."""
+    def get(self, acl_id: bytes) -> Acl | None:
+        """Return the entry with this id, None where there is none."""
+        return self._by_id.get(acl_id)
+
+    def remove(self, acl_id: bytes) -> Acl:
+        """Drop the entry with this id and return it; raises KeyError where there is none."""
         acl = self._by_id.pop(acl_id)
         ids = self._ids[acl]
         del ids[acl_id]
         if not ids:
             del self._ids[acl]
             self._types[acl.resource_type].remove(acl)
+        return acl
 
     def has(self, acl: Acl) -> bool:
         """Return whether an equal entry is there: to make it again needs no record."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ottla.security.access import Operation, Resource
 from ottla.security.acls import Acl, java_host
-from ottla.security.authorizer import Decision
+from ottla.security.kept_decisions import Decision
 
 __all__ = ["AuditLog", "AuditedRequest"]
 

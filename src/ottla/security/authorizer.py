@@ -8,25 +8,20 @@
 5. What an entry denies is denied; else what one allows is allowed; else a resource that any entry touches is denied, whoever
    that entry is about; the rest is as `allow.everyone.if.no.acl.found` says.
 
-Decisions are kept until the entries change.
+Decisions are kept until an entry changes that may have a say in them (`kept_decisions.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.security.access import Operation, Resource
 from ottla.security.acl_index import AclIndex
 from ottla.security.acls import ANY_HOST, ANY_PRINCIPAL, ANYTHING, Acl, AclFilter, PatternType, PermissionType, one_host
+from ottla.security.kept_decisions import Decision, KeptDecisions, Question
 
-__all__ = ["DECISIONS_MAX", "AuthorizerNotReadyError", "Decision", "StandardAuthorizer", "super_users"]
-
-DECISIONS_MAX = 10_000
-"""Decisions that are kept: clients choose names, and must not be able to fill the memory with them."""
-NAME_KEPT_MAX = 256
-"""Characters of a name for which a decision is kept: topics have 249 at most, but a group may call itself anything."""
+__all__ = ["AuthorizerNotReadyError", "StandardAuthorizer", "super_users"]
 
 _IMPLIED_BY: Mapping[Operation, frozenset[Operation]] = {
     Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
@@ -44,17 +39,6 @@ class AuthorizerNotReadyError(KafkaError):
         return type(self), ()
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What was decided, and by which rule: `rule` is Kafka's name of it, `acl` the entry that decided, if one did."""
-
-    allowed: bool
-    rule: str
-    acl: Acl | None = None
-
-
-Question = tuple[str, str, Operation, Resource, str]
-"""Principal, address, operation, type of resource and its name."""
 SUPER_USER = Decision(True, "SuperUser")
 DEFAULT_ALLOW = Decision(True, "DefaultAllow")
 DEFAULT_DENY = Decision(False, "DefaultDeny")
@@ -83,7 +67,8 @@ class StandardAuthorizer:
         self._default = DEFAULT_ALLOW if allow_everyone_if_no_acl_is_found else DEFAULT_DENY
         self._acls = AclIndex()
         self._ready = False
-        self._decided: dict[Question, Decision] = {}
+        self._kept = KeptDecisions()
+        self._decided = self._kept.by_question
 
     def __len__(self) -> int:
         return len(self._acls)
@@ -95,24 +80,26 @@ class StandardAuthorizer:
 
     @property
     def decided(self) -> Mapping[Question, Decision]:
-        """What was decided since the entries last changed: one and the same mapping, which empties itself."""
+        """What was decided by the entries as they are: one and the same mapping, from which what a change touches goes."""
         return self._decided
 
     def load(self, acls: Mapping[bytes, Acl]) -> None:
         """Take over a snapshot's entries, by id, in place of all that were there."""
         self._acls = AclIndex(acls)
         self._ready = True
-        self._decided.clear()
+        self._kept.forget_all()
 
     def add(self, acl_id: bytes, acl: Acl) -> None:
         """Take in an applied AccessControlEntryRecord."""
+        replaced = self._acls.get(acl_id)
         self._acls.add(acl_id, acl)
-        self._decided.clear()
+        for each in (acl, replaced):
+            if each is not None:
+                self._kept.forget(each)
 
     def remove(self, acl_id: bytes) -> None:
         """Drop what an applied RemoveAccessControlEntryRecord names; raises KeyError where there is no such entry."""
-        self._acls.remove(acl_id)
-        self._decided.clear()
+        self._kept.forget(self._acls.remove(acl_id))
 
     def has(self, acl: Acl) -> bool:
         """Return whether an equal entry is in force."""
@@ -137,10 +124,7 @@ class StandardAuthorizer:
         if not self._ready:
             raise AuthorizerNotReadyError
         found = self._by_entries(principal, one_host(host), operation, resource, name)
-        if len(name) <= NAME_KEPT_MAX:
-            if len(self._decided) >= DECISIONS_MAX:
-                self._decided.clear()
-            self._decided[key] = found
+        self._kept.keep(key, found)
         return found
 
     def _by_entries(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> Decision:

@@ -251,14 +251,16 @@ def _transactional_header(data: ProducePartition) -> BatchHeader | None:
 def _to_recompress(
     context: RequestContext[ProduceParts], request: Produce
 ) -> list[tuple[LocalPartition, ProducePartition]]:
-    """Return the partitions whose batch has another codec than their topic."""
+    """Return the partitions whose batch has another codec than their topic, of topics that the client may write to."""
     partitions = context.services.partitions
     found = []
     for topic in request.topic_data:
         name = topic.name or partitions.topic_name(topic.topic_id) or ""
         for data in topic.partition_data:
             hosted = partitions.get(name, data.index)
-            if hosted is not None and data.records is not None and _has_other_codec(hosted, data.records):
+            if hosted is None or data.records is None or not _has_other_codec(hosted, data.records):
+                continue
+            if context.would_allow(Operation.WRITE, Resource.TOPIC, name):  # the append asks again, and refuses
                 found.append((hosted, data))
     return found
 
