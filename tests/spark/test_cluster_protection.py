@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ottla.base import ConfigError
-from ottla.spark.cluster_protection import OPT_OUT, check_cluster, configured, secured_part
+from ottla.client import BlockingClient, client_network
+from ottla.spark.cluster_protection import OPT_OUT, check_cluster, check_source, configured, lacking, secured_part
 from ottla.spark.connect.jobs import SparkJobs
-from ottla.spark.sessions import session
+from ottla.spark.sessions import register, session
+from ottla.spark.source.datasource import OttlaDataSource, source_for
+from ottla.spark.source.secured import KeptAside
 from ottla.spark.streams.launch import application_session
 from ottla.streams import StreamsSettings
+from tests.spark.conftest import create_topic
+from tests.spark.secured_broker import secured_broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CLUSTER = "spark://host:7077"
 SECURED = "security.protocol=SASL_SSL"
@@ -112,3 +123,56 @@ def test_a_session_a_worker_and_an_application_are_refused_before_anything_start
     )
     with pytest.raises(ConfigError, match=r"spark\.authenticate"):
         application_session(settings)
+
+
+PLAIN_OPTIONS = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "t"}
+SECURED_OPTIONS = {**PLAIN_OPTIONS, "Kafka.Security.Protocol": "SSL"}
+
+
+@pytest.mark.parametrize(
+    ("options", "cluster"),
+    [
+        (PLAIN_OPTIONS, None),
+        (PLAIN_OPTIONS | {"kafka.security.protocol": "plaintext"}, "Spark cluster x would travel unprotected: …"),
+        (SECURED_OPTIONS, ""),
+    ],
+)
+def test_a_source_that_is_not_secured_or_on_a_protected_cluster_may_be(
+    options: dict[str, str], cluster: str | None
+) -> None:
+    check_source(options, cluster)
+
+
+def test_the_source_of_a_registered_session_knows_its_cluster_where_spark_makes_it() -> None:
+    from pyspark import cloudpickle
+
+    lacks = lacking(CLUSTER, {}.get)
+    known = pickle.loads(cloudpickle.dumps(source_for(lacks)))
+    assert known.name() == "ottla" and known is not OttlaDataSource
+    makers: list[Callable[[OttlaDataSource], Any]] = [
+        lambda source: source.reader(source.schema()),
+        lambda source: source.streamReader(source.schema()),
+        lambda source: source.writer(source.schema(), False),
+        lambda source: source.streamWriter(source.schema(), False),
+    ]
+    for make in makers:
+        with pytest.raises(ConfigError, match=r"kafka\.security\.protocol=SSL .*spark\.authenticate=true"):
+            make(known(SECURED_OPTIONS))
+        with pytest.raises(ConfigError, match=r"call ottla\.spark\.register\(spark\) before"):
+            make(OttlaDataSource(SECURED_OPTIONS))
+
+
+@pytest.mark.spark
+def test_a_session_of_ones_own_reads_secured_topics_once_it_is_registered(spark: SparkSession, tmp_path: Path) -> None:
+    own = spark.newSession()
+    with secured_broker(tmp_path) as secured:
+        with BlockingClient(secured.bootstrap, network=client_network(secured.properties)) as client:
+            create_topic(client, "t")
+        aside = KeptAside(secured.properties, local=True)
+        told = {f"kafka.{key}": value for key, value in aside.properties.items()}
+        options = {"kafka.bootstrap.servers": secured.bootstrap, **told}
+        rows = own.read.format("ottla").options(**options, subscribe="t")
+        with pytest.raises(Exception, match=r"call ottla\.spark\.register\(spark\) before"):
+            rows.load().count()
+        register(own)
+        assert rows.load().count() == 0

@@ -1,9 +1,9 @@
 """Decisions that are kept, and which of them a change of the entries can touch.
 
-An entry is about the names of one type of resource that are its own, or begin with it, or about all of them; whom it is
-about does not matter, since any entry on a resource denies it to those whom none allows. So a change of one name's entries leaves
-what was decided of other names alone: a hundred changes a second cost a broker with thousands of decisions no more than one
-with a few.
+An entry is about the names of one type of resource that are its own, or begin with it, or about all of them. Whom it is
+about does not matter: any entry on a resource denies it to those whom none allows. So a change of one name's entries leaves
+alone what was decided of other names, and a hundred changes a second cost a broker with thousands of decisions no more than
+one with a few.
 """
 
 from __future__ import annotations

@@ -16,13 +16,14 @@ from pathlib import Path
 from ottla.base import ConfigError
 from ottla.config import parse_properties
 
-__all__ = ["OPT_OUT", "check_cluster", "configured", "secured_part"]
+__all__ = ["OPT_OUT", "check_cluster", "check_source", "configured", "lacking", "secured_part"]
 
 AUTHENTICATE, CRYPTO, TLS = "spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled"
 OPT_OUT = "spark.ottla.unprotected.cluster.allowed"
 LOCAL, CONNECT = "local", "sc://"
 LOOPBACK = re.compile(r"sc://(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?(/|$)", re.IGNORECASE)
 PROTOCOL = "security.protocol"
+_UNPROTECTED = "secures connections to brokers, but what this application's processes tell each other on the"
 _LISTENERS = ("listeners", "admin.listeners", "http.listener", "ottla.http.listeners")
 
 
@@ -41,20 +42,46 @@ def check_cluster(master: str, secured: str | None, value: Callable[[str], str |
 
     A local master is one machine, and needs nothing.
     """
-    if secured is None or master.startswith(LOCAL) or _is_true(value(OPT_OUT)):
-        return
+    missing = "" if secured is None else lacking(master, value)
+    if missing:
+        text = f"{secured} {_UNPROTECTED} {missing}"
+        raise ConfigError("spark.master", master.partition(";")[0], text, text)
+
+
+def lacking(master: str, value: Callable[[str], str | None]) -> str:
+    """Return, as the end of a sentence, what a cluster lacks before something secured may use it; empty where nothing."""
+    if master.startswith(LOCAL) or _is_true(value(OPT_OUT)):
+        return ""
     missing = [] if _is_true(value(AUTHENTICATE)) else [f"{AUTHENTICATE}=true"]
     if not (_is_true(value(CRYPTO)) or _is_true(value(TLS))):
         missing.append(f"{CRYPTO}=true (or {TLS}=true)")
     if master.startswith(CONNECT) and "use_ssl=true" not in master.lower() and not LOOPBACK.match(master):
         missing.append("use_ssl=true in its address")
-    if missing:
+    if not missing:
+        return ""
+    return (
+        f"Spark cluster {master.partition(';')[0]} would travel unprotected: it needs {' and '.join(missing)}, or, "
+        f"where its network is trusted, {OPT_OUT}=true"
+    )
+
+
+def check_source(options: Mapping[str, str], cluster: str | None) -> None:
+    """Raise ConfigError where a source's or sink's options ask for protection that its session's cluster lacks.
+
+    `cluster` is what `lacking` has found; None where nobody has looked.
+    """
+    protocol = next((value for key, value in options.items() if key.lower() == f"kafka.{PROTOCOL}"), "").strip()
+    if protocol.upper() in ("", "PLAINTEXT") or cluster == "":
+        return
+    secured = f"kafka.{PROTOCOL}={protocol}"
+    if cluster is None:
         text = (
-            f"{secured} secures connections to brokers, but what this application's processes tell each other on the "
-            f"Spark cluster {master.partition(';')[0]} would travel unprotected: it needs {' and '.join(missing)}, or, "
-            f"where its network is trusted, {OPT_OUT}=true"
+            f"{secured} secures connections to brokers, but nobody has looked whether this Spark session's cluster "
+            "protects what its processes tell each other: call ottla.spark.register(spark) before"
         )
-        raise ConfigError("spark.master", master.partition(";")[0], text, text)
+    else:
+        text = f"{secured} {_UNPROTECTED} {cluster}"
+    raise ConfigError(f"kafka.{PROTOCOL}", protocol, text, text)
 
 
 def configured(settings: Mapping[str, str]) -> dict[str, str] | None:

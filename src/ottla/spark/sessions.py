@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.base import ConfigError
 from ottla.spark.class_archive import class_archive_options
-from ottla.spark.cluster_protection import check_cluster, configured
+from ottla.spark.cluster_protection import check_cluster, configured, lacking
 from ottla.spark.java import find_java
 from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
 from ottla.spark.private_api.local_files import quick_local_files
@@ -20,7 +20,7 @@ from ottla.spark.requirements import check_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register", "session"]
+__all__ = ["register", "session", "settings_of"]
 
 MASTER_DEFAULT = "local[*]"
 JVM_OPTIONS = "spark.driver.extraJavaOptions"
@@ -132,14 +132,26 @@ def session(
     return spark
 
 
-def register(spark: SparkSession) -> None:
-    """Register `format("ottla")` with a session; needed only where Spark cannot find `pyspark_ottla` by itself."""
-    from ottla.spark.source.datasource import OttlaDataSource
+def register(spark: SparkSession, *, checked: bool = False) -> None:
+    """Register `format("ottla")` with a session: needed where its options secure connections to brokers.
+
+    Spark finds `pyspark_ottla` by itself, but nothing of the session is known then. Registered, it refuses such options on a
+    cluster whose own connections are not protected, unless that was `checked` by who calls this.
+    """
+    from ottla.spark.source.datasource import source_for
 
     if is_classic(spark):
         answer_callbacks_by_poll()
         spark.sparkContext.environment.update(STREAM_ENVIRONMENT)
-    spark.dataSource.register(OttlaDataSource)
+    value = settings_of(spark)
+    spark.dataSource.register(source_for("" if checked else lacking(value("spark.master") or "a cluster", value)))
+
+
+def settings_of(spark: SparkSession) -> Callable[[str], str | None]:
+    """Return what tells a session's settings: its context's, and of a session of Spark Connect the server's."""
+    if is_classic(spark):
+        return spark.sparkContext.getConf().get
+    return lambda key: spark.conf.get(key, None)
 
 
 def _jars() -> Path:

@@ -21,7 +21,7 @@ from ottla.spark.connect.query_sinks import is_query_sink, run_query_sink
 from ottla.spark.connect.slots import HEADROOM, SLOTS_DEFAULT, SLOTS_SETTING
 from ottla.spark.private_api.gateway import forget_gateway
 from ottla.spark.private_api.sessions import executor_slots
-from ottla.spark.sessions import session
+from ottla.spark.sessions import register, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -221,6 +221,7 @@ class SparkJobs:
         run = partial(run_query_sink, spark=spark, archives=self._archives)
         try:
             self._warm_up(spark)
+            register(spark, checked=True)  # by `run`
             run_here(dial, run=run, plugins=plugins)
         except Exception as error:  # whatever Spark raises beyond the query
             return _words(error)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ottla.spark.streams.lowering.topics import ClusterTopics
     from ottla.spark.streams.state.rebuild import Initial
 
-__all__ = ["SparkLauncher", "SparkQuery", "application_session"]
+__all__ = ["SparkLauncher", "SparkQuery", "application_session", "take_over"]
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.02
@@ -56,7 +56,7 @@ def application_session(settings: StreamsSettings) -> SparkSession:
 
     master = settings["spark.master"]
     given = {**_state_settings(settings), **settings.spark}
-    secured = secured_part({**settings.security, "http.listener": settings["http.listener"] or ""})
+    secured = _secured_part(settings)
     if not master.startswith(CONNECT):
         is_continuous = settings[EXECUTION] == CONTINUOUS
         given = {**(hosts_settings(master) if is_continuous else _state_settings(settings)), **settings.spark}
@@ -75,8 +75,25 @@ def application_session(settings: StreamsSettings) -> SparkSession:
     for key, value in given.items():
         if key.startswith("spark.sql."):
             spark.conf.set(key, value)
-    register(spark)
+    register(spark, checked=True)
     return spark
+
+
+def take_over(spark: SparkSession, settings: StreamsSettings) -> None:
+    """Have a session that somebody else made read and write secured topics.
+
+    Raises ConfigError where its cluster's own connections are not secured.
+    """
+    from ottla.spark.sessions import register, settings_of
+
+    if (secured := _secured_part(settings)) is not None:
+        value = settings_of(spark)
+        check_cluster(value("spark.master") or "a cluster", secured, value)
+        register(spark, checked=True)
+
+
+def _secured_part(settings: StreamsSettings) -> str | None:
+    return secured_part({**settings.security, "http.listener": settings["http.listener"] or ""})
 
 
 def _state_settings(settings: StreamsSettings) -> Mapping[str, str]:
@@ -108,6 +125,8 @@ class SparkLauncher:
         self._own = owns
         self._spark = spark
         is_local = settings["spark.master"].startswith(LOCAL)
+        if not self._own:
+            take_over(spark, settings)
         if self._own:
             ship_files(self._spark, with_ottla=not is_local)
         if self._own and is_local:

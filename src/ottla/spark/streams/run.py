@@ -360,12 +360,15 @@ class StreamsApplication:
     def _host_jobs(self) -> HostJobs:
         """Return the session's slots as places of hosts; a session of this application's own gets what its workers need."""
         from ottla.spark.continuous.jobs import SparkHostJobs
+        from ottla.spark.streams.launch import take_over
 
         spark = self._spark
         if spark is None:
             spark = self._made = self._made or self._own_session()
             self._starting = None
             ship_files(spark, with_ottla=not self.settings["spark.master"].startswith("local"))
+        else:
+            take_over(spark, self.settings)
         return SparkHostJobs(spark)
 
     def _supervisor_hosts(self) -> list[dict[str, Any]]:
