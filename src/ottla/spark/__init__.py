@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from ottla.spark.connect.runner import SparkTaskRunner
     from ottla.spark.connect.worker import ConnectWorker, distributed_herder
     from ottla.spark.continuous.applications import StreamsService
+    from ottla.spark.continuous.web import ServiceServer
     from ottla.spark.sessions import register, session
-    from ottla.spark.shipping import ship_module
+    from ottla.spark.shipping import ship_by_value, ship_module
     from ottla.spark.source.datasource import OttlaDataSource
     from ottla.spark.source.writer import update_writer
     from ottla.spark.streams.delivery import Delivered, Delivery, deliver, delivery_writer
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ottla.spark.streams.supervisor import OnError
     from ottla.spark.streams.test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
     from ottla.spark.streams.web import ApplicationServer, lookup
+    from ottla.spark.streams.web_door import Door, door_of
 
 __all__ = [
     "JAVA_VERSION_MIN",
@@ -41,10 +43,12 @@ __all__ = [
     "ConnectWorker",
     "Delivered",
     "Delivery",
+    "Door",
     "Failure",
     "Java",
     "OnError",
     "OttlaDataSource",
+    "ServiceServer",
     "SparkJobs",
     "SparkMissingError",
     "SparkTaskRunner",
@@ -60,6 +64,7 @@ __all__ = [
     "deliver",
     "delivery_writer",
     "distributed_herder",
+    "door_of",
     "find_java",
     "java_missing",
     "lookup",
@@ -67,6 +72,7 @@ __all__ = [
     "register",
     "run_on_model",
     "session",
+    "ship_by_value",
     "ship_module",
     "spark_missing",
     "update_writer",
@@ -84,6 +90,10 @@ _HOMES = {
     "TopologyTestDriver": "ottla.spark.streams.test_driver",
     "physical_text": "ottla.spark.streams.lowering.planning",
     "ship_module": "ottla.spark.shipping",
+    "ship_by_value": "ottla.spark.shipping",
+    "ServiceServer": "ottla.spark.continuous.web",
+    "Door": "ottla.spark.streams.web_door",
+    "door_of": "ottla.spark.streams.web_door",
     "lookup": "ottla.spark.streams.web",
     "Checkpoint": "ottla.spark.streams.preparation",
     "ApplicationServer": "ottla.spark.streams.web",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ottla.streams import StreamsSettings
 
-__all__ = ["modules_beside", "ottla_archive", "packed", "ship_files", "ship_module"]
+__all__ = ["modules_beside", "ottla_archive", "packed", "ship_by_value", "ship_files", "ship_module"]
 
 UNCHECKED = b"\x01\0\0\0"
 """Bytecode's flags: named by its source's hash, which nobody checks (PEP 552)."""
@@ -41,6 +41,16 @@ def ship_module(module: ModuleType, settings: StreamsSettings) -> None:
         if folder not in paths:
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, *paths]))
     _beside.update(modules_beside(module))
+
+
+def ship_by_value(module: ModuleType) -> None:
+    """Have a module's functions and classes, and those of what lies beside it, pickled by value.
+
+    For hosts that run already, which import nothing that comes later.
+    """
+    by_value(module)
+    for name in modules_beside(module):
+        by_value(sys.modules[name])
 
 
 def modules_beside(module: ModuleType) -> dict[str, Path]:

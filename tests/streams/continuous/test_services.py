@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla.base import ConfigError, KafkaError
-from ottla.spark import State
+from ottla.base import ConfigError, KafkaError, TopicPartition
+from ottla.client import BlockingClient
+from ottla.spark import State, StreamsService
 from ottla.spark.continuous.jobs import ThreadHostJobs
 from ottla.streams import StreamsBuilder, Topology
+from tests.server import running_server
 from tests.streams.continuous.hosts import ProcessHostJobs
 from tests.streams.continuous.worlds import WAIT_SECONDS_MAX, World, counting, split_or_fail
 from tests.waiting import until
@@ -169,3 +175,62 @@ def test_a_killed_host_takes_up_all_its_applications_and_those_that_are_paused_s
     until(lambda: b"0:b" in {each.value for each in world.read(world.out)}, lambda: world.read(world.out))
     if guarantee == "exactly_once_v2":
         assert len(world.read(world.out)) == 6
+
+
+@pytest.fixture
+def waiting_broker(tmp_path: Path) -> Iterator[BlockingClient]:
+    """A broker that has a new group wait for more members, as every broker does unless told otherwise."""
+    wait = ("group.initial.rebalance.delay.ms=2000", "group.min.session.timeout.ms=1000")
+    with running_server(tmp_path, overrides=wait) as server, BlockingClient(server.bootstrap) as opened:
+        yield opened
+
+
+def test_results_leave_at_once_while_a_new_group_waits_for_members_and_commits_follow(
+    waiting_broker: BlockingClient, tmp_path: Path
+) -> None:
+    world = World("waits", waiting_broker, tmp_path / "state")
+    try:
+        service = world.service(ThreadHostJobs())
+        application = service.add(counting(world.name), world.settings())
+        world.feed("a")
+        world.await_counts(a=1)
+        committed = partial(waiting_broker.committed_offsets, application.settings.application_id)
+        place = TopicPartition(world.name, 0)
+        until(lambda: committed()[place].offset == 1, lambda: committed(), past=(KeyError,))
+        assert service.end(application.settings.application_id)
+        again = service.add(counting(world.name), world.settings())
+        assert service.end(again.settings.application_id) and again.state is State.NOT_RUNNING
+    finally:
+        world.close()
+
+
+def committed(application: Any) -> bool:
+    """Whether an application has joined its group: the driver's member is known to it."""
+    return bool(application.status()["member_id"])
+
+
+def test_of_two_services_that_begin_an_application_at_once_one_is_refused(
+    waiting_broker: BlockingClient, tmp_path: Path
+) -> None:
+    world = World("twice", waiting_broker, tmp_path / "state")
+    world.services = [StreamsService(f"service-{number}", jobs=ThreadHostJobs()) for number in range(2)]
+    try:
+        settings = world.settings(session_timeout_ms=1000)
+        for each in world.services:
+            each.start()
+
+        def outcome(service: StreamsService) -> str:
+            try:
+                application = service.add(counting(world.name), settings)
+                until(lambda: application.state is State.ERROR or committed(application), "how it ends")
+            except KafkaError as error:
+                return str(error)
+            return str(application.error.reason if application.error is not None else application.state)
+
+        with ThreadPoolExecutor(2) as both:
+            found = sorted(both.map(outcome, world.services))
+        assert found[0] == "RUNNING" and "is already run by" in found[1], found
+        world.feed("a")
+        world.await_counts(a=1)
+    finally:
+        world.close()

@@ -298,7 +298,9 @@ class Host:
         self._port.note("report", works=works, lanes=lanes, cpu_s=cpu_s, rss_kib=usage.ru_maxrss)
 
 
-def _member(application: str, given: Any) -> ConsumerGroupMetadata:
+def _member(application: str, given: Any) -> ConsumerGroupMetadata | None:
+    if given is None:
+        return None
     return ConsumerGroupMetadata(application, str(given[0]), int(given[1]))
 
 

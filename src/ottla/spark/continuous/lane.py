@@ -90,7 +90,8 @@ class OnHost:
     """An application on a host."""
 
     plan: ApplicationPlan
-    member: ConsumerGroupMetadata
+    member: ConsumerGroupMetadata | None
+    """The driver's place in its group; None while it has not joined: then nothing of it is committed."""
     is_paused: bool = False
     """Whether its works stay, and process nothing."""
 
@@ -365,7 +366,8 @@ class Lane:
         positions: dict[str, dict[TopicPartition, int]] = {}
         self._words = {}
         for work in self.works.values():
-            if moved := work.moved():
+            known = self._applications.get(work.name.application)
+            if known is not None and known.member is not None and (moved := work.moved()):
                 positions.setdefault(work.name.application, {}).update(moved)
                 self._words.update(work.words())
         await self._step(commit.Due(positions))
@@ -422,7 +424,7 @@ class Lane:
 
     async def _store(self, application: str, positions: Mapping[TopicPartition, int]) -> None:
         found = self._applications.get(application)
-        if found is None:
+        if found is None or found.member is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{application} is not on this host any more")
         offsets = {each: Offset(offset) for each, offset in positions.items()}
         words = {each: self._words.get(each, "ottla ") for each in offsets}

@@ -49,7 +49,7 @@ def prepare_continuous(
     topology: Topology,
     settings: StreamsSettings,
     checkpoint: Checkpoint,
-    member: ConsumerGroupMetadata,
+    member: ConsumerGroupMetadata | None,
     *,
     fence: Callable[[ApplicationPlan], None],
 ) -> ContinuousPrepared:
@@ -87,7 +87,7 @@ def prepare_continuous(
 
 
 def _commit_beginnings(
-    client: BlockingClient, plan: ApplicationPlan, settings: StreamsSettings, member: ConsumerGroupMetadata
+    client: BlockingClient, plan: ApplicationPlan, settings: StreamsSettings, member: ConsumerGroupMetadata | None
 ) -> None:
     """Commit where each partition begins of which nothing usable is committed, by its topic's reset policy.
 

@@ -97,7 +97,8 @@ class Fate:
 class _Application:
     plan: ApplicationPlan
     data: bytes
-    member: ConsumerGroupMetadata
+    member: ConsumerGroupMetadata | None
+    """The driver's place in the group; None while it has not joined, and nothing is committed."""
     fate: Fate = field(default_factory=Fate)
     is_paused: bool = False
     sent_to: set[int] = field(default_factory=set)
@@ -168,8 +169,11 @@ class HostService:
         self._thread.start()
         self._run(self._open(masters))
 
-    def add(self, plan: ApplicationPlan, member: ConsumerGroupMetadata) -> None:
-        """Have an application's works run. Raises TypeError for a function that cannot be sent to the hosts."""
+    def add(self, plan: ApplicationPlan, member: ConsumerGroupMetadata | None) -> None:
+        """Have an application's works run; without a member they commit when there is one.
+
+        Raises TypeError for a function that cannot be sent to the hosts.
+        """
         try:
             data = pickled(plan)
         except Exception as error:  # pickle raises whatever an object's own methods raise
@@ -329,7 +333,8 @@ class HostService:
         for name in dict.fromkeys(each.application for each in works):
             application = self._applications[name]
             if host.number not in application.sent_to:
-                member = [application.member.member_id, application.member.generation]
+                known = application.member
+                member = None if known is None else [known.member_id, known.generation]
                 told = {"order": "application", "name": name, "plan": application.data, "member": member}
                 host.send({**told, "paused": application.is_paused})
                 application.sent_to.add(host.number)

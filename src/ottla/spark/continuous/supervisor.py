@@ -102,11 +102,14 @@ class ContinuousSupervisor:
         machine: StateMachine,
         settings: StreamsSettings,
         *,
-        member: Callable[[], ConsumerGroupMetadata],
+        member: Callable[[], ConsumerGroupMetadata | None],
         begin: Callable[[], None] = lambda: None,
         on_error: ErrorHandler | None = None,
     ) -> None:
-        """`begin` is done again before works are started again after a failure: it looks after offsets."""
+        """`begin` is done again before works are started again after a failure: it looks after offsets.
+
+        `member` is None while the driver has not joined its group: then works run and commit nothing.
+        """
         self._plan, self._service, self._machine = plan, service, machine
         self._member, self._begin, self._on_error = member, begin, on_error
         self._told: ConsumerGroupMetadata | None = None
@@ -137,18 +140,21 @@ class ContinuousSupervisor:
             return True
         if self._start_at_s is not None:
             return now_s >= self._start_at_s
+        if self._member() != self._told:
+            return True
         return self._restarts.in_a_row > 0
 
     def step(self, now_s: float) -> bool:
         """Do what is due; returns false when the application has failed and its works are stopped."""
         if not self._is_added:
-            self._service.add(self._plan, self._member())
+            self._told = self._member()
+            self._service.add(self._plan, self._told)
             self._is_added = True
             if self._is_paused:
                 self._service.pause(self._plan.application_id, paused=True)
         fate = self._service.fate(self._plan.application_id)
         self._seen = fate.version
-        if (member := self._member()) != self._told:
+        if (member := self._member()) != self._told and member is not None:
             self._service.set_member(member)
             self._told = member
         if fate.failures:

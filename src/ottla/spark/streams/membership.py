@@ -17,6 +17,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 
 from ottla.base import ErrorCode, KafkaError, OttlaError
@@ -85,6 +86,7 @@ class Membership:
         self._loop, self._shared, self._rejoined = loop, shared, rejoined
         self._owns_loop = loop is None
         self._thread: threading.Thread | None = None
+        self._joining: Future[None] | None = None
         self._beating: asyncio.Task[None] | None = None
         self._own: Client | None = None
 
@@ -95,6 +97,11 @@ class Membership:
             raise self._lost
         assert self._identity is not None, "join comes first"
         return self._identity
+
+    @property
+    def known(self) -> ConsumerGroupMetadata | None:
+        """The member as it is now; None while `begin` has not come to an end. Raises KafkaError as `member`."""
+        return self.member if self._identity is not None or self._lost is not None else None
 
     @property
     def lost(self) -> KafkaError | None:
@@ -120,9 +127,23 @@ class Membership:
             raise
         return self.member
 
+    def is_free(self) -> bool:
+        """Whether nobody is in the group now; for a membership that shares a client. Raises KafkaError."""
+        assert self._loop is not None and self._shared is not None, "it lives on a loop that others share"
+        return asyncio.run_coroutine_threadsafe(self._members(self._shared), self._loop).result() == 0
+
+    def begin(self) -> None:
+        """Begin to join, and return at once: `known` or `lost` say later what came of it."""
+        assert self._loop is not None and self._joining is None, "it lives on a loop that others share"
+        self._joining = asyncio.run_coroutine_threadsafe(self._join_later(), self._loop)
+
     def leave(self) -> None:
         """Leave the group, so that the next driver need not wait; does nothing where it never joined."""
-        if self._loop is None or self._identity is None or self._loop.is_closed():
+        if self._loop is None or self._loop.is_closed():
+            return
+        if self._joining is not None:
+            self._joining.cancel()
+        if self._member is None:
             return
         leaving = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
         with suppress(TimeoutError):
@@ -131,6 +152,23 @@ class Membership:
         self._end_loop()
 
     # -- inside, on the loop
+
+    async def _members(self, client: Client) -> int:
+        request = DescribeGroupsRequest(groups=[self._application])
+        [group] = (await client.request(request, coordinator_of=Coordinated(self._application))).groups
+        return len(group.members)
+
+    async def _join_later(self) -> None:
+        try:
+            await self._join()
+        except OttlaError as error:
+            if isinstance(error, KafkaError):
+                self._lost = error
+            else:
+                self._lost = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+            log.error("%s", error)
+        else:
+            self._rejoined(self.member)
 
     async def _join(self) -> None:
         client = self._own = self._client()

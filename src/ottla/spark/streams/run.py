@@ -147,13 +147,15 @@ class StreamsApplication:
             self._serve()
             self._client = self._open_client()
             self._begin_session(self._client)
-            self._join()
+            is_joined = self._join()
             self.mode = self._choose(self._client)
             log.info("application %s: %s (%s)", self.settings.application_id, self.mode.name, self.mode.why)
             if self.mode.is_continuous:
                 self._supervisor = self._begin_continuous(self._client)
             else:
                 self._supervisor = self._begin_batches(self._client)
+            if not is_joined and self._membership is not None:
+                self._membership.begin()
         except BaseException:
             self._machine.to(State.PENDING_ERROR)
             self._machine.to(State.ERROR)
@@ -265,6 +267,7 @@ class StreamsApplication:
             "execution": None if self.mode is None else self.mode.name,
             "execution_because": None if self.mode is None else self.mode.why,
             "error": None if failure is None else failure.reason,
+            "member_id": self._member_id(),
             "processing_guarantee": self.settings["processing.guarantee"],
             "uptime_seconds": round(now_s - self._began_at_s, 1) if self._began_at_s else 0.0,
             "checkpoint": None if self.prepared is None else self.prepared.checkpoint.root,
@@ -338,7 +341,7 @@ class StreamsApplication:
         shared = None if self._shared is None else self._shared.hosts
 
         def begin(fence: Callable[[ApplicationPlan], None]) -> ContinuousPrepared:
-            return prepare_continuous(client, self.topology, settings, checkpoint, membership.member, fence=fence)
+            return prepare_continuous(client, self.topology, settings, checkpoint, membership.known, fence=fence)
 
         if shared is not None:
             self.prepared = prepared = begin(shared.fence)
@@ -352,7 +355,7 @@ class StreamsApplication:
             service,
             self._machine,
             settings,
-            member=lambda: membership.member,
+            member=lambda: membership.known,
             begin=lambda: log.debug("prepared again: %s", begin(lambda plan: None).cluster_id),
             on_error=self._on_error,
         )
@@ -370,6 +373,12 @@ class StreamsApplication:
         else:
             take_over(spark, self.settings)
         return SparkHostJobs(spark)
+
+    def _member_id(self) -> str | None:
+        """Return the driver's name in its group; None while it is in none."""
+        membership = self._membership
+        known = None if membership is None or membership.lost is not None else membership.known
+        return None if known is None else known.member_id
 
     def _supervisor_hosts(self) -> list[dict[str, Any]]:
         hosts = getattr(self._supervisor, "hosts", None)
@@ -428,8 +437,12 @@ class StreamsApplication:
             self._made.stop()
             self._made = None
 
-    def _join(self) -> None:
-        """Become the application's one driver; raises KafkaError that names the other where one lives."""
+    def _join(self) -> bool:
+        """Become the application's one driver; raises KafkaError that names the other where one lives.
+
+        A broker has a new group wait for more members, 3 s by default. On hosts that are warm, at least once, an application
+        whose group is empty need not: it begins, and commits when it has joined. Returns whether it has.
+        """
         settings = self.settings
         names = {name for node in self.topology.nodes.values() if isinstance(node, SourceNode) for name in node.topics}
         shared: dict[str, Any] = {}
@@ -445,7 +458,10 @@ class StreamsApplication:
             network=lambda: driver_network(settings),
             **shared,
         )
+        if self._shared is not None and not settings.exactly_once and self._membership.is_free():
+            return False
         self._membership.join()
+        return True
 
     def _spark_launcher(self, prepared: Prepared) -> Launcher:
         from ottla.spark.streams.launch import SparkLauncher

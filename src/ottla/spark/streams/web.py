@@ -4,38 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import threading
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.http import (
     BasicLogins,
     HttpError,
-    HttpServer,
     Reply,
     Request,
     Route,
-    StreamedReply,
     json_reply,
     text_reply,
 )
 from ottla.spark.streams.plain_values import key_of_text, plain
 from ottla.spark.streams.state.store_tables import LAST
 from ottla.spark.streams.web_door import Door, door_of
+from ottla.spark.streams.web_server import ThreadedServer
 
 if TYPE_CHECKING:
     from ottla.spark.streams.state.stores import StoreView
     from ottla.spark.streams.states import State
     from ottla.streams import Topology
 
-__all__ = ["ApplicationServer", "Door", "door_of", "lookup", "metrics_text"]
-
-Handle = Callable[[Request], Awaitable[Reply | StreamedReply]]
+__all__ = [
+    "PROMETHEUS",
+    "ApplicationServer",
+    "Door",
+    "ShownApplication",
+    "application_routes",
+    "door_of",
+    "lookup",
+    "metrics_text",
+]
 
 LIMIT_DEFAULT = 1000
-START_SECONDS_MAX = 10.0
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _METRICS = (
     ("rows", "counter", "ottla_streams_rows_total", "Records read."),
     ("rows_per_second", "gauge", "ottla_streams_rows_per_second", "Records read per second, over ten seconds."),
@@ -76,22 +80,25 @@ class ShownApplication(Protocol):
         ...
 
 
-def metrics_text(status: dict[str, Any]) -> str:
-    """Return a status as Prometheus reads it."""
-    application = _label(status["application_id"])
+def metrics_text(statuses: Sequence[dict[str, Any]]) -> str:
+    """Return applications' statuses as Prometheus reads them."""
     lines = [
         "# HELP ottla_streams_state 1 for the application's state, 0 for the others.",
         "# TYPE ottla_streams_state gauge",
     ]
     states = ("CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "PENDING_ERROR", "ERROR")
-    for state in states:
-        is_now = int(state == status["state"])
-        lines.append(f'ottla_streams_state{{application_id="{application}",state="{state}"}} {is_now}')
+    for status in statuses:
+        application = _label(status["application_id"])
+        for state in states:
+            is_now = int(state == status["state"])
+            lines.append(f'ottla_streams_state{{application_id="{application}",state="{state}"}} {is_now}')
     for field, kind, name, words in _METRICS:
         lines += [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
-        for query in status["queries"]:
-            labels = f'application_id="{application}",query="{_label(query["name"])}"'
-            lines.append(f"{name}{{{labels}}} {query[field]}")
+        for status in statuses:
+            application = _label(status["application_id"])
+            for query in status["queries"]:
+                labels = f'application_id="{application}",query="{_label(query["name"])}"'
+                lines.append(f"{name}{{{labels}}} {query[field]}")
     return "\n".join(lines) + "\n"
 
 
@@ -163,54 +170,15 @@ class ApplicationServer:
         With `tls`, which gives the context of the next connection, by HTTPS; with `logins` to these alone, but for health.
         """
         self._application = application
-        self._logins = logins
-        self._loop = asyncio.new_event_loop()
-        self._server = HttpServer(self._routes())
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-http", daemon=True)
-        self._thread.start()
-        try:
-            self.port = self._run(lambda: self._server.listen(host, port, tls))
-            shown = f"[{host}]" if ":" in host else host
-            self.url = f"{'http' if tls is None else 'https'}://{shown}:{self.port}"
-        except BaseException:
-            self.close()
-            raise
+        own = [Route("GET", "/health", self._health), Route("GET", "/status", self._status)]
+        own += [Route("GET", "/metrics", self._metrics)]
+        looks = application_routes("", lambda _request: application)
+        self._server = ThreadedServer([*own, *looks], host, port, tls=tls, logins=logins)
+        self.port, self.url = self._server.port, self._server.url
 
     def close(self) -> None:
         """Stop listening."""
-        if self._loop.is_closed():
-            return
-        self._run(self._server.close)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _run(self, call: Callable[[], Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(START_SECONDS_MAX)
-
-    def _routes(self) -> Iterator[Route]:
-        yield Route("GET", "/health", self._health)
-        for route in self._guarded():
-            yield replace(route, handle=self._behind_logins(route.handle))
-
-    def _behind_logins(self, handle: Handle) -> Handle:
-        async def answer(request: Request) -> Reply | StreamedReply:
-            if self._logins is not None and not self._logins.admit(request.headers.get("Authorization")):
-                refused = json_reply(
-                    {"error_code": 401, "message": "A name and its password are asked for."}, status=401
-                )
-                return replace(refused, headers={"WWW-Authenticate": 'Basic realm="ottla"'})
-            return await handle(request)
-
-        return answer
-
-    def _guarded(self) -> Iterator[Route]:
-        yield Route("GET", "/status", self._status)
-        yield Route("GET", "/metrics", self._metrics)
-        yield Route("GET", "/topology", self._topology)
-        yield Route("GET", "/stores", self._stores)
-        yield Route("GET", "/stores/{name}", self._store)
-        yield Route("GET", "/stores/{name}/keys/{key}", self._key)
+        self._server.close()
 
     async def _status(self, _request: Request) -> Reply:
         return json_reply(self._application.status())
@@ -220,35 +188,44 @@ class ApplicationServer:
         return json_reply({"state": str(state)}, status=200 if state.is_running_or_rebalancing else 503)
 
     async def _metrics(self, _request: Request) -> Reply:
-        text = metrics_text(self._application.status())
-        return text_reply(text, content_type="text/plain; version=0.0.4; charset=utf-8")
+        return text_reply(metrics_text([self._application.status()]), content_type=PROMETHEUS)
 
-    async def _topology(self, _request: Request) -> Reply:
-        return text_reply(self._application.topology.describe())
 
-    async def _stores(self, _request: Request) -> Reply:
+def application_routes(prefix: str, of: Callable[[Request], ShownApplication]) -> Iterator[Route]:
+    """Yield what is asked of the application that `of` finds for a request: its topology and its stores."""
+
+    async def topology(request: Request) -> Reply:
+        return text_reply(of(request).topology.describe())
+
+    async def stores(request: Request) -> Reply:
         found = [
             {"name": each.name, "kind": each.kind, "key": each.key.name, "value": each.value.name}
-            for each in self._application.topology.stores.values()
+            for each in of(request).topology.stores.values()
             if each.queryable
         ]
         return json_reply({"stores": found})
 
-    async def _store(self, request: Request) -> Reply:
-        return await self._lookup(request.match_info["name"], dict(request.query))
+    async def store(request: Request) -> Reply:
+        return await _looked_up(of(request), request.match_info["store"], dict(request.query))
 
-    async def _key(self, request: Request) -> Reply:
+    async def key(request: Request) -> Reply:
         asked = {**request.query, "key": request.match_info["key"]}
-        return await self._lookup(request.match_info["name"], asked)
+        return await _looked_up(of(request), request.match_info["store"], asked)
 
-    async def _lookup(self, name: str, asked: dict[str, str]) -> Reply:
-        """Look up in a thread: the first lookup in a store waits until its changelog is read."""
-        if name not in self._application.topology.stores:
-            raise HttpError(404, f"no store {name}; /stores lists them")
-        try:
-            answer = await asyncio.to_thread(lambda: lookup(self._application.store(name), asked))
-        except KafkaError as error:
-            status = 503 if error.code is ErrorCode.REQUEST_TIMED_OUT else 400
-            raise HttpError(status, error.message) from None
-        is_missing = "value" in answer and answer["value"] is None
-        return json_reply(answer, status=404 if is_missing else 200)
+    yield Route("GET", f"{prefix}/topology", topology)
+    yield Route("GET", f"{prefix}/stores", stores)
+    yield Route("GET", f"{prefix}/stores/{{store}}", store)
+    yield Route("GET", f"{prefix}/stores/{{store}}/keys/{{key}}", key)
+
+
+async def _looked_up(application: ShownApplication, name: str, asked: dict[str, str]) -> Reply:
+    """Look up in a thread: the first lookup in a store waits until its changelog is read."""
+    if name not in application.topology.stores:
+        raise HttpError(404, f"no store {name}; /stores lists them")
+    try:
+        answer = await asyncio.to_thread(lambda: lookup(application.store(name), asked))
+    except KafkaError as error:
+        status = 503 if error.code is ErrorCode.REQUEST_TIMED_OUT else 400
+        raise HttpError(status, error.message) from None
+    is_missing = "value" in answer and answer["value"] is None
+    return json_reply(answer, status=404 if is_missing else 200)
