@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-__all__ = ["below", "command_of", "end", "parents"]
+__all__ = ["below", "command_of", "end", "parents", "python_workers"]
+
+DAEMONS = ("pyspark.daemon", "ottla.spark.connect.daemon")
+FORK_SERVER = "ottla.spark.fork_server"
 
 
 def end(process: subprocess.Popen[Any], seconds: float) -> None:
@@ -45,3 +49,12 @@ def command_of(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
+
+
+def python_workers(pids: Collection[int]) -> list[int]:
+    """Return which of some processes run Spark's tasks: forked by a daemon, which may be forked of our server itself."""
+    known, commands = parents(), {pid: command_of(pid) for pid in pids}
+    forked = {pid for pid, command in commands.items() if FORK_SERVER in command}
+    daemons = {pid for pid, command in commands.items() if any(each in command for each in DAEMONS)}
+    daemons |= {pid for pid in forked if known.get(pid) in forked}
+    return sorted(pid for pid in daemons if known.get(pid) in daemons)

@@ -45,6 +45,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
+    from ottla.spark.fork_server import forked_python
+    from ottla.spark.sessions import SOURCE_MODULES
     from ottla.spark.streams.launch import QUICK_COMPILER
 
     folder: Path = tmp_path_factory.mktemp("spark")
@@ -63,7 +65,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with forked_python(SOURCE_MODULES):
+        session = builder.getOrCreate()
     quick_local_files(session)
     answer_callbacks_by_poll()
     yield session

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.base import ConfigError
 from ottla.spark.class_archive import class_archive_options
 from ottla.spark.cluster_protection import check_cluster, configured, lacking
+from ottla.spark.fork_server import forked_python
 from ottla.spark.java import find_java
 from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
 from ottla.spark.private_api.local_files import quick_local_files
@@ -68,6 +70,8 @@ replaces the values.
 """
 LOCAL_SETTINGS: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """What is added for a local master, whose driver nobody else has to reach."""
+SOURCE_MODULES = ("pyspark_ottla", "ottla.spark.source.reader", "ottla.spark.source.writer")
+"""What Python processes import that read and write topics."""
 
 
 def session(
@@ -78,6 +82,7 @@ def session(
     log_level: str = "ERROR",
     registered: bool = True,
     secured: str | None = None,
+    preload: Sequence[str] = SOURCE_MODULES,
 ) -> SparkSession:
     """Return a Spark session with `format("ottla")`, or the one that is there already.
 
@@ -85,6 +90,8 @@ def session(
     SparkMissingError with one line that says what to install where Spark's packages or its Java are not there. Registering
     `format("ottla")` makes Spark load its SQL engine, which takes a second; without it, Spark does so when it is first
     used, and finds `pyspark_ottla` by its name.
+
+    `preload` are the modules that Python processes of a local session have imported when they begin (`fork_server`).
 
     `secured` names what is secured of what will use the session: then a cluster whose own connections are not is refused
     with ConfigError.
@@ -118,7 +125,8 @@ def session(
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with forked_python(preload) if is_local else nullcontext():
+        spark = builder.getOrCreate()
     try:
         check_cluster(master, secured, spark.sparkContext.getConf().get)
     except ConfigError:

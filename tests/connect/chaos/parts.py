@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tests.processes import below, command_of, end, parents
+from tests.processes import below, command_of, end, python_workers
 
 __all__ = ["Gate", "Worker"]
 
 ROOT = Path(__file__).parents[3]
-DAEMON, JVM = "ottla.spark.connect.daemon", "SparkSubmit"
+JVM = "SparkSubmit"
 STOP_SECONDS_MAX = 60.0
 CHUNK_BYTES = 65536
 RESET = struct.pack("ii", 1, 0)
@@ -59,8 +59,7 @@ class Worker:
 
     def tasks(self) -> list[int]:
         """Return the processes of its tasks."""
-        known, daemons = parents(), {pid for pid in self._all() if DAEMON in command_of(pid)}
-        return sorted(pid for pid in daemons if known.get(pid) in daemons)
+        return python_workers(self._all())
 
     def machines(self) -> list[int]:
         """Return its JVM, which is Spark's driver and executor."""
@@ -111,7 +110,7 @@ class Worker:
         if self.process is not None:
             end(self.process, STOP_SECONDS_MAX)
         for pid in self._known:
-            if DAEMON in command_of(pid) or (JVM in command_of(pid) and str(ROOT) in command_of(pid)):
+            if str(ROOT) in command_of(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 

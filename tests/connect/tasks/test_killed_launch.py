@@ -32,8 +32,8 @@ jobs.stop()
 
 @pytest.mark.parametrize(
     "whom",
-    ["spark.deploy", "spark.launcher.Main", "-m ottla.spark.connect.daemon"],
-    ids=["jvm", "launcher", "python"],
+    ["spark.deploy", "spark.launcher.Main", "-m ottla.spark.connect.daemon", "ottla.spark.fork_server"],
+    ids=["jvm", "launcher", "python", "fork-server"],
 )
 def test_a_session_of_which_a_process_is_killed_while_it_starts_is_started_again(whom: str, tmp_path: Path) -> None:
     script = tmp_path / "start.py"

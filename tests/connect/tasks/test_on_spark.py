@@ -12,7 +12,7 @@ import pytest
 
 from ottla.spark import SparkJobs
 from tests.connect.whole import WholeWorker, running_connect
-from tests.processes import below, command_of, parents
+from tests.processes import below, command_of, python_workers
 from tests.server import running_server
 from tests.waiting import until
 
@@ -58,20 +58,13 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeWorker]:
             yield running
 
 
-def task_processes() -> list[int]:
-    """Return the processes that Spark's Python daemon has forked under this process."""
-    known = parents()
-    daemons = {pid for pid in below(os.getpid()) if "ottla.spark.connect.daemon" in command_of(pid)}
-    return [pid for pid in daemons if known.get(pid) in daemons]
-
-
 def test_a_task_whose_process_is_killed_starts_again_and_goes_on(worker: WholeWorker, tmp_path: Path) -> None:
     given, taken = tmp_path / "in.txt", tmp_path / "out.txt"
     given.write_text("one\n")
     worker.create("in", {**SOURCE, "file": str(given), "topic": "killed"})
     worker.create("out", {"connector.class": "FileStreamSink", "file": str(taken), "topics": "killed"})
     until(lambda: taken.exists() and taken.read_text() == "one\n")
-    for pid in task_processes():
+    for pid in python_workers(below(os.getpid())):
         os.kill(pid, signal.SIGKILL)
     with given.open("a") as file:
         file.write("two\n")
@@ -117,5 +110,7 @@ def test_plugins_run_in_sparks_processes_and_log_with_their_context(
     until(lambda: worker.ask("GET", "/connectors/speaker/topics")[1] == {"speaker": {"topics": ["said"]}})
     [record] = [each for each in caplog.records if each.name == "say"]
     text = record.getMessage()
-    assert text.startswith("[speaker|task-0] I am process ") and int(text.split()[-1]) in task_processes()
+    assert text.startswith("[speaker|task-0] I am process ") and int(text.split()[-1]) in python_workers(
+        below(os.getpid())
+    )
     worker.ask("DELETE", "/connectors/speaker")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ottla.spark.failpoints import FOLDER
-from tests.processes import below, command_of, parents
+from tests.processes import below, command_of, python_workers
 
 __all__ = ["Driver", "Placed"]
 
@@ -82,9 +82,7 @@ class Driver:
 
     def workers(self) -> list[int]:
         """Return the Python workers of its tasks."""
-        known = parents()
-        daemons = {pid for pid in self._below() if WORKER in command_of(pid)}
-        return sorted(pid for pid in daemons if known.get(pid) in daemons)
+        return python_workers(self._below())
 
     def executors(self) -> list[int]:
         """Return its executors; none where the driver is one itself."""

@@ -149,7 +149,12 @@ class SparkJobs:
     def _start(self) -> None:
         with self._launch.noted():
             spark = session(
-                self._name, master=self.master, settings=self._settings, registered=False, secured=self._secured
+                self._name,
+                master=self.master,
+                settings=self._settings,
+                registered=False,
+                secured=self._secured,
+                preload=[_OWN_DAEMON],
             )
         self.spark, self._is_warm = spark, False
         if not self.local:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-__all__ = ["by_value", "fork_workers", "load_worker", "pickled"]
+__all__ = ["by_value", "fork_workers", "load_planners", "load_worker", "pickled"]
 
 
 def pickled(value: Any) -> bytes:
@@ -31,6 +31,19 @@ def load_worker() -> ModuleType:
     import pyspark.worker
 
     return pyspark.worker
+
+
+def load_planners() -> tuple[ModuleType, ...]:
+    """Import what Spark runs in Python to find data sources, to make one, and to plan its reading.
+
+    By `pyspark.sql.worker`, which only Spark itself names.
+    """
+    import pyspark.sql.worker.create_data_source
+    import pyspark.sql.worker.lookup_data_sources
+    import pyspark.sql.worker.plan_data_source_read
+
+    found = pyspark.sql.worker
+    return found.create_data_source, found.lookup_data_sources, found.plan_data_source_read
 
 
 def fork_workers() -> None:

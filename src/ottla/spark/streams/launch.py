@@ -20,7 +20,7 @@ from ottla.spark.streams.progress import BatchProgress, read_progress
 from ottla.spark.streams.restarts import failure_of
 from ottla.spark.streams.secured import driver_network, told_to_spark
 from ottla.spark.streams.starts import QueryStarts
-from ottla.spark.streams.warming import warm_up
+from ottla.spark.streams.warming import WORKER_MODULES, warm_up
 from ottla.streams import Stage, StreamsSettings
 
 if TYPE_CHECKING:
@@ -61,7 +61,12 @@ def application_session(settings: StreamsSettings) -> SparkSession:
         is_continuous = settings[EXECUTION] == CONTINUOUS
         given = {**(hosts_settings(master) if is_continuous else _state_settings(settings)), **settings.spark}
         return session(
-            settings.application_id, master=master, settings=given, registered=not is_continuous, secured=secured
+            settings.application_id,
+            master=master,
+            settings=given,
+            registered=not is_continuous,
+            secured=secured,
+            preload=WORKER_MODULES,
         )
     from pyspark.sql import SparkSession
 

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["warm_up"]
+__all__ = ["WORKER_MODULES", "warm_up"]
 
+WORKER_MODULES = (
+    "pyspark_ottla",
+    "ottla.spark.source.reader",
+    "ottla.spark.streams.delivery",
+    "ottla.spark.streams.lowering.direct",
+    "ottla.spark.streams.state.task",
+)
+"""What the tasks of an application import."""
 log = logging.getLogger(__name__)
 
 
@@ -34,11 +43,6 @@ def _run(spark: SparkSession) -> None:
 
 def _imported(rows: Iterable[int]) -> Iterable[int]:
     """Import in a worker what tasks need; that is long enough for the next task to get another worker."""
-    import ottla.spark.source.reader
-    import ottla.spark.streams.delivery
-    import ottla.spark.streams.lowering.direct
-    import ottla.spark.streams.state.task
-
-    assert ottla.spark.source.reader and ottla.spark.streams.delivery
-    assert ottla.spark.streams.lowering.direct and ottla.spark.streams.state.task
+    for each in WORKER_MODULES:
+        import_module(each)
     return rows

@@ -1,0 +1,171 @@
+"""Spark's Python processes are forks of one that has imported already; where it is gone, they start by themselves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.spark.fork_server import ForkServer, start_fork_server
+from tests.processes import below, command_of, python_workers
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAEMON = ("-m", "pyspark.daemon", "pyspark.worker")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    found = ForkServer(["numpy"])
+    yield found
+    found.close()
+
+
+def daemon(python: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Start Spark's daemon as its JVM does: it makes a socket in a folder and says which."""
+    own = {
+        "PYTHONHASHSEED": "0",
+        "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(folder),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    pipe = subprocess.PIPE
+    return subprocess.Popen([python, *DAEMON], stdin=pipe, stdout=pipe, env={**os.environ, **own})
+
+
+def socket_of(process: subprocess.Popen[bytes]) -> Path:
+    """Return the socket that a daemon has said it listens at."""
+    assert process.stdout is not None
+    length = int.from_bytes(process.stdout.read(4), "big")
+    return Path(process.stdout.read(length).decode())
+
+
+def children(server: ForkServer) -> set[int]:
+    assert server.pid is not None
+    return below(server.pid) - {server.pid}
+
+
+def test_a_daemon_is_a_fork_with_the_environment_and_the_streams_of_its_stub(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    process = daemon(server.python, tmp_path)
+    assert socket_of(process).parent == tmp_path
+    assert len(children(server)) == 1
+    assert process.stdin is not None
+    process.stdin.close()  # so Spark's JVM ends it
+    process.wait(60)
+    until(lambda: not children(server))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_fork_ends_when_its_stub_is_ended(server: ForkServer, tmp_path: Path, number: signal.Signals) -> None:
+    process = daemon(server.python, tmp_path)
+    socket_of(process)
+    process.send_signal(number)
+    process.wait(60)
+    until(lambda: not children(server))
+
+
+def test_a_stub_ends_with_the_exit_code_and_the_words_of_what_it_stands_for(server: ForkServer) -> None:
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    for given in (["--version"], ["no-such-command"]):
+        command = ["-m", "ottla.cli.main", *given]
+        found, wanted = (
+            subprocess.run([python, *command], capture_output=True, env=environment, check=False)
+            for python in (server.python, sys.executable)
+        )
+        assert (found.returncode, found.stdout, found.stderr) == (wanted.returncode, wanted.stdout, wanted.stderr)
+
+
+def test_what_is_no_module_of_sparks_is_run_by_the_interpreter_itself(server: ForkServer) -> None:
+    words = "import sys; print(sys.argv[1:], sys.flags.isolated, 'numpy' in sys.modules)"
+    found = subprocess.run([server.python, "-c", words, "a"], capture_output=True, text=True, check=True)
+    assert found.stdout == "['a'] 0 False\n"
+
+
+def test_processes_that_hash_otherwise_are_not_forked(server: ForkServer) -> None:
+    words = ["-m", "ottla.cli.main", "--version"]
+    found = subprocess.run([server.python, *words], env={**os.environ, "PYTHONHASHSEED": "7"}, check=False)
+    assert found.returncode == 0 and not children(server)
+
+
+def test_without_its_server_a_stub_is_the_daemon_itself(tmp_path: Path) -> None:
+    server = ForkServer([])
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    until(lambda: not server.runs)
+    process = daemon(server.python, tmp_path)
+    try:
+        assert socket_of(process).parent == tmp_path
+        assert command_of(process.pid).split()[1:] == [*DAEMON]
+    finally:
+        process.kill()
+        process.wait()
+        server.close()
+
+
+def test_a_server_that_cannot_import_leaves_its_stubs_to_themselves(tmp_path: Path) -> None:
+    server = ForkServer(["ottla.no_such_module"])
+    process = daemon(server.python, tmp_path)
+    try:
+        assert socket_of(process).parent == tmp_path
+    finally:
+        process.kill()
+        process.wait()
+        server.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"nonsense\n", b'{"module": 1}\n', b"x" * 100_000], ids=len)
+def test_an_order_that_is_none_forks_nothing_and_ends_nothing(server: ForkServer, tmp_path: Path, sent: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as stub:
+        stub.connect(str(Path(server.python).parent / "socket-0"))
+        assert stub.recv(1) == b"R"
+        stub.sendall(sent)
+        stub.shutdown(socket.SHUT_WR)
+        assert stub.recv(1) == b""
+    assert not children(server) and server.runs
+
+
+def test_a_server_ends_with_its_owner_and_its_folder_with_it(tmp_path: Path) -> None:
+    words = "from ottla.spark.fork_server import ForkServer; print(ForkServer([]).python, flush=True); input()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe = subprocess.PIPE
+    owner = subprocess.Popen([sys.executable, "-c", words], stdin=pipe, stdout=pipe, env=environment)
+    assert owner.stdout is not None
+    folder = Path(owner.stdout.readline().decode().strip()).parent
+    assert folder.stat().st_mode & 0o777 == 0o700
+    owner.kill()
+    owner.wait()
+    until(lambda: not folder.exists(), "the folder's end")
+
+
+def test_where_nothing_can_be_executed_there_is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert start_fork_server(["numpy.linalg"]) is None
+
+
+@pytest.mark.spark
+def test_a_sessions_workers_are_forks_and_draw_numbers_of_their_own(spark: SparkSession) -> None:
+    def drawn(_: int) -> tuple[int, float]:
+        import time
+
+        import numpy
+
+        time.sleep(0.2)  # so that another worker takes the other number
+        return os.getpid(), float(numpy.random.random())
+
+    found = dict(spark.sparkContext.parallelize(range(2), 2).map(drawn).collect())
+    assert len(found) == len(set(found.values())) == 2
+    assert set(found) <= set(python_workers(below(os.getpid())))
+    parts = {pid: command_of(pid) for pid in found}
+    assert all("ottla.spark.fork_server" in command for command in parts.values()), parts
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
