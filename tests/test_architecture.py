@@ -39,7 +39,10 @@ MATRIX: dict[str, set[str]] = {
     "connect": {*_SERVICES, "wire", "security", "schemas", "serdes"},
     "connectors": {"base", "config", "connect"},
     "sql": {"base", "streams", "schemas", "serdes", "connect"},  # schemas of formats, as Connect makes and reads them
-    "spark": {"base", "wire", "client", "config", "security", "http", "streams", "connect", "connectors"},
+    "spark": {
+        *("base", "wire", "client", "config", "security", "http", "streams", "connect", "connectors"),
+        *("schemas", "serdes"),  # columns and serdes by a registry
+    },
     "console": {*_SERVICES, "wire", "admin", "sql"},
 }
 """Package -> the packages that it may import. `cli` may import any, but all except `admin` only inside functions."""
@@ -65,6 +68,7 @@ INNER_PACKAGES = (
     *("ottla.security.ephemeral", "ottla.security.sasl"),
     "ottla.connect.schema_converters",  # how Connect's schemas are told in Avro, Protobuf and JSON Schema
     "ottla.connect.data",
+    "ottla.serdes.columns",
     "ottla.sql.testing",  # what tests of statements need, Streams with its engine among it; nothing else of SQL does
 )
 """What is inside a package and others may import: it needs PyArrow, librdkafka or ssl, which the package alone does not."""

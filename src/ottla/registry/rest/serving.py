@@ -16,6 +16,7 @@ from ottla.registry.logins import Logins
 from ottla.registry.rest.asked import Asked
 from ottla.registry.rest.endpoints import NOTHING, Endpoint, Endpoints, Raw
 from ottla.registry.rest.forwarding import Forwarding
+from ottla.registry.rest.openapi import openapi_replies
 from ottla.registry.rest.watching import Watching
 from ottla.registry.service import ElsewhereError, Registry
 
@@ -40,6 +41,7 @@ def registry_routes(registry: Registry, forwarding: Forwarding, logins: Logins) 
         Route("GET", "/metrics", serving.guarded(watching.metrics)),
         *(Route("GET", path, watching.health) for path in ("/health", "/healthz", "/_health")),
         Route("GET", "/master_available", watching.primary),
+        *(Route("GET", path, serving.guarded(handle)) for path, handle in openapi_replies(endpoints)),
     ]
     serving.count = watching.count
     contexts = [each for each in endpoints if each.in_contexts]

@@ -19,7 +19,7 @@ from ottla.base import ConfigError
 from ottla.client import ClientSecurity, SecuredNetwork
 from ottla.config import ProviderError, providers_of, resolved
 
-__all__ = ["SECRET_KEYS", "KeptAside", "network_of"]
+__all__ = ["SECRET_KEYS", "KeptAside", "looked_up", "network_of"]
 
 Properties = tuple[tuple[str, str], ...]
 SECRET_KEYS = frozenset(
@@ -45,10 +45,11 @@ def network_of(properties: Properties) -> SecuredNetwork | None:
 @cache
 def _security(properties: Properties) -> ClientSecurity:
     """Return what is made once in a process: stores are read, and keys unlocked."""
-    return ClientSecurity.of(_found(dict(properties)))
+    return ClientSecurity.of(looked_up(dict(properties)))
 
 
-def _found(properties: Mapping[str, str]) -> dict[str, str]:
+def looked_up(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return properties with what their placeholders stand for on this machine; raises ConfigError."""
     if not any(PLACE in each for each in properties.values()):
         return dict(properties)
     settings = {"config.providers": ",".join(PROVIDERS)}

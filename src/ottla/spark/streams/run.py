@@ -73,8 +73,9 @@ class StreamsApplication:
 
         `shared` is what it has of a service that runs others, too (`StreamsService.add`).
         """
-        self.topology = topology
         self.settings = settings if isinstance(settings, StreamsSettings) else StreamsSettings.of(settings, **keywords)
+        topology = topology.of_application(self.settings.application_id)
+        self.topology = topology
         is_continuous = self.settings[EXECUTION] == CONTINUOUS
         self.stages: Stages = (
             Stages((), topology.repartition_topics, {}) if is_continuous else _stages(topology, self.settings)

@@ -92,8 +92,9 @@ class TopologyTestDriver:
         spark: SparkSession | None = None,
         wall_clock_ms: int = 0,
     ) -> None:
-        self.topology = topology
         self.settings = StreamsSettings.of({**SETTINGS, **(settings or {})})
+        topology = topology.of_application(self.settings.application_id)
+        self.topology = topology
         self._stages = cut(topology, stream_time=self.settings["stream.time"], every_update=not self.settings.cache)
         self._folder = Path(tempfile.mkdtemp(prefix="ottla-test-driver-"))
         self._topics = LocalTopics(self._folder / "topics", frozenset(self._names()))

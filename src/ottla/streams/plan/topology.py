@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ottla.streams.plan.describe import describe
 from ottla.streams.plan.nodes import Node, RepartitionTopic, SourceNode, StoreSpec
+from ottla.streams.plan.serdes_of_topics import with_topics
 from ottla.streams.plan.subtopologies import subtopologies
 
 __all__ = ["Topology"]
@@ -42,3 +43,8 @@ class Topology:
     def describe(self) -> str:
         """Return Kafka's text form (`TopologyDescription.toString`)."""
         return describe(self.nodes, self.subtopologies())
+
+    def of_application(self, application_id: str) -> Topology:
+        """Return the plan with its serdes told which topics they write; the same one where no serde asks for that."""
+        found = with_topics(self.nodes, self.stores, self.repartition_topics, application_id)
+        return self if found is None else Topology(*found, self.copartitioned)

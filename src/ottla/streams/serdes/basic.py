@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
@@ -27,6 +27,7 @@ __all__ = [
     "StringSerde",
     "UuidSerde",
     "VoidSerde",
+    "of_topic",
 ]
 
 
@@ -53,6 +54,15 @@ class Serde(Protocol):
 
     def sql_encode(self, column: str) -> str:
         """Return Spark SQL text that encodes a column of `sql_type` to binary."""
+
+
+def of_topic(serde: Any, topic: str, *, is_key: bool) -> Any:
+    """Return a serde that knows which topic it writes, where it asks for that by a method `of_topic`; else as it is."""
+    if hasattr(serde, "inner"):  # of windowed keys
+        inner = of_topic(serde.inner, topic, is_key=is_key)
+        return serde if inner is serde.inner else replace(serde, inner=inner)
+    ask = getattr(serde, "of_topic", None)
+    return serde if ask is None else ask(topic, is_key=is_key)
 
 
 @dataclass(frozen=True, slots=True)
