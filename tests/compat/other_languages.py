@@ -21,7 +21,9 @@ from tests import peer
 __all__ = [
     "OLD_LIBRDKAFKA",
     "build_franz_go",
+    "build_go_registry",
     "build_kafkajs",
+    "build_node_registry",
     "build_old_librdkafka",
     "java_command",
     "kcat",
@@ -46,31 +48,49 @@ def cache() -> Path:
 
 def build_franz_go() -> Path:
     """Return franz-go's member as a program; skips where Go or its modules are not to be had."""
+    return _build_go("go", "franz-go")
+
+
+def build_go_registry() -> Path:
+    """Return Go's clients of schema registries as a program; skips as `build_franz_go`."""
+    return _build_go("go_registry", "go-registry")
+
+
+def _build_go(folder: str, name: str) -> Path:
     if shutil.which("go") is None:
-        pytest.skip("franz-go is absent: no go on PATH")
-    program = cache() / "franz-go"
+        pytest.skip(f"{name} is absent: no go on PATH")
+    program = cache() / name
     built = subprocess.run(
         ["go", "build", "-o", str(program), "."],
-        cwd=HERE / "go",
+        cwd=HERE / folder,
         capture_output=True,
         text=True,
         timeout=BUILD_SECONDS_MAX,
         check=False,
     )
     if built.returncode:
-        pytest.skip(f"franz-go cannot be built here: {built.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"{name} cannot be built here: {built.stderr.strip().splitlines()[-1]}")
     return program
 
 
 def build_kafkajs() -> Path:
     """Return the folder with kafkajs and its member; skips where Node or the package is not to be had."""
+    return _install_node("node", "member.js", "kafkajs")
+
+
+def build_node_registry() -> Path:
+    """Return the folder with npm's clients of schema registries; skips as `build_kafkajs`."""
+    return _install_node("node_registry", "registry.js", "@confluentinc/schemaregistry")
+
+
+def _install_node(given: str, program: str, package: str) -> Path:
     if shutil.which("npm") is None or shutil.which("node") is None:
-        pytest.skip("kafkajs is absent: no node and npm on PATH")
-    folder = cache() / "kafkajs"
+        pytest.skip(f"{package} is absent: no node and npm on PATH")
+    folder = cache() / ("kafkajs" if given == "node" else given)
     folder.mkdir(exist_ok=True)
-    for name in ("package.json", "member.js"):
-        shutil.copy(HERE / "node" / name, folder)
-    if not (folder / "node_modules" / "kafkajs").exists():
+    for name in ("package.json", program):
+        shutil.copy(HERE / given / name, folder)
+    if not (folder / "node_modules" / package).exists():
         installed = subprocess.run(
             ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"],
             cwd=folder,
@@ -80,7 +100,7 @@ def build_kafkajs() -> Path:
             check=False,
         )
         if installed.returncode:
-            pytest.skip("kafkajs cannot be installed here: npm failed")
+            pytest.skip(f"{package} cannot be installed here: npm failed")
     return folder
 
 

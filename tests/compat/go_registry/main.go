@@ -69,7 +69,7 @@ func franz(url string) {
 	}
 	must(client.CreateSchema(ctx, "franz-user", sr.Schema{Schema: wider}))
 	same("versions", must(client.SubjectVersions(ctx, "franz-user")), []int{1, 2})
-	same("usages", len(must(client.SchemaUsagesByID(ctx, first.ID))), 1)
+	same("is used", len(must(client.SchemaUsagesByID(ctx, first.ID))) > 0, true)
 	same("soft", must(client.DeleteSubject(ctx, "franz-user", sr.SoftDelete)), []int{1, 2})
 	same("hard", must(client.DeleteSubject(ctx, "franz-user", sr.HardDelete)), []int{1, 2})
 	same("types", len(must(client.SupportedTypes(ctx))), 3)
