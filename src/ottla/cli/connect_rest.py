@@ -8,7 +8,7 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ottla.base import OttlaError
@@ -46,21 +46,30 @@ class Worker:
 
             self._context = Tls(TlsSettings.of(dict(properties)), server=False).context
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the body of an answer, None where it is empty; raises RestError with the worker's message."""
+    def ask(self, method: str, path: str, body: Any = None, *, take: Collection[int] = ()) -> Any:
+        """Return the body of an answer, None where it is empty; raises RestError with the worker's message.
+
+        `take` are statuses beyond 400 whose body is an answer, too.
+        """
+        text = self.text(path, method, body, take=take)
+        return json.loads(text) if text else None
+
+    def text(self, path: str, method: str = "GET", body: Any = None, *, take: Collection[int] = ()) -> str:
+        """Return the text of an answer; see `ask`."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url.rstrip("/") + path, data, self._headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=ANSWER_SECONDS_MAX, context=self._context) as answer:
-                text = answer.read()
+                return str(answer.read(), "utf-8", "replace")
         except urllib.error.HTTPError as error:
+            if error.code in take:
+                return str(error.read(), "utf-8", "replace")
             raise RestError(_message(error.read()) or f"HTTP {error.code}", error.code) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise RestError(
                 f"no {self._what} answers at {self.url}: {reason}; start one, or name another with --url"
             ) from error
-        return json.loads(text) if text else None
 
     def connector(self, method: str, name: str, rest: str = "", body: Any = None) -> Any:
         """Ask about one connector; see `ask`."""

@@ -5,9 +5,11 @@ It asks and connects, and changes nothing.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ottla.base import OttlaError
+from ottla.cli.connect_rest import Worker
 from ottla.cli.contexts import target
 from ottla.cli.doctor.findings import Finding, Status, fail, ok, print_findings
 from ottla.cli.options import Options, open_client, output_option, properties_file
@@ -44,6 +46,12 @@ def options() -> Options:
     """Return the parser."""
     parser = Options("doctor", "Examine a cluster from here: addresses, brokers, copies, disks, clocks, limits.")
     parser.connection()
+    parser.add_argument(
+        "--registry",
+        default=os.environ.get("OTTLA_REGISTRY_URL"),
+        metavar="URL",
+        help="a schema registry to examine, too ($OTTLA_REGISTRY_URL)",
+    )
     output_option(parser)
     watch_option(parser)
     return parser
@@ -54,6 +62,7 @@ def examine(args: Namespace) -> list[Finding]:
     from ottla.cli.doctor.addresses import advertised_addresses, bootstrap_addresses
     from ottla.cli.doctor.cluster import cluster_checks
     from ottla.cli.doctor.host import host_checks
+    from ottla.cli.doctor.schema_registry import instance_checks, topic_checks
 
     source = target(args.context)
     said_by = source.said_by if source.bootstrap_servers == args.bootstrap_server else "--bootstrap-server"
@@ -68,7 +77,10 @@ def examine(args: Namespace) -> list[Finding]:
             addresses = advertised_addresses(client, cluster)
             reachable = all(each.status is not Status.FAIL for each in addresses)
             findings += [*addresses, *cluster_checks(client, cluster, reachable=reachable)]
+            findings += topic_checks(client, cluster)
     except OttlaError as error:
         remedy = "look into the broker's log; if it is protected, give --command-config with what clients need"
         findings.append(fail("protocol", f"no answer in Kafka's protocol: {error}", remedy))
+    if args.registry:
+        findings += instance_checks(Worker(args.registry, properties_file(args.command_config), what="schema registry"))
     return [*findings, *host_checks(args.bootstrap_server)]
