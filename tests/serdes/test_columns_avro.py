@@ -273,3 +273,26 @@ def test_rows_stand_anywhere_in_their_buffer() -> None:
     assert rows.to_pylist() == ["ä", "", "x" * 300]
     assert write(tree("string"), pa.concat_arrays([pa.array(["y"]), rows])[1:]) == column.to_pylist()
     assert np.array_equal(laid_out(column)[1], [0, 3, 4])
+
+
+def test_optional_records_in_optional_records_take_no_more_time_than_they_are_many() -> None:
+    def nested(depth: int) -> Any:
+        inner = "long" if depth == 0 else nested(depth - 1)
+        return [
+            "null",
+            {
+                "type": "record",
+                "name": f"R{depth}",
+                "fields": [{"name": "a", "type": inner, "default": None} if depth else {"name": "a", "type": "long"}],
+            },
+        ]
+
+    node = tree(nested(20))
+    value: Any = {"a": 7}
+    for _ in range(20):
+        value = {"a": value}
+    column = encoded(fastavro.parse_schema(nested(20)), [value, None])
+    assert read(node, node, column).to_pylist() == [value, None]
+    other = tree(json.loads(json.dumps(nested(20)).replace('"long"', '"string"')))
+    with pytest.raises(BadBytesError):
+        read(node, other, column)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ottla.base import ConfigError
-from ottla.serdes import SubjectStrategy, serde_settings
+from ottla.serdes import Registry, SerdeError, SubjectStrategy, serde_settings
+from ottla.spark.registry_serde import registry_serde
+from tests.ports import free_port
 
 URL = {"schema.registry.url": "http://one:8081, http://two:8081/"}
 
@@ -69,3 +71,14 @@ def test_a_password_in_an_address_is_not_told() -> None:
 def test_what_changes_nothing_is_told() -> None:
     found = serde_settings(URL | {"specific.avro.reader": "true", "auto.register.schema": "true"}, is_key=False)
     assert [each.partition(" ")[0] for each in found.warnings] == ["specific.avro.reader", "auto.register.schema"]
+
+
+def test_a_login_in_an_address_is_shown_nowhere() -> None:
+    given = {"schema.registry.url": f"http://anna:s3cret@127.0.0.1:{free_port()}", "max.retries": "0"}
+    settings = serde_settings(given, is_key=False)
+    assert settings.client["url"].startswith("http://anna:s3cret@")
+    with pytest.raises(SerdeError) as refused:
+        Registry(settings).by_id(1)
+    assert "s3cret" not in f"{refused.value} {refused.value.__cause__} {settings!r}"
+    assert "http://…@127.0.0.1" in str(refused.value)
+    assert "s3cret" not in repr(registry_serde(given))

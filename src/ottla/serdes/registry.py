@@ -24,7 +24,7 @@ from ottla.schemas import (
     parse,
 )
 from ottla.serdes.errors import SerdeError
-from ottla.serdes.settings import SerdeSettings
+from ottla.serdes.settings import SerdeSettings, without_login
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -142,7 +142,7 @@ class Registry:
             raise SerdeError(f"The schema registry refused {what}: {said}", retriable=retriable) from error
         except Exception as error:  # its HTTP library, and what reads tokens, have errors of several kinds
             reason = str(error) or type(error).__name__
-            text = f"The schema registry at {where} did not answer {what}: {reason}"
+            text = f"The schema registry at {where} did not answer {what}: {without_login(reason)}"
             raise SerdeError(text, retriable=not isinstance(error, ValueError | TypeError)) from error
 
 
@@ -191,7 +191,7 @@ def _client(settings: SerdeSettings) -> SchemaRegistryClient:
         try:
             return SchemaRegistryClient({**settings.client, **files})
         except (ValueError, TypeError, OSError) as error:
-            raise ConfigError("schema.registry.url", ",".join(settings.urls), str(error)) from error
+            raise ConfigError("schema.registry.url", ",".join(settings.urls), without_login(str(error))) from error
 
 
 def _tls_files(settings: SerdeSettings, folder: Path) -> dict[str, str]:

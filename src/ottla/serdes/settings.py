@@ -90,6 +90,7 @@ class SerdeSettings:
     """The settings of a key's or a value's serializer and deserializer."""
 
     urls: tuple[str, ...]
+    """The registry's addresses as they may be shown: without logins, which `client` has."""
     is_key: bool = False
     auto_register: bool = True
     use_latest: bool = False
@@ -128,7 +129,7 @@ def serde_settings(given: Mapping[str, Any], *, is_key: bool) -> SerdeSettings:
     strategy = f"{part}.subject.name.strategy"
     urls = _urls(texts.get(URL, ""))
     return SerdeSettings(
-        urls,
+        tuple(without_login(each) for each in urls),
         is_key=is_key,
         auto_register=flags["auto.register.schemas"],
         use_latest=flags["use.latest.version"],
@@ -170,8 +171,13 @@ def _urls(text: str) -> tuple[str, ...]:
         raise ConfigError(URL, text, "the registry's addresses: http://host:8081,…")
     for each in found:
         if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", each, re.IGNORECASE):
-            raise ConfigError(URL, re.sub(r"//[^@]*@", "//…@", each), "http://host:port or https://host:port")
+            raise ConfigError(URL, without_login(each), "http://host:port or https://host:port")
     return found
+
+
+def without_login(text: str) -> str:
+    """Return a text in which no address has a name and a password."""
+    return re.sub(r"//[^/\s]*@", "//…@", text)
 
 
 def _client(texts: Mapping[str, str], numbers: Mapping[str, int], urls: tuple[str, ...]) -> dict[str, Any]:

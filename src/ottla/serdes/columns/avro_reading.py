@@ -311,28 +311,28 @@ def _block(rows: Rows, which: Numbers) -> Numbers:
 def _read_into_union(written: Node, wanted: Node) -> Read:
     """Read what was no union into the first branch of one that takes it."""
     column = arrow_type_of(wanted)
-    place, branch = _branch_for(written, wanted)
-    step = read_as(written, branch)
-    if branch.kind == "null" or wanted.inner is not None or len(branches_of(wanted)) == 1:
-        return (lambda rows: pa.nulls(len(rows), column)) if branch.kind == "null" else step
+    place, branch, step = _branch_for(written, wanted)
+    if branch.kind == "null":
+        return lambda rows: pa.nulls(len(rows), column)
+    if len(branches_of(wanted)) == 1:
+        return step
     return lambda rows: _member(step(rows), place, column)
 
 
-def _branch_for(written: Node, wanted: Node) -> tuple[int, Node]:
-    """Return the branch, and its place among those that are not null: the same type before a wider one."""
-    others = branches_of(wanted)
-    for exact in (True, False):
-        place = 0
-        for each in wanted.branches:
-            if not exact or (each.kind == written.kind and each.name == written.name):
-                try:
-                    read_as(written, each)
-                except SerdeError:
-                    pass
-                else:
-                    return place, each
-            place += each.kind != "null"
-    raise _unfit(written, Node("union", name="of " + ", ".join(each.name or each.kind for each in others)))
+def _branch_for(written: Node, wanted: Node) -> tuple[int, Node, Read]:
+    """Return the branch, its place among those that are not null, and what reads it: the same type before a wider one.
+
+    Each branch is tried once, since what it holds is tried with it.
+    """
+    places = [sum(other.kind != "null" for other in wanted.branches[:index]) for index in range(len(wanted.branches))]
+    tried = list(zip(places, wanted.branches, strict=True))
+    same = [each for each in tried if each[1].kind == written.kind and each[1].name == written.name]
+    for place, each in [*same, *(each for each in tried if each not in same)]:
+        try:
+            return place, each, read_as(written, each)
+        except _UnfitError:
+            continue
+    raise _unfit(written, Node("union", name="of " + ", ".join(each.name or each.kind for each in wanted.branches)))
 
 
 def _member(values: pa.Array, place: int, column: pa.StructType) -> pa.Array:

@@ -23,6 +23,8 @@ __all__ = ["ColumnReader"]
 
 _BAD = (BadBytesError, pa.ArrowInvalid)
 BARE_BYTES = '"bytes"'
+BYTES_MAX = 1 << 30
+"""Of a column that is read at once: places in it are numbers of 32 bits."""
 
 
 class ColumnReader:
@@ -53,6 +55,10 @@ class ColumnReader:
         """
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
+        if len(column) > 1 and column.nbytes > BYTES_MAX:
+            half = len(column) // 2
+            parts_of = (slice(0, half), slice(half, None))
+            return pa.concat_arrays([self.read(column[each], headers and headers[each]) for each in parts_of])
         data, begun, end = laid_out(column)
         parts: list[tuple[Numbers, pa.Array]] = []
         for each in grouped(data, begun, end, present(column), headers):
