@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import cloudpickle
+import pickle
+
 import pytest
 
 from ottla.sql.catalogue import Catalogue
@@ -78,9 +79,9 @@ def test_a_side_moves_where_its_key_is_another_or_in_another_format(clause: str,
 )
 def test_plans_of_joins_and_their_topologies_travel(clause: str) -> None:
     plan = plan_of(clause)
-    assert cloudpickle.loads(cloudpickle.dumps(plan)) == plan
+    assert pickle.loads(pickle.dumps(plan)) == plan
     topology = topology_of(plan)
-    assert cloudpickle.loads(cloudpickle.dumps(topology)).describe() == topology.describe()
+    assert pickle.loads(pickle.dumps(topology)).describe() == topology.describe()
 
 
 def test_a_query_that_is_asked_needs_no_key_in_its_projection() -> None:

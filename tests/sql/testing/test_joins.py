@@ -115,8 +115,8 @@ def test_streams_joined_by_other_columns_and_expressions_get_them_as_their_key()
     inputs = row("clicks", None, 1, PAGE="Ink"), row("buys", "bob", 3, ITEM="iNK"), row("buys", "bob", 4)
     assert results(joined(clause, "ROWKEY, B.USER"), *inputs) == [("INK", {"B_USER": "bob"}, 3)]
     by_column = joined(f"CLICKS C JOIN BUYS B {WITHIN} ON C.PAGE = B.ITEM", "ITEM, B.USER, PAGE AS P")
-    inputs = row("clicks", None, PAGE="x"), row("buys", "u", ITEM="x")
-    assert results(by_column, *inputs) == [("x", {"ITEM": "x", "B_USER": "u"}, 0)]
+    others = row("clicks", None, PAGE="x"), row("buys", "u", ITEM="x")
+    assert results(by_column, *others) == [("x", {"ITEM": "x", "B_USER": "u"}, 0)]
 
 
 def test_the_left_key_is_the_key_unless_only_the_right_one_is_selected() -> None:
@@ -202,6 +202,18 @@ def test_a_foreign_key_finds_the_other_tables_row_and_hears_of_its_changes() -> 
         ("ann", {"LAND": "it"}, 2),
         ("ann", {"LAND": None}, 5),
     ]
+
+
+def test_behind_a_foreign_key_join_the_left_tables_key_is_joined_on() -> None:
+    clause = "USERS U JOIN CITIES C ON U.CITY = C.ID LEFT JOIN PETS P ON U.ID = P.ID"
+    inputs = (*FOREIGN[:2], row("pets", "ann", 3, NAME="rex"), FOREIGN[3])
+    assert results(joined(clause, "U.ID, LAND, NAME", "TABLE"), *inputs) == [
+        ("ann", {"LAND": "it", "NAME": None}, 2),
+        ("ann", {"LAND": "it", "NAME": "rex"}, 3),
+        ("ann", {"LAND": "IT", "NAME": "rex"}, 4),
+    ]
+    moved = refusal(joined(clause.replace("U.ID =", "C.ID ="), "U.ID, LAND", "TABLE"))
+    assert "on the TABLE's key column ID instead of C.ID" in moved
 
 
 def test_several_joins_are_made_from_left_to_right() -> None:
@@ -369,6 +381,14 @@ def test_sources_of_a_join_need_as_many_partitions_each() -> None:
     narrow = "CREATE STREAM NARROW (USER STRING KEY) WITH (KAFKA_TOPIC='n', FORMAT='JSON', PARTITIONS=2);"
     query = joined(f"CLICKS JOIN NARROW {WITHIN} ON CLICKS.USER = NARROW.USER")
     assert "`NARROW` partitions = 2." in refusal(narrow + query)
+
+
+def test_a_key_that_holds_a_map_is_refused() -> None:
+    text = "".join(
+        f"CREATE STREAM {name} (ID INT KEY, M MAP<STRING, INT>) WITH (KAFKA_TOPIC='{name}', FORMAT='JSON');"
+        for name in ("X", "Y")
+    )
+    assert "Map keys, including types that contain maps" in refusal(text + joined(f"X JOIN Y {WITHIN} ON X.M = Y.M"))
 
 
 def test_windowed_tables_are_joined_window_by_window_with_their_like_alone() -> None:

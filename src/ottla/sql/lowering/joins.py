@@ -119,7 +119,7 @@ class _Lowered:
 
     def _foreign(self) -> KTable[Any, Any]:
         node = self.node
-        left, right = self._table(node.left, 0), self._table(node.right, 1)
+        left, right = self._table(node.left, 0, self._keys()), self._table(node.right, 1)
         foreign = JoinKey(node.left_key, node.left.fields, self.context.log)
         call = left.join if node.join == "INNER" else left.left_join
         return call(right, self._joiner(), foreign_key=foreign, value_serde=ROWS, table_joined=TableJoined(self.name))
@@ -168,7 +168,7 @@ class _Lowered:
 
     def _keys(self) -> Serde:
         """The serde of the keys of both sides: they have to be the same bytes, so that they are in the same partition."""
-        made = columns((_key_field(self.node),), "key")
+        made = columns(_key_fields(self.node), "key")
         return self.context.key_serde(made, internal_layout(_key_layout(self.node), made), self.node.window)
 
     def _moves(self, place: int) -> bool:
@@ -199,9 +199,9 @@ def _key_layout(node: Node) -> Layout:
     return right.layout if is_keyed_by(right, node.right_key) and not is_keyed_by(left, node.left_key) else left.layout
 
 
-def _key_field(node: Join) -> Field:
-    """The key of a join's rows, under a name that does not depend on the projection."""
-    return replace(node.key[0], source=None, name="KEY")
+def _key_fields(node: Join) -> tuple[Field, ...]:
+    """The key of a join's rows, under a name that does not depend on the projection; a foreign key's left one may have parts."""
+    return node.key if len(node.key) > 1 else (replace(node.key[0], source=None, name="KEY"),)
 
 
 def _key_of(side: Node, key: e.Expression) -> e.Expression:

@@ -46,7 +46,7 @@ def viable_keys(left: Node, left_key: e.Expression, right: Node, right_key: e.Ex
     """The columns that may be the key of the rows of a join that is not FULL OUTER, the left ones first."""
     found: list[Field] = []
     if isinstance(left, Join) and is_keyed_by(left, left_key):
-        found.extend(left.viable)
+        found.extend(left.key if left.foreign else left.viable)
     elif isinstance(left_key, e.Column):
         found.append(field_of(left, left_key))
     if isinstance(right_key, e.Column):

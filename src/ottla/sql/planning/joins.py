@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.sql.catalogue import Catalogue
+from ottla.sql.definitions import check_key_type
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import type_of
-from ottla.sql.plan import Field, Join, Node, ReadSource
+from ottla.sql.plan import Field, Join, Node, ReadSource, nodes
 from ottla.sql.planning.join_criteria import Criteria, Sources, criteria_of
 from ottla.sql.planning.join_keys import chosen_key, is_keyed_by, keys_move, made_name, viable_keys
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
+from ottla.sql.tree.expression_text import expression_text
 from ottla.sql.types import SqlType, backticked
 
 _WORDS = {
@@ -89,6 +91,7 @@ class _Joining:
             if not viable or (query is not None and _is_unmet(self.left) and _names(query, name)):
                 made, viable = Field(None, name, type_), ()
             key = (made or (chosen_key(viable, query) if query is not None else viable[0]),)
+            check_key_type(key[0].name, type_)
         return Join(self.left, self.right, kind, left_key, right_key, self.join.within, made, key, viable, foreign)
 
     # -- what is refused
@@ -166,14 +169,14 @@ class _Joining:
                 continue
             if side.kind == "TABLE":
                 named = ", ".join(field.name for field in side.key)
-                raise SqlError(_TABLE_MOVED.format(named, key))
+                raise SqlError(_TABLE_MOVED.format(named, expression_text(key)))
             if side.window is not None:
                 raise SqlError(_WINDOWED)
         if self.left.window is not None and keys_move(self.left.layout, self.right.layout):
             raise SqlError(_WINDOWED + _WINDOWED_FORMATS)
 
     def _check_partitions(self) -> None:
-        one, other = self.criteria.left_source, self.right
+        one, other = next(node for node in nodes(self.left) if isinstance(node, ReadSource)), self.right
         left, right = one.source.partitions, other.source.partitions
         if left is None or right is None or left == right:
             return
