@@ -200,7 +200,7 @@ def _key_layout(node: Node) -> Layout:
 
 
 def _key_fields(node: Join) -> tuple[Field, ...]:
-    """The key of a join's rows, under a name that does not depend on the projection; a foreign key's left one may have parts."""
+    """The key of a join's rows, under a name that does not depend on the projection: a left table's may have parts."""
     return node.key if len(node.key) > 1 else (replace(node.key[0], source=None, name="KEY"),)
 
 
