@@ -52,7 +52,8 @@ PURE = {
     *("schemas", "sql"),
 }
 PURE_PARTS = {
-    f"connect/{part}" for part in ("converters", "data", "grouping", "handling", "herding", "storage", "transforms")
+    f"connect/{part}"
+    for part in ("converters", "data", "assignment", "decisions", "error_policy", "storage", "transforms")
 } | {"registry/core"}
 """Packages that are pure inside one that is not; they import `base`, `config` and `schemas` only."""
 DISK = {"log"}
@@ -335,3 +336,17 @@ def cycle_name(cycle: set[str]) -> str:
 def test_no_import_cycles_but_those_that_are_written_down() -> None:
     found = {cycle_name(cycle) for cycle in cycles(import_graph())}
     assert found == CYCLES.keys(), f"new: {sorted(found - CYCLES.keys())}; gone: {sorted(CYCLES.keys() - found)}"
+
+
+MODULES_MAX = 40
+ONE_FILE_PER_THING = {"ottla.broker.api", "ottla.cli.commands"}
+"""Packages that hold one module for each API or command. Messages are generated, and not counted."""
+
+
+def test_packages_are_small_enough_to_know() -> None:
+    found: dict[str, int] = {}
+    for path in FILES:
+        package = module_name(path.with_name("__init__.py"))
+        found[package] = found.get(package, 0) + (path.name != "__init__.py")
+    large = {name: count for name, count in found.items() if count > MODULES_MAX}
+    assert large.keys() == ONE_FILE_PER_THING, f"divide it: {large}"

@@ -70,7 +70,7 @@ FAULTS = {
 }
 SECRET = ("password", "passphrase", "secret", "hmac", "mac", "digest", "proof", "signature", "stored_key", "server_key")
 """How names begin or end that hold something secret, or what is made of it."""
-PLACES = ("security", "http", "connect/herding", "spark/connect", "registry/rest", "broker/requests", "net")
+PLACES = ("security", "http", "connect/decisions", "spark/connect", "registry/rest", "broker/requests", "net")
 """Where what a peer sends may be compared with it."""
 PUBLIC = {"signature_algorithm"}
 NO_PEERS = {"security/keystores.py"}

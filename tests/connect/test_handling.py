@@ -18,7 +18,7 @@ from ottla.connect import (
     chain_of,
     discover,
 )
-from ottla.connect.handling import (
+from ottla.connect.error_policy import (
     ErrorContext,
     Fail,
     Processing,

@@ -10,14 +10,14 @@ import pytest
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.client import BlockingClient
-from ottla.connect import Reading, handling
+from ottla.connect import Reading, error_policy
 from ottla.spark.connect import query_rows
 from ottla.spark.connect.query_dead_letters import DeadLetters, RawRecord
 from ottla.spark.connect.query_sinks import _Frames
 from tests.spark.conftest import narrow_topic
 from tests.spark.running import JSON, records_of, spec_of
 
-CONTEXT = handling.ErrorContext("sink", 0, handling.Processing.VALUE_CONVERTER, "Some", ValueError("no"))
+CONTEXT = error_policy.ErrorContext("sink", 0, error_policy.Processing.VALUE_CONVERTER, "Some", ValueError("no"))
 
 
 def a_letter(number: int, size: int = 300) -> RawRecord:

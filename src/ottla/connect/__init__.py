@@ -1,11 +1,11 @@
 """Kafka Connect: the plugin API in Python, converters, transformations, and what the workers decide.
 
-Plugins are written against this API. The packages `data`, `converters`, `transforms`, `storage`, `handling` and `herding`
-are pure. A `StandaloneHerder` hosts connectors and leaves their tasks to a `TaskRunner`; `ottla.connect.rest` serves any
-`Herder` through the package `http`.
+Plugins are written against this API. The packages `data`, `converters`, `transforms`, `storage`, `error_policy` and
+`decisions` are pure. A `StandaloneHerder` hosts connectors and leaves their tasks to a `TaskRunner`; `ottla.connect.rest`
+serves any `Herder` through the package `http`.
 """
 
-from ottla.connect import client_overrides, converters, data, handling, herding, storage, task_clients, validators
+from ottla.connect import client_overrides, converters, data, decisions, error_policy, storage, task_clients, validators
 from ottla.connect.api import (
     Connector,
     ConnectorContext,
@@ -170,10 +170,10 @@ __all__ = [
     "converters",
     "copied_basics",
     "data",
+    "decisions",
     "discover",
     "enriched_def",
-    "handling",
-    "herding",
+    "error_policy",
     "key_info",
     "of_key",
     "of_value",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ottla.base import TopicPartition
+from ottla.connect.decisions import Signature, View
+from ottla.connect.decisions.offsets import Pair
 from ottla.connect.errors import ConnectError
-from ottla.connect.herding import Signature, View
-from ottla.connect.herding.offsets import Pair
 from ottla.connect.logger_levels import LoggerLevels
 from ottla.connect.plugins import Plugins
 from ottla.connect.storage import OffsetState, RestartRequest, Status, TargetState, TaskId, TopicUse

@@ -11,14 +11,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ottla.connect import herding
+from ottla.connect import decisions
+from ottla.connect.decisions import Signature, View
+from ottla.connect.decisions.offsets import Pair
 from ottla.connect.errors import ConnectError, NotFoundError
 from ottla.connect.herder import Created, SinkGroups, TaskOwner, TaskRunner
-from ottla.connect.herding import Signature, View
-from ottla.connect.herding.offsets import Pair
-from ottla.connect.hosting import Hosting
 from ottla.connect.logger_levels import LoggerLevels
 from ottla.connect.offset_file import OffsetFile
+from ottla.connect.plugin_host import Hosting
 from ottla.connect.plugins import Plugins
 from ottla.connect.providers import Providers
 from ottla.connect.storage import (
@@ -117,7 +117,7 @@ class StandaloneHerder:
         self, connector: str, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
     ) -> None:
         """See `TaskOwner`."""
-        await asyncio.to_thread(self.offset_file.write, herding.altered(self.offset_file.state, connector, offsets))
+        await asyncio.to_thread(self.offset_file.write, decisions.altered(self.offset_file.state, connector, offsets))
 
     async def confirm(self, task: TaskId) -> None:
         """See `TaskOwner`."""
@@ -174,7 +174,7 @@ class StandaloneHerder:
         if config is None:
             raise NotFoundError(f"Connector {name} not found")
         if not self._hosting.is_sink(config):
-            return herding.source_offsets(self.offset_file.state, name)
+            return decisions.source_offsets(self.offset_file.state, name)
         return await self._hosting.sink_offsets(name, config)
 
     # What is changed
@@ -184,29 +184,29 @@ class StandaloneHerder:
     ) -> Created:
         """See `Herder`."""
         state = self._view.config
-        whole = herding.kept_secrets(state, name, herding.named_config(name, config))
-        herding.refuse_revealing(state, name, config, whole, self.plugins)
-        herding.refuse_invalid(await self.validate(whole))
+        whole = decisions.kept_secrets(state, name, decisions.named_config(name, config))
+        decisions.refuse_revealing(state, name, config, whole, self.plugins)
+        decisions.refuse_invalid(await self.validate(whole))
         async with self._doing(f"configuring connector {name}"):
             return await self._put(name, whole, target, may_replace=may_replace)
 
     async def patch_connector(self, name: str, patch: Properties) -> Created:
         """See `Herder`."""
         state = self._view.config
-        whole = herding.patched(state, name, herding.kept_secrets(state, name, patch))
-        herding.refuse_revealing(state, name, patch, whole, self.plugins)
-        herding.refuse_invalid(await self.validate(whole))
+        whole = decisions.patched(state, name, decisions.kept_secrets(state, name, patch))
+        decisions.refuse_revealing(state, name, patch, whole, self.plugins)
+        decisions.refuse_invalid(await self.validate(whole))
         async with self._doing(f"configuring connector {name}"):
-            herding.patched(self._view.config, name, {})  # it may have gone in the meantime
+            decisions.patched(self._view.config, name, {})  # it may have gone in the meantime
             return await self._put(name, whole, None, may_replace=True)
 
     async def _put(self, name: str, config: Properties, target: TargetState | None, *, may_replace: bool) -> Created:
-        change = herding.create_or_replace(self._view.config, name, config, target=target, may_replace=may_replace)
+        change = decisions.create_or_replace(self._view.config, name, config, target=target, may_replace=may_replace)
         await self._host.remove(name)
         self._append(change.records)
         await self._start_connector(name)
         await self._update_tasks(name)
-        return Created(herding.connector_info(self._view, name, self.plugins), change.created)
+        return Created(decisions.connector_info(self._view, name, self.plugins), change.created)
 
     async def _start_connector(self, name: str) -> None:
         await self._hosting.start(self._view.config, name, self._generation(name))
@@ -218,9 +218,9 @@ class StandaloneHerder:
         """Ask a running connector for its tasks, and set them anew where they differ."""
         state = self._view.config
         configs = await self._hosting.task_configs(state, name)
-        if configs is not None and herding.tasks_changed(state, name, configs):
+        if configs is not None and decisions.tasks_changed(state, name, configs):
             await self._remove_tasks(name)
-            self._append(herding.set_tasks(self._view.config, name, configs))
+            self._append(decisions.set_tasks(self._view.config, name, configs))
             await self._start_tasks(self._view.config.tasks(name))
 
     async def _remove_tasks(self, name: str) -> None:
@@ -240,7 +240,7 @@ class StandaloneHerder:
     async def delete_connector(self, name: str) -> None:
         """See `Herder`."""
         async with self._doing(f"deleting connector {name}"):
-            records = herding.remove(self._view.config, name)
+            records = decisions.remove(self._view.config, name)
             await self._remove_tasks(name)
             await self._host.remove(name)
             self._append(records)
@@ -250,7 +250,7 @@ class StandaloneHerder:
     async def pause_or_resume(self, name: str, target: TargetState) -> None:
         """See `Herder`; the tasks follow behind the answer."""
         async with self._turn:
-            self._append(herding.pause_or_resume(self._view.config, name, target))
+            self._append(decisions.pause_or_resume(self._view.config, name, target))
         self._later(self._follow_target(name))
 
     async def _follow_target(self, name: str) -> None:
@@ -265,7 +265,7 @@ class StandaloneHerder:
     async def stop_connector(self, name: str) -> None:
         """See `Herder`."""
         async with self._doing(f"stopping connector {name}"):
-            records = herding.stop(self._view.config, name)
+            records = decisions.stop(self._view.config, name)
             await self._remove_tasks(name)
             self._append(records)
             await self._host.bring(name, TargetState.STOPPED, self._generation(name))
@@ -281,11 +281,11 @@ class StandaloneHerder:
 
     async def restart(self, request: RestartRequest) -> dict[str, Any]:
         """See `Herder`."""
-        plan = herding.restart_plan(self._view, request)
+        plan = decisions.restart_plan(self._view, request)
         self._later(self._restart(plan))
-        return herding.connector_status(plan.view, request.connector, self.plugins)
+        return decisions.connector_status(plan.view, request.connector, self.plugins)
 
-    async def _restart(self, plan: herding.RestartPlan) -> None:
+    async def _restart(self, plan: decisions.RestartPlan) -> None:
         name = plan.request.connector
         async with self._doing(f"restarting connector {name} and its tasks"):
             known = self._view.config.tasks(name)
@@ -317,7 +317,7 @@ class StandaloneHerder:
     async def alter_offsets(self, name: str, pairs: Sequence[Pair] | None) -> dict[str, str]:
         """See `Herder`."""
         async with self._doing(f"modifying the offsets of connector {name}"):
-            herding.check_modifiable(self._view.config, name)
+            decisions.check_modifiable(self._view.config, name)
             config = self._hosting.resolved(self._view.config.configs[name])
             if self._hosting.is_sink(config):
                 by_connector = await self._hosting.alter_sink(name, config, pairs)
@@ -325,7 +325,7 @@ class StandaloneHerder:
                 asked = await self._hosting.ask_source(name, config, pairs, self.offset_file.state)
                 await self.store_offsets(name, asked.pairs)
                 by_connector = asked.by_connector
-        return herding.outcome(reset=pairs is None, by_connector=by_connector)
+        return decisions.outcome(reset=pairs is None, by_connector=by_connector)
 
     async def reset_topics(self, name: str) -> None:
         """See `Herder`."""

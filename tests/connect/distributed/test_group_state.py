@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from immutables import Map
 
+from ottla.connect.assignment import Assignment
 from ottla.connect.distributed.group_state import SYNC_RETRIES_MAX, GroupPosition, PendingChanges, RebalanceMeasures
-from ottla.connect.grouping import Assignment
 from ottla.connect.storage import (
     ConfigState,
     ConnectorRemoved,

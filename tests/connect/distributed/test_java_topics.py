@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.connect import herding
+from ottla.connect import decisions
 from ottla.connect.storage import State, TaskId
 from tests.broker.node_client import run
 from tests.connect.distributed.workers import SETTINGS, cluster_at
@@ -89,7 +89,7 @@ async def _ours(bootstrap: str, text: Path, config: dict[str, str], topics: Any)
         assert view.config.session_key is not None and len(view.config.session_key.key) == 32
         await until_async(lambda: group.running() == [TaskId("lines", 0), TaskId("other", 0)])
         assert worker.runner.tasks[TaskId("lines", 0)].config["task.class"] == f"{SOURCE[:-9]}Task"
-        assert {"lines": {"topics": herding.topics_of(view, "lines")}} == topics
+        assert {"lines": {"topics": decisions.topics_of(view, "lines")}} == topics
         stored = await worker.herder.stored_offsets("lines")
         assert stored.offset("lines", {"filename": str(text)}) == {"position": text.stat().st_size}
         await worker.herder.store_offsets("lines", [({"filename": str(text)}, {"position": len(lines(0, 5))})])

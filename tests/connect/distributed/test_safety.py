@@ -13,10 +13,10 @@ import pytest
 
 from ottla.base import ConfigError, KafkaError
 from ottla.client import Client
+from ottla.connect.assignment import GroupProtocol
+from ottla.connect.decisions import sign
 from ottla.connect.distributed import DistributedSettings, StorageTopic
 from ottla.connect.distributed.topics import prepare_topic
-from ottla.connect.grouping import GroupProtocol
-from ottla.connect.herding import sign
 from ottla.connect.rest import forward_by_http
 from ottla.connect.storage import TaskId
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

@@ -7,7 +7,7 @@ import asyncio
 from ottla.connect.distributed.group_loop import GroupLoop
 from ottla.connect.distributed.settings import DistributedSettings
 from ottla.connect.errors import BadRequestError, ConnectError, NotFoundError
-from ottla.connect.hosting import Hosting
+from ottla.connect.plugin_host import Hosting
 from ottla.connect.storage import TaskCount
 
 __all__ = ["Fencing"]

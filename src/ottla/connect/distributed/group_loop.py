@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.client import GroupMember, JoinedGeneration, JoinedMember, JoinRefusedError
+from ottla.connect.assignment import Assignment, GroupProtocol, WorkerState, decode_assignment, encode_worker_state
 from ottla.connect.distributed.config_store import ConfigStore, FencedError
 from ottla.connect.distributed.group_state import (
     SYNC_RETRIES_MAX,
@@ -24,7 +25,6 @@ from ottla.connect.distributed.local_work import LocalWork
 from ottla.connect.distributed.settings import DistributedSettings
 from ottla.connect.distributed.status_store import StatusStore
 from ottla.connect.errors import ConnectError
-from ottla.connect.grouping import Assignment, GroupProtocol, WorkerState, decode_assignment, encode_worker_state
 from ottla.connect.logger_levels import LoggerLevels
 from ottla.connect.storage import (
     LoggerLevel,

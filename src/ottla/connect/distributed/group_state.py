@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import dataclass, field, replace
 
-from ottla.connect.grouping import Assignment
+from ottla.connect.assignment import Assignment
 from ottla.connect.storage import (
     ConfigState,
     ConnectorRemoved,

@@ -12,7 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ottla.client import Client, GroupMember
-from ottla.connect import herding
+from ottla.connect import decisions
+from ottla.connect.decisions import Signature, View
+from ottla.connect.decisions.offsets import Pair
 from ottla.connect.distributed.config_store import ConfigStore
 from ottla.connect.distributed.fencing import Fencing
 from ottla.connect.distributed.group_loop import GroupLoop
@@ -24,10 +26,8 @@ from ottla.connect.distributed.status_store import StatusStore
 from ottla.connect.distributed.validation import further_errors, with_errors
 from ottla.connect.errors import ConnectError, NotFoundError, RebalanceNeededError
 from ottla.connect.herder import Created, ElsewhereError, SinkGroups, TaskOwner, TaskRunner
-from ottla.connect.herding import Signature, View
-from ottla.connect.herding.offsets import Pair
-from ottla.connect.hosting import Hosting
 from ottla.connect.logger_levels import LoggerLevels
+from ottla.connect.plugin_host import Hosting
 from ottla.connect.plugins import Plugins
 from ottla.connect.providers import Providers
 from ottla.connect.storage import (
@@ -302,7 +302,7 @@ class DistributedHerder:
         whole = self._hosting.resolved(config)
         if self._hosting.is_sink(whole):
             return await self._hosting.sink_offsets(name, whole)
-        return herding.source_offsets(await self._offsets.state(name, whole), name)
+        return decisions.source_offsets(await self._offsets.state(name, whole), name)
 
     # What is changed
 
@@ -311,17 +311,17 @@ class DistributedHerder:
     ) -> Created:
         """See `Herder`."""
         state = (await self.view()).config
-        whole = herding.kept_secrets(state, name, herding.named_config(name, config))
-        herding.refuse_revealing(state, name, config, whole, self.plugins)
-        herding.refuse_invalid(await self.validate(whole))
+        whole = decisions.kept_secrets(state, name, decisions.named_config(name, config))
+        decisions.refuse_revealing(state, name, config, whole, self.plugins)
+        decisions.refuse_invalid(await self.validate(whole))
         return await self._put(name, whole, target, may_replace=may_replace)
 
     async def patch_connector(self, name: str, patch: Properties) -> Created:
         """See `Herder`."""
         state = (await self.view()).config
-        whole = herding.patched(state, name, herding.kept_secrets(state, name, patch))
-        herding.refuse_revealing(state, name, patch, whole, self.plugins)
-        herding.refuse_invalid(await self.validate(whole))
+        whole = decisions.patched(state, name, decisions.kept_secrets(state, name, patch))
+        decisions.refuse_revealing(state, name, patch, whole, self.plugins)
+        decisions.refuse_invalid(await self.validate(whole))
         return await self._put(name, whole, None, may_replace=True, must_exist=True)
 
     async def _put(
@@ -337,26 +337,26 @@ class DistributedHerder:
             self._leads("Only the leader can set connector configs.")
             state = self._loop.configs.state
             if must_exist:
-                herding.patched(state, name, {})  # it may have gone in the meantime
-            change = herding.create_or_replace(state, name, config, target=target, may_replace=may_replace)
+                decisions.patched(state, name, {})  # it may have gone in the meantime
+            change = decisions.create_or_replace(state, name, config, target=target, may_replace=may_replace)
             await self._loop.write_as_leader(change.records)
-            return Created(herding.connector_info(await self.view(), name, self.plugins), change.created)
+            return Created(decisions.connector_info(await self.view(), name, self.plugins), change.created)
 
     async def delete_connector(self, name: str) -> None:
         """See `Herder`."""
         async with self._doing(f"removing the config for connector {name} from the config topic"):
             self._leads("Only the leader can delete connector configs.")
-            await self._loop.write_as_leader(herding.remove(self._loop.configs.state, name))
+            await self._loop.write_as_leader(decisions.remove(self._loop.configs.state, name))
 
     async def pause_or_resume(self, name: str, target: TargetState) -> None:
         """See `Herder`: any worker may write this."""
         state = (await self.view()).config
-        await self._loop.configs.write(herding.pause_or_resume(state, name, target))
+        await self._loop.configs.write(decisions.pause_or_resume(state, name, target))
 
     async def stop_connector(self, name: str) -> None:
         """See `Herder`."""
         async with self._doing(f"writing the STOPPED target state for connector {name} to the config topic"):
-            records = herding.stop(self._loop.configs.state, name)
+            records = decisions.stop(self._loop.configs.state, name)
             self._leads("Only the leader can transition connectors to the STOPPED state.")
             await self._loop.write_as_leader(records)
 
@@ -397,15 +397,15 @@ class DistributedHerder:
             await self._statuses.flush(FLUSH_SECONDS_MAX)
             await self._statuses.read_to_end()
             view = await self.view()
-            plan = herding.restart_plan(view, request)
+            plan = decisions.restart_plan(view, request)
             await self._loop.write_as_leader([request])
-        return herding.connector_status(plan.view, request.connector, self.plugins)
+        return decisions.connector_status(plan.view, request.connector, self.plugins)
 
     async def _restart_here(self, request: RestartRequest) -> None:
         name = request.connector
         async with self._doing(f"handling restart request for connector {name}"):
             try:
-                plan = herding.restart_plan(await self.view(), request)
+                plan = decisions.restart_plan(await self.view(), request)
             except NotFoundError as error:
                 log.info("Nothing is restarted: %s", error)
                 return
@@ -440,13 +440,13 @@ class DistributedHerder:
                 by = self.settings.task_transactional_id(name, 0) if once else None
                 await self._offsets.store(name, config, asked.pairs, transactional_id=by)
                 by_connector = asked.by_connector
-        return herding.outcome(reset=pairs is None, by_connector=by_connector)
+        return decisions.outcome(reset=pairs is None, by_connector=by_connector)
 
     async def _modifiable(self, name: str) -> tuple[Properties, bool]:
         """Return a connector's configuration and whether it is a sink; raises where its offsets may not be changed now."""
         self._leads("Only the leader can process external offsets modification requests")
         await self._loop.configs.refresh(self.settings.sync_timeout_ms / 1000)
-        herding.check_modifiable(self._loop.configs.state, name)
+        decisions.check_modifiable(self._loop.configs.state, name)
         config = self._config(name)
         return config, self._hosting.is_sink(config)
 
@@ -471,7 +471,7 @@ class DistributedHerder:
         await self._read.wait()
         if self._loop.signs:
             accepted = self.settings.verification_algorithms
-            herding.check_signature(signature, body, self._loop.session_key, accepted=accepted)
+            decisions.check_signature(signature, body, self._loop.session_key, accepted=accepted)
 
     async def put_tasks(
         self, name: str, configs: Sequence[Properties], *, body: bytes, signature: Signature | None
@@ -480,7 +480,7 @@ class DistributedHerder:
         await self._check(body, signature)
         async with self._doing(f"writing {len(configs)} task configs for connector {name} to the config topic"):
             self._leads("Only the leader may write task configurations.")
-            await self._loop.write_as_leader(herding.set_tasks(self._loop.configs.state, name, configs))
+            await self._loop.write_as_leader(decisions.set_tasks(self._loop.configs.state, name, configs))
 
     async def fence(self, name: str, *, body: bytes, signature: Signature | None) -> None:
         """See `Herder`."""
@@ -521,13 +521,13 @@ class DistributedHerder:
         if name not in state.configs:
             return
         configs = await self._hosting.task_configs(state, name)
-        if configs is None or not herding.tasks_changed(state, name, configs):
+        if configs is None or not decisions.tasks_changed(state, name, configs):
             return
         async with self._doing(f"writing {len(configs)} task configs for connector {name} to the config topic"):
             if name not in self._work.connectors or name not in self._loop.configs.state.configs:
                 return
             if self._loop.is_leader:
-                await self._loop.write_as_leader(herding.set_tasks(self._loop.configs.state, name, configs))
+                await self._loop.write_as_leader(decisions.set_tasks(self._loop.configs.state, name, configs))
                 return
         await send_tasks(
             *(self._ask, self._loop.leader_url, name, configs, self._session(), self.settings.signature_algorithm)

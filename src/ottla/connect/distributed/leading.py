@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ottla.client import JoinedMember
-from ottla.connect.grouping import (
+from ottla.connect.assignment import (
     CONFIG_MISMATCH,
     Assignment,
     Balance,

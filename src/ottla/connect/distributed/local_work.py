@@ -13,7 +13,7 @@ from ottla.base import OttlaError
 from ottla.connect.distributed.settings import DistributedSettings
 from ottla.connect.errors import ConnectError
 from ottla.connect.herder import TaskRunner
-from ottla.connect.hosting import Hosting
+from ottla.connect.plugin_host import Hosting
 from ottla.connect.storage import ConfigState, State, Status, TargetState, TaskId
 
 __all__ = ["LocalWork"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.base import KafkaError, TopicPartition
 from ottla.client import Client, Isolation, TopicLog, TransactionalProducer, batch_of, partition_of
-from ottla.connect import herding
+from ottla.connect import decisions
 from ottla.connect.distributed.settings import DistributedSettings, StorageTopic
 from ottla.connect.distributed.topic_writer import Entry, TopicWriter
 from ottla.connect.distributed.topics import prepare_topic
@@ -141,7 +141,7 @@ class OffsetStores:
         if not pairs:
             return
         store = await self._store(config)
-        records = herding.altered(store.state, connector, pairs)
+        records = decisions.altered(store.state, connector, pairs)
         if transactional_id is None:
             await store.write(records)
         else:
@@ -149,4 +149,4 @@ class OffsetStores:
         if store is not self._worker and any(offset is None for _, offset in pairs):
             # What is forgotten must not come back from where it was kept before.
             gone = [(partition, None) for partition, offset in pairs if offset is None]
-            await self._worker.write(herding.altered(self._worker.state, connector, gone))
+            await self._worker.write(decisions.altered(self._worker.state, connector, gone))

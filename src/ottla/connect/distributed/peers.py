@@ -9,8 +9,8 @@ from typing import Protocol
 from urllib.parse import quote
 
 from ottla.base import OttlaError
+from ottla.connect.decisions import sign
 from ottla.connect.errors import ConnectError
-from ottla.connect.herding import sign
 from ottla.connect.storage import SessionKey
 
 __all__ = ["Answer", "Ask", "ask_to_fence", "send_tasks"]

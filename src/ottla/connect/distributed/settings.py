@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.base import ConfigError
-from ottla.connect.grouping import GroupProtocol
-from ottla.connect.herding.signature import ALGORITHMS
+from ottla.connect.assignment import GroupProtocol
+from ottla.connect.decisions.signature import ALGORITHMS
 
 __all__ = ["REBALANCE_DELAY_MS", "DistributedSettings", "StorageTopic"]
 

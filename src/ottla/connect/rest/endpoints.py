@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from ottla.connect import herding
+from ottla.connect import decisions
+from ottla.connect.decisions.signature import signature_of
 from ottla.connect.errors import BadRequestError, NotFoundError
 from ottla.connect.herder import Created, Herder
-from ottla.connect.herding.signature import signature_of
 from ottla.connect.rest.bodies import create_request, flag, read_json, read_map
 from ottla.connect.rest.settings import RestSettings
 from ottla.connect.storage import RestartRequest, TargetState, TaskId
@@ -194,8 +194,8 @@ class Endpoints:
             return json_reply(view.config.connectors())
         kinds = request.query.getall("expand")
         makers: dict[str, Callable[[str], dict[str, Any]]] = {
-            "status": lambda name: herding.connector_status(view, name, plugins),
-            "info": lambda name: herding.connector_info(view, name, plugins),
+            "status": lambda name: decisions.connector_status(view, name, plugins),
+            "info": lambda name: decisions.connector_info(view, name, plugins),
         }
         found = {}
         for name in view.config.connectors():
@@ -215,14 +215,14 @@ class Endpoints:
     async def create(self, request: Request) -> Reply:
         """Create a connector."""
         asked = create_request(await read_json(request, literal=True))
-        config = herding.named_config(asked.name, asked.config)
+        config = decisions.named_config(asked.name, asked.config)
         return self._created(
             await self._herder.put_connector(asked.name, config, target=asked.initial, may_replace=False)
         )
 
     async def put(self, request: Request) -> Reply:
         """Create a connector or configure it anew."""
-        config = herding.named_config(_named(request), await read_map(request))
+        config = decisions.named_config(_named(request), await read_map(request))
         return self._created(await self._herder.put_connector(_named(request), config, may_replace=True))
 
     async def patch(self, request: Request) -> Reply:
@@ -232,25 +232,25 @@ class Endpoints:
     async def info(self, request: Request) -> Reply:
         """Show a connector."""
         view = await self._herder.view(settled=True)
-        return json_reply(herding.connector_info(view, _named(request), self._herder.plugins))
+        return json_reply(decisions.connector_info(view, _named(request), self._herder.plugins))
 
     async def config(self, request: Request) -> Reply:
         """Show a connector's configuration."""
         view = await self._herder.view(settled=True)
-        return json_reply(herding.connector_info(view, _named(request), self._herder.plugins)["config"])
+        return json_reply(decisions.connector_info(view, _named(request), self._herder.plugins)["config"])
 
     async def status(self, request: Request) -> Reply:
         """Show the states of a connector and its tasks."""
-        return json_reply(herding.connector_status(await self._herder.view(), _named(request), self._herder.plugins))
+        return json_reply(decisions.connector_status(await self._herder.view(), _named(request), self._herder.plugins))
 
     async def tasks(self, request: Request) -> Reply:
         """Show a connector's tasks."""
         view = await self._herder.view(settled=True)
-        return json_reply(herding.task_infos(view, _named(request), self._herder.plugins))
+        return json_reply(decisions.task_infos(view, _named(request), self._herder.plugins))
 
     async def task(self, request: Request) -> Reply:
         """Show a task's state."""
-        return json_reply(herding.task_status(await self._herder.view(), _task(request)))
+        return json_reply(decisions.task_status(await self._herder.view(), _task(request)))
 
     async def delete(self, request: Request) -> Reply:
         """Delete a connector."""
@@ -294,7 +294,7 @@ class Endpoints:
         """List the topics that a connector has used (KIP-558)."""
         self._check_tracking()
         name = _named(request)
-        return json_reply({name: {"topics": herding.topics_of(await self._herder.view(), name)}})
+        return json_reply({name: {"topics": decisions.topics_of(await self._herder.view(), name)}})
 
     async def reset_topics(self, request: Request) -> Reply:
         """Forget the topics that a connector has used."""
@@ -310,7 +310,7 @@ class Endpoints:
 
     async def alter(self, request: Request) -> Reply:
         """Alter a stopped connector's offsets."""
-        pairs = herding.check_pairs(await read_json(request))
+        pairs = decisions.check_pairs(await read_json(request))
         return json_reply(await self._herder.alter_offsets(_named(request), pairs))
 
     async def reset(self, request: Request) -> Reply:
@@ -342,7 +342,7 @@ class Endpoints:
         plugin = self._herder.plugins.any_kind(name)
         if plugin is not None and version not in ("latest", str(plugin.version)):
             raise BadRequestError(f"Plugin {name} is installed in version {plugin.version}, not {version}")
-        return json_reply(herding.plugin_keys(self._herder.plugins, name))
+        return json_reply(decisions.plugin_keys(self._herder.plugins, name))
 
     async def validate(self, request: Request) -> Reply:
         """Check a configuration."""
@@ -377,6 +377,6 @@ def _short(name: str) -> str:
     return name.removesuffix("Connector") or name
 
 
-def _signature(request: Request) -> herding.Signature | None:
+def _signature(request: Request) -> decisions.Signature | None:
     headers = request.headers
     return signature_of(headers.get("X-Connect-Authorization"), headers.get("X-Connect-Request-Signature-Algorithm"))

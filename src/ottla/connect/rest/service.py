@@ -11,9 +11,9 @@ from dataclasses import replace
 from email.utils import formatdate
 
 from ottla.base import OttlaError
+from ottla.connect.decisions.signature import ForbiddenError, UnavailableError
 from ottla.connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, RebalanceNeededError
 from ottla.connect.herder import ElsewhereError, Herder
-from ottla.connect.herding.signature import ForbiddenError, UnavailableError
 from ottla.connect.rest.endpoints import Endpoints
 from ottla.connect.rest.forwarding import Forward, forwarded, forwarding
 from ottla.connect.rest.openapi import openapi_replies

@@ -14,7 +14,7 @@ from typing import Any
 
 from ottla.base import KafkaError
 from ottla.client import NewTopic
-from ottla.connect import ConnectError, Converter, SourceRecord, handling
+from ottla.connect import ConnectError, Converter, SourceRecord, error_policy
 from ottla.connect.tasks.creation import create_topic, topic_exists
 from ottla.connect.tasks.error_handler import Failed
 from ottla.connect.tasks.metrics import TaskMetrics
@@ -58,12 +58,12 @@ class DeadLetters:
         self._chunk = RowChunk(self._topic)
         self._refused: Exception | None = None
 
-    def report(self, failed: Failed, context: handling.ErrorContext) -> None:
+    def report(self, failed: Failed, context: error_policy.ErrorContext) -> None:
         """Take a record that failed."""
         assert isinstance(failed, RawRecord)
         headers = list(failed.headers)
         if self._settings.dead_letters_context:
-            headers += handling.context_headers(context)
+            headers += error_policy.context_headers(context)
         now_ms = time.time_ns() // 1_000_000
         self._chunk.add(failed.key, failed.value, None, headers=headers, timestamp=now_ms)
         self._metrics.dead_letters.add()
@@ -119,7 +119,7 @@ def dead_letter_refused(topic: str, error: BaseException) -> ConnectError:
 
 
 def source_dead_letter(
-    failed: FailedSource, context: handling.ErrorContext, converter: Converter, *, with_context: bool
+    failed: FailedSource, context: error_policy.ErrorContext, converter: Converter, *, with_context: bool
 ) -> tuple[bytes | None, bytes | None, Headers]:
     """Return key, value and headers of a source record's dead letter; the converter writes JSON."""
     record = failed.record
@@ -129,7 +129,7 @@ def source_dead_letter(
             (f"{PREFIX}source.partition", _text(dict(record.source_partition))),
             (f"{PREFIX}source.offset", _text(dict(record.source_offset or {}))),
             (f"{PREFIX}target.topic", None if record.topic is None else record.topic.encode()),
-            *handling.context_headers(context),
+            *error_policy.context_headers(context),
         ]
     key = _bytes(converter, record, record.key_schema, record.key)
     return key, _bytes(converter, record, record.value_schema, record.value), headers

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from ottla.connect import ConnectError, handling, storage
+from ottla.connect import ConnectError, error_policy, storage
 from ottla.connect.tasks.interface import TaskPort
 from ottla.connect.tasks.metrics import TaskMetrics
 from ottla.connect.tasks.settings import ErrorSettings
@@ -43,7 +43,7 @@ class Failed(Protocol):
         ...
 
 
-Reporter = Callable[[Failed, handling.ErrorContext], None]
+Reporter = Callable[[Failed, error_policy.ErrorContext], None]
 
 
 class ErrorHandler:
@@ -66,7 +66,7 @@ class ErrorHandler:
             self.reporters.append(self._log)
 
     def again(
-        self, error: Exception, stage: handling.Processing, plugin: Any, operation: Callable[[], T], failed: Failed
+        self, error: Exception, stage: error_policy.Processing, plugin: Any, operation: Callable[[], T], failed: Failed
     ) -> T:
         """Go on after an operation's first failure: return what a later attempt returns.
 
@@ -78,7 +78,7 @@ class ErrorHandler:
                 error, stage=stage, attempt=attempt, started_ms=started_ms, now_ms=_now_ms(), below=random.randrange
             )
             self.metrics.failures.add()
-            if not isinstance(decision, handling.Retry):
+            if not isinstance(decision, error_policy.Retry):
                 break
             self._pause(decision.delay_ms, error)
             self.metrics.retries.add()
@@ -88,13 +88,13 @@ class ErrorHandler:
             except Exception as found:  # a plugin may raise anything; what is tolerated is decided below
                 error = found
         self._report(error, stage, plugin, failed)
-        if isinstance(decision, handling.Fail):
+        if isinstance(decision, error_policy.Fail):
             self.exceeded = error
             raise ConnectError(decision.message) from error
         self.metrics.skipped.add()
         raise SkippedError
 
-    def fail(self, error: BaseException, stage: handling.Processing, plugin: Any, failed: Failed) -> None:
+    def fail(self, error: BaseException, stage: error_policy.Processing, plugin: Any, failed: Failed) -> None:
         """Take an error that was not met here; raises ConnectError where errors are not tolerated."""
         self.metrics.failures.add()
         self._report(error, stage, plugin, failed)
@@ -114,19 +114,19 @@ class ErrorHandler:
                 raise StoppingError from error
             self._port.wait(left)
 
-    def _report(self, error: BaseException, stage: handling.Processing, plugin: Any, failed: Failed) -> None:
+    def _report(self, error: BaseException, stage: error_policy.Processing, plugin: Any, failed: Failed) -> None:
         self.metrics.errors.add()
         self.metrics.last_error_ms = _now_ms()
         topic, partition, offset = failed.origin
-        context = handling.ErrorContext(
+        context = error_policy.ErrorContext(
             self._task.connector, self._task.task, stage, class_name(plugin), error, topic, partition, offset
         )
         for report in self.reporters:
             report(failed, context)
 
-    def _log(self, failed: Failed, context: handling.ErrorContext) -> None:
+    def _log(self, failed: Failed, context: error_policy.ErrorContext) -> None:
         record = failed.describe() if self.settings.logged_with_record else None
-        log.error("%s", handling.error_log_line(context, record=record), exc_info=context.error)
+        log.error("%s", error_policy.error_log_line(context, record=record), exc_info=context.error)
         self.metrics.logged.add()
 
 

@@ -18,7 +18,7 @@ from ottla.connect import (
     SourceRecord,
     SourceTask,
     TransactionContext,
-    handling,
+    error_policy,
     storage,
 )
 from ottla.connect.tasks.creation import TopicCreator, creation_groups
@@ -408,7 +408,7 @@ class SourceLoop:
     def _forget_rows(self) -> None:
         self._chunks.clear()
 
-    def _dead_letter(self, failed: Failed, context: handling.ErrorContext) -> None:
+    def _dead_letter(self, failed: Failed, context: error_policy.ErrorContext) -> None:
         """Send a failed record where dead letters go; its offset is stored once that is."""
         assert isinstance(failed, FailedSource)
         topic, record = self._errors.dead_letters, failed.record
@@ -466,7 +466,7 @@ class SourceLoop:
             refused = [(each, each.record) for each in outcome.tokens]
         for token, record in refused:
             failed = FailedSource(record, token)
-            self._handler.fail(error, handling.Processing.KAFKA_PRODUCE, WORKER_TASK, failed)
+            self._handler.fail(error, error_policy.Processing.KAFKA_PRODUCE, WORKER_TASK, failed)
             if self._hears_records:
                 self._commit_record(record, None)
             if not self._errors.dead_letters:  # a dead letter takes the record's place until it is stored

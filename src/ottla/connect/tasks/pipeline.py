@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.connect import ColumnsConverter, ConnectError, Header, SinkRecord, SourceRecord, Stage, handling
+from ottla.connect import ColumnsConverter, ConnectError, Header, SinkRecord, SourceRecord, Stage, error_policy
 from ottla.connect.tasks.error_handler import ErrorHandler, SkippedError
 from ottla.connect.tasks.plugins import TaskPlugins
 from ottla.connect.tasks.submitted import Submitted
@@ -95,7 +95,7 @@ class _Chain:
 
     def _again(self, error: Exception, stage: Stage, record: Any, failed: Any) -> Any:
         return self._handler.again(
-            error, handling.Processing.TRANSFORMATION, stage.transformation, lambda: stage.apply(record), failed
+            error, error_policy.Processing.TRANSFORMATION, stage.transformation, lambda: stage.apply(record), failed
         )
 
 
@@ -129,21 +129,27 @@ class SourcePipeline:
                 key = self._from_key(topic, record.key_schema, record.key)
             except Exception as error:  # a converter may raise anything
                 key = self._again(
-                    error, handling.Processing.KEY_CONVERTER, original, topic, record.key_schema, record.key
+                    error, error_policy.Processing.KEY_CONVERTER, original, topic, record.key_schema, record.key
                 )
             try:
                 return record, key, self._from_value(topic, record.value_schema, record.value), headers
             except Exception as error:  # a converter may raise anything
-                stage = handling.Processing.VALUE_CONVERTER
+                stage = error_policy.Processing.VALUE_CONVERTER
                 value = self._again(error, stage, original, topic, record.value_schema, record.value)
                 return record, key, value, headers
         except SkippedError:
             return None
 
     def _again(
-        self, error: Exception, stage: handling.Processing, original: SourceRecord, topic: str, schema: Any, value: Any
+        self,
+        error: Exception,
+        stage: error_policy.Processing,
+        original: SourceRecord,
+        topic: str,
+        schema: Any,
+        value: Any,
     ) -> bytes | None:
-        converter = self._key if stage is handling.Processing.KEY_CONVERTER else self._value
+        converter = self._key if stage is error_policy.Processing.KEY_CONVERTER else self._value
         return self._handler.again(
             error, stage, converter, lambda: converter.from_connect(topic, schema, value), FailedSource(original)
         )
@@ -157,7 +163,7 @@ class SourcePipeline:
             return convert()
         except Exception as error:  # a converter may raise anything
             failed = FailedSource(original)
-            return self._handler.again(error, handling.Processing.HEADER_CONVERTER, self._headers, convert, failed)
+            return self._handler.again(error, error_policy.Processing.HEADER_CONVERTER, self._headers, convert, failed)
 
 
 class SinkPipeline:
@@ -179,11 +185,11 @@ class SinkPipeline:
             try:
                 key_schema, key = self._to_key(raw.topic, raw.key)
             except Exception as error:  # a converter may raise anything
-                key_schema, key = self._again(error, handling.Processing.KEY_CONVERTER, raw)
+                key_schema, key = self._again(error, error_policy.Processing.KEY_CONVERTER, raw)
             try:
                 value_schema, value = self._to_value(raw.topic, raw.value)
             except Exception as error:  # a converter may raise anything
-                value_schema, value = self._again(error, handling.Processing.VALUE_CONVERTER, raw)
+                value_schema, value = self._again(error, error_policy.Processing.VALUE_CONVERTER, raw)
             headers = self._converted_headers(raw) if raw.headers else ()
             made = SinkRecord(
                 topic=raw.topic,
@@ -204,8 +210,8 @@ class SinkPipeline:
         except SkippedError:
             return None
 
-    def _again(self, error: Exception, stage: handling.Processing, raw: RawRecord) -> Any:
-        is_key = stage is handling.Processing.KEY_CONVERTER
+    def _again(self, error: Exception, stage: error_policy.Processing, raw: RawRecord) -> Any:
+        is_key = stage is error_policy.Processing.KEY_CONVERTER
         converter, data = (self._key, raw.key) if is_key else (self._value, raw.value)
         return self._handler.again(error, stage, converter, lambda: converter.to_connect(raw.topic, data), raw)
 
@@ -217,4 +223,4 @@ class SinkPipeline:
         try:
             return convert()
         except Exception as error:  # a converter may raise anything
-            return self._handler.again(error, handling.Processing.HEADER_CONVERTER, self._headers, convert, raw)
+            return self._handler.again(error, error_policy.Processing.HEADER_CONVERTER, self._headers, convert, raw)

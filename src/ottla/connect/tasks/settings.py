@@ -13,7 +13,7 @@ from enum import Enum
 
 from ottla.base import ConfigError
 from ottla.client import Isolation, security_of
-from ottla.connect import client_overrides, handling
+from ottla.connect import client_overrides, error_policy
 from ottla.connect.tasks.interface import TaskSpec
 from ottla.wire import Codec
 
@@ -83,7 +83,7 @@ def _one_of(props: Properties, key: str, default: str, *allowed: str) -> str:
 class ErrorSettings:
     """The `errors.…` keys; a dead letter queue is for sinks in Kafka, and here for sources as well."""
 
-    tolerance: handling.Tolerance
+    tolerance: error_policy.Tolerance
     logged: bool
     logged_with_record: bool
     dead_letters: str | None
@@ -93,7 +93,7 @@ class ErrorSettings:
 
 def error_settings(props: Properties) -> ErrorSettings:
     """Read a connector's settings; raises ConfigError."""
-    tolerance = handling.Tolerance(
+    tolerance = error_policy.Tolerance(
         integer(props, "errors.retry.timeout", 0, least=-1),
         integer(props, "errors.retry.delay.max.ms", 60_000),
         _one_of(props, "errors.tolerance", "none", "none", "all") == "all",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from ottla.base import TopicPartition
-from ottla.connect import ConnectError, ErrantRecordReporter, SinkRecord, handling
+from ottla.connect import ConnectError, ErrantRecordReporter, SinkRecord, error_policy
 from ottla.connect.tasks.error_handler import ErrorHandler
 from ottla.connect.tasks.fetcher import Fetcher
 from ottla.connect.tasks.pipeline import RawRecord
@@ -85,4 +85,4 @@ class ErrantRecords:
         if origin in self._reported:
             return
         self._reported.add(origin)
-        self._handler.fail(error, handling.Processing.TASK_PUT, SINK_TASK, self._raw(record))
+        self._handler.fail(error, error_policy.Processing.TASK_PUT, SINK_TASK, self._raw(record))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ottla.base import Millis, TopicPartition
 from ottla.client import security_of
-from ottla.connect import handling
+from ottla.connect import error_policy
 from ottla.spark.source.client_pool import pooled_client
 from ottla.spark.source.options import write_options
 from ottla.spark.source.sender import Sender
@@ -53,14 +53,14 @@ class DeadLetters:
         self._options = write_options({f"kafka.{key}": value for key, value in chosen.items()})
         self._waiting: list[Record] = []
 
-    def report(self, raw: RawRecord, context: handling.ErrorContext) -> None:
+    def report(self, raw: RawRecord, context: error_policy.ErrorContext) -> None:
         """Take a record that failed."""
         if self._log:
             shown = f"{{{raw}, timestamp={raw.timestamp}}}" if self._log_messages else None
-            log.error("%s", handling.error_log_line(context, record=shown), exc_info=context.error)
+            log.error("%s", error_policy.error_log_line(context, record=shown), exc_info=context.error)
         if not self._topic:
             return
-        headers = (*raw.headers, *(handling.context_headers(context) if self._with_context else ()))
+        headers = (*raw.headers, *(error_policy.context_headers(context) if self._with_context else ()))
         stamp = raw.timestamp if raw.timestamp is not None else time.time_ns() // 1_000_000
         self._waiting.append(Record(timestamp=Millis(stamp), key=raw.key, value=raw.value, headers=headers))
         if len(self._waiting) >= DEAD_LETTERS_MAX:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ottla.connect import ConnectError, PluginKind, Plugins, Shape, SinkRecord, chain_of, handling
+from ottla.connect import ConnectError, PluginKind, Plugins, Shape, SinkRecord, chain_of, error_policy
 from ottla.spark.connect.executor import plugins_of
 from ottla.spark.connect.query_columns import inferred_type, kind_of, layout_of, merged, settled
 from ottla.spark.connect.query_dead_letters import DeadLetters, RawRecord
@@ -87,9 +87,9 @@ class Conversion:
         return bool(self.config.get("transforms") or self.config.get("errors.deadletterqueue.topic.name"))
 
     @property
-    def tolerance(self) -> handling.Tolerance:
+    def tolerance(self) -> error_policy.Tolerance:
         """What is done about records that fail."""
-        return handling.Tolerance(
+        return error_policy.Tolerance(
             int(self.config.get("errors.retry.timeout") or 0),
             int(self.config.get("errors.retry.delay.max.ms") or 60_000),
             (self.config.get("errors.tolerance") or "none").strip().lower() == "all",
@@ -236,7 +236,7 @@ class _Rows:
         self._dead_letters.finish()
 
     def _made(self, raw: RawRecord) -> SinkRecord | None:
-        at = handling.Processing
+        at = error_policy.Processing
         key: Any = (None, None)
         if self._key is not None:
             key = self._tried(raw, at.KEY_CONVERTER, self._key, self._key.to_connect, raw.topic, raw.key)
@@ -287,7 +287,7 @@ class _Rows:
         return tuple(found)
 
     def _tried(
-        self, raw: RawRecord, stage: handling.Processing, by: Any, work: Callable[..., Any], *arguments: Any
+        self, raw: RawRecord, stage: error_policy.Processing, by: Any, work: Callable[..., Any], *arguments: Any
     ) -> Any:
         """Do something to a record as `errors.…` say; None where it failed and that is tolerated."""
         attempt, began = 1, time.time_ns() // 1_000_000
@@ -303,20 +303,20 @@ class _Rows:
                     now_ms=time.time_ns() // 1_000_000,
                     below=random.randrange,
                 )
-                if isinstance(decision, handling.Retry):
+                if isinstance(decision, error_policy.Retry):
                     time.sleep(decision.delay_ms / 1000)
                     attempt += 1
                     continue
                 self._report(raw, stage, by, error)
-                if isinstance(decision, handling.Fail):
+                if isinstance(decision, error_policy.Fail):
                     raise ConnectError(f"{decision.message}: {raw}: {error}") from error
                 return None
 
-    def _report(self, raw: RawRecord, stage: handling.Processing, by: Any, error: Exception) -> None:
+    def _report(self, raw: RawRecord, stage: error_policy.Processing, by: Any, error: Exception) -> None:
         if not self._conversion.reports:
             return
         executing = getattr(by, "java_name", type(by).__qualname__)
-        context = handling.ErrorContext(
+        context = error_policy.ErrorContext(
             self._conversion.connector, 0, stage, executing, error, raw.topic, raw.partition, raw.offset
         )
         self._dead_letters.report(raw, context)

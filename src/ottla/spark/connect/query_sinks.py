@@ -39,7 +39,7 @@ from ottla.connect import (
     RetriableError,
     Shape,
     compile_java,
-    handling,
+    error_policy,
     storage,
 )
 from ottla.connect.tasks import Lags, SampleWindow, TaskPort, TaskSpec
@@ -416,7 +416,7 @@ def _token_of(metadata: str | None) -> str | None:
 
 def _shown(properties: Mapping[str, str]) -> dict[str, str]:
     """Return what converters and transformations may need, without the secrets of the sink and of its clients."""
-    secret = handling.sensitive_keys(properties)
+    secret = error_policy.sensitive_keys(properties)
     return {key: value for key, value in properties.items() if key not in secret or key.startswith(CONVERSION_PREFIXES)}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.base import ConfigError
-from ottla.connect import handling
+from ottla.connect import error_policy
 
 __all__ = ["RESTART_SETTINGS", "RestartPolicy", "TaskRestarts"]
 
@@ -59,7 +59,7 @@ class TaskRestarts:
         """
         if ran_ms > max(QUIET_MS, self.policy.most_ms):
             self.in_a_row = 0
-        delay = handling.restart_delay_ms(
+        delay = error_policy.restart_delay_ms(
             self.in_a_row,
             first_ms=self.policy.first_ms,
             most_ms=self.policy.most_ms,

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from ottla.connect import Herder, Plugins, herding, rest, storage
+from ottla.connect import Herder, Plugins, decisions, rest, storage
 from ottla.http import HttpServer, Reply, Request, Route, json_reply, text_reply
 from ottla.spark.connect.runner import SparkTaskRunner
 
@@ -41,7 +41,7 @@ def group_of(metric: str) -> str:
 
 
 def metrics_text(
-    view: herding.View,
+    view: decisions.View,
     tasks: Mapping[storage.TaskId, Mapping[str, float]],
     totals: Mapping[str, float],
     plugins: Plugins,
@@ -79,8 +79,8 @@ def metrics_text(
     return "\n".join(lines) + "\n"
 
 
-def _of_connector(page: Family, view: herding.View, connector: str, plugins: Plugins) -> None:
-    shown = herding.connector_info(view, connector, plugins)
+def _of_connector(page: Family, view: decisions.View, connector: str, plugins: Plugins) -> None:
+    shown = decisions.connector_info(view, connector, plugins)
     status = view.statuses.statuses.get(connector)
     tasks = view.statuses.tasks(connector)
     labels: Labels = {"connector": connector}

@@ -12,13 +12,13 @@ from typing import Any
 from ottla.base import ConfigError
 from ottla.client import security_of
 from ottla.config import resolved
-from ottla.connect import herding
+from ottla.connect import decisions
 from ottla.connect.client_overrides import ineffective_overrides
 from ottla.connect.connector_config import validate_connector
 from ottla.connect.connector_host import ConnectorHost
+from ottla.connect.decisions.offsets import Pair
 from ottla.connect.errors import ConnectError
 from ottla.connect.herder import GroupBusyError, SinkGroups, TaskStart
-from ottla.connect.herding.offsets import Pair
 from ottla.connect.log_context import connector_context
 from ottla.connect.plugins import PluginKind, Plugins
 from ottla.connect.providers import Providers
@@ -127,7 +127,7 @@ class Hosting:
         if not self.connectors.is_running(name) or state.target_state(name) is not TargetState.STARTED:
             return None
         found = await self.connectors.task_configs(name, self.resolved(state.configs[name]))
-        return herding.reversed_tasks(state.configs[name], found)
+        return decisions.reversed_tasks(state.configs[name], found)
 
     def task_starts(self, state: ConfigState, tasks: Collection[TaskId], generation: int) -> list[TaskStart]:
         """Return what a runner needs to start tasks; raises where a placeholder cannot be replaced."""
@@ -165,7 +165,7 @@ class Hosting:
         self, name: str, config: Properties, pairs: Sequence[Pair] | None, stored: OffsetState
     ) -> SourceAlteration:
         """Ask a source connector about other offsets, None to reset all; raises ConnectError where it refuses."""
-        plain = herding.reset_pairs(stored, name) if pairs is None else herding.plain_pairs(pairs)
+        plain = decisions.reset_pairs(stored, name) if pairs is None else decisions.plain_pairs(pairs)
         connector = self._plugins.connector((config.get("connector.class") or "").strip()).cls()
         return SourceAlteration(plain, await _asked(name, connector.alter_offsets, config, plain))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.connect.grouping import Balance, Division, Work, divide, divide_eagerly
+from ottla.connect.assignment import Balance, Division, Work, divide, divide_eagerly
 from ottla.connect.storage import TaskId
 from tests.peer.connect import oracle
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.connect import DataError
-from ottla.connect.grouping import (
+from ottla.connect.assignment import (
     Assignment,
     GroupProtocol,
     WorkerState,

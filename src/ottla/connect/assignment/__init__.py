@@ -1,7 +1,7 @@
 """A group of workers: what they tell each other when it rebalances, and how the leader divides the work (KIP-415). Pure."""
 
-from ottla.connect.grouping.balancing import Balance, Division, Work, divide, divide_eagerly
-from ottla.connect.grouping.protocol import (
+from ottla.connect.assignment.balancing import Balance, Division, Work, divide, divide_eagerly
+from ottla.connect.assignment.protocol import (
     CONFIG_MISMATCH,
     Assignment,
     GroupProtocol,

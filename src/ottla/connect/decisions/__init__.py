@@ -4,7 +4,7 @@ A decision reads a `View` and returns records for the configuration, status or o
 REST interface answers. Nothing here runs a connector or a task.
 """
 
-from ottla.connect.herding.decisions import (
+from ottla.connect.decisions.changes import (
     ConnectorChange,
     RestartPlan,
     View,
@@ -22,8 +22,8 @@ from ottla.connect.herding.decisions import (
     stop,
     tasks_changed,
 )
-from ottla.connect.herding.offsets import altered, check_pairs, outcome, plain_pairs, reset_pairs, source_offsets
-from ottla.connect.herding.shown import (
+from ottla.connect.decisions.offsets import altered, check_pairs, outcome, plain_pairs, reset_pairs, source_offsets
+from ottla.connect.decisions.shown import (
     connector_info,
     connector_status,
     connector_type,
@@ -34,7 +34,7 @@ from ottla.connect.herding.shown import (
     task_status,
     topics_of,
 )
-from ottla.connect.herding.signature import Signature, check_signature, sign
+from ottla.connect.decisions.signature import Signature, check_signature, sign
 
 __all__ = [
     "ConnectorChange",

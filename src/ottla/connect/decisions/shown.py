@@ -7,9 +7,9 @@ from typing import Any
 
 from ottla.connect.config_def import ConfigDef, key_info
 from ottla.connect.connector_config import connector_def, enriched_def
+from ottla.connect.decisions.changes import View
+from ottla.connect.error_policy.secrets import HIDDEN, masked, sensitive_keys
 from ottla.connect.errors import BadRequestError, ConnectError, NotFoundError
-from ottla.connect.handling.secrets import HIDDEN, masked, sensitive_keys
-from ottla.connect.herding.decisions import View
 from ottla.connect.plugins import PluginKind, Plugins
 from ottla.connect.storage import ConfigState, Status, TaskId
 
@@ -48,7 +48,7 @@ def _definition(config: Properties, plugins: Plugins) -> ConfigDef | None:
 
 
 def shown_config(config: Properties, plugins: Plugins) -> dict[str, str | None]:
-    """Return a configuration without its passwords. Kafka shows them; `handling` says which keys are meant."""
+    """Return a configuration without its passwords. Kafka shows them; `error_policy` says which keys are meant."""
     return masked(config, sensitive_keys(config, _definition(config, plugins)))
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ottla.config import placeholders
+from ottla.connect.error_policy.secrets import HIDDEN
 from ottla.connect.errors import AlreadyExistsError, BadRequestError, NotFoundError
-from ottla.connect.handling.secrets import HIDDEN
 from ottla.connect.storage import (
     ConfigState,
     ConnectorConfig,

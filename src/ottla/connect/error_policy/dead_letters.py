@@ -5,8 +5,8 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
+from ottla.connect.error_policy.tolerance import Processing
 from ottla.connect.errors import java_name_of
-from ottla.connect.handling.tolerance import Processing
 
 __all__ = ["ErrorContext", "context_headers", "error_log_line"]
 

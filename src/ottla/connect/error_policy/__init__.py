@@ -1,8 +1,8 @@
 """What is done about records that fail, and about values that stand elsewhere; decisions only. Pure."""
 
-from ottla.connect.handling.dead_letters import ErrorContext, context_headers, error_log_line
-from ottla.connect.handling.secrets import masked, sensitive_keys
-from ottla.connect.handling.tolerance import Decision, Fail, Processing, Retry, Skip, Tolerance, restart_delay_ms
+from ottla.connect.error_policy.dead_letters import ErrorContext, context_headers, error_log_line
+from ottla.connect.error_policy.secrets import masked, sensitive_keys
+from ottla.connect.error_policy.tolerance import Decision, Fail, Processing, Retry, Skip, Tolerance, restart_delay_ms
 
 __all__ = [
     "Decision",
