@@ -30,6 +30,15 @@ def test_java_home_comes_before_path(tmp_path: Path) -> None:
     assert java_missing(environ) is None
 
 
+def test_a_version_is_read_where_it_stands_and_no_java_is_started_for_it(tmp_path: Path) -> None:
+    whole, part = fake_java(tmp_path / "whole", "11.0.2"), fake_java(tmp_path / "part", "11.0.2")
+    for home in (whole, part):
+        (home / "release").write_text('IMPLEMENTOR="Somebody"\nJAVA_VERSION="21.0.4"\n')
+    (part / "bin" / "java").unlink()
+    assert find_java({"JAVA_HOME": str(whole), "PATH": ""}) == Java(whole, 21)
+    assert find_java({"JAVA_HOME": str(part), "PATH": ""}) is None
+
+
 def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     old, new = fake_java(tmp_path / "old", "1.8.0_412"), fake_java(tmp_path / "jvm" / "new", "17.0.1")
     assert find_java({"JAVA_HOME": str(old), "PATH": ""}) == Java(new, 17)

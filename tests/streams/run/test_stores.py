@@ -181,7 +181,7 @@ def test_http_serves_status_metrics_and_stores(application: tuple[StreamsApplica
 def test_metrics_are_lines_that_prometheus_reads() -> None:
     query = dict.fromkeys(("rows", "rows_per_second", "lag", "batches", "batch_seconds", "late", "dropped"), 1)
     query |= {"name": 'a"b', "skipped": 0, "restarts": 2}
-    text = metrics_text({"application_id": "app", "state": "RUNNING", "queries": [query]})
+    text = metrics_text([{"application_id": "app", "state": "RUNNING", "queries": [query]}])
     assert 'ottla_streams_restarts_total{application_id="app",query="a\\"b"} 2' in text
     assert all(line.startswith("#") or len(line.rsplit(" ", 1)) == 2 for line in text.splitlines())
 

@@ -52,11 +52,15 @@ def until_read(world: World, application: StreamsApplication, count: int) -> Non
         time.sleep(LOOK_SECONDS)
 
 
+async def no_goodbye() -> None:
+    """What a driver says that is killed."""
+
+
 def kill(application: StreamsApplication) -> None:
     """Stop a driver as a kill does: it commits nothing more for the group, and does not leave it."""
     assert application._membership is not None
     application._commit = lambda offsets: None  # type: ignore[method-assign]
-    application._membership._leave = lambda client: None  # type: ignore[method-assign]
+    application._membership._say_goodbye = no_goodbye  # type: ignore[method-assign]
     application.close()
 
 
