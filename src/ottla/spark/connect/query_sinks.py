@@ -44,6 +44,7 @@ from ottla.connect import (
 )
 from ottla.connect.tasks import Lags, SampleWindow, TaskPort, TaskSpec
 from ottla.spark.checkpoint_files import LocalFiles
+from ottla.spark.connect.override_placeholders import refuse_placeholders
 from ottla.spark.private_api.arrow_types import spark_schema
 from ottla.spark.private_api.checkpoints import QueryCheckpoint
 from ottla.spark.source.options import Subscription
@@ -139,6 +140,7 @@ class _Run:
         self._spec, self._port, self._spark = spec, port, spark
         self._name = spec.task.connector
         self._config = {key: value for key, value in spec.connector_config.items() if value is not None}
+        refuse_placeholders(self._config, spec.worker)
         self._consumer = dict(spec.clients.consumer)
         self._bootstrap = self._consumer.get("bootstrap.servers") or spec.clients.bootstrap
         is_local = str(spark.sparkContext.master).startswith("local")
