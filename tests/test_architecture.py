@@ -43,6 +43,7 @@ MATRIX: dict[str, set[str]] = {
         *("base", "wire", "client", "config", "security", "http", "streams", "connect", "connectors"),
         *("schemas", "serdes"),  # columns and serdes by a registry
     },
+    "sql_server": {*_SERVICES, "wire", "security", "streams", "sql", "spark", "registry", "schemas", "serdes"},
     "console": {*_SERVICES, "wire", "admin", "sql"},
 }
 """Package -> the packages that it may import. `cli` may import any, but all except `admin` only inside functions."""
@@ -70,6 +71,11 @@ INNER_PACKAGES = (
     "ottla.connect.schema_converters",  # how Connect's schemas are told in Avro, Protobuf and JSON Schema
     "ottla.connect.data",
     "ottla.serdes.columns",
+    *(
+        "ottla.sql.answers",
+        "ottla.sql.commands",
+    ),  # what a server needs: plans and topologies, so all of SQL and Streams
+    *("ottla.sql.tree", "ottla.sql.types", "ottla.sql.expressions"),  # values, and closures over rows
     "ottla.sql.testing",  # what tests of statements need, Streams with its engine among it; nothing else of SQL does
 )
 """What is inside a package and others may import: it needs PyArrow, librdkafka or ssl, which the package alone does not."""

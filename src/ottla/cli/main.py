@@ -52,7 +52,7 @@ NOUNS = {
     "home": "print the folder for KAFKA_HOME, with bin and config",
     "registry": "run a schema registry; list, show, register, check, delete and move schemas",
     "console": "show a cluster in the browser, look into its topics, and change it",
-    "sql": "test statements of ksqlDB's SQL without a broker",
+    "sql": "type ksqlDB's SQL, run its server, test statements without a broker",
     "connect-distributed": "run one of a group of Connect workers",
     "connect": "look at connectors, create, pause, restart and remove them",
     "connect-standalone": "run one Connect worker, with the connectors of some files",

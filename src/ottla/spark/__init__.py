@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.spark.connect.runner import SparkTaskRunner
     from ottla.spark.connect.worker import ConnectWorker, distributed_herder
     from ottla.spark.continuous.applications import StreamsService
+    from ottla.spark.continuous.jobs import ThreadHostJobs
     from ottla.spark.continuous.web import ServiceServer
     from ottla.spark.sessions import register, session
     from ottla.spark.shipping import ship_by_value, ship_module
@@ -58,6 +59,7 @@ __all__ = [
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
+    "ThreadHostJobs",
     "ThreadJobs",
     "TopologyTestDriver",
     "check_spark",
@@ -99,6 +101,7 @@ _HOMES = {
     "ApplicationServer": "ottla.spark.streams.web",
     "StreamsApplication": "ottla.spark.streams.run",
     "StreamsService": "ottla.spark.continuous.applications",
+    "ThreadHostJobs": "ottla.spark.continuous.jobs",
     "State": "ottla.spark.streams.states",
     "OnError": "ottla.spark.streams.supervisor",
     "Failure": "ottla.spark.streams.restarts",

@@ -1,8 +1,9 @@
-"""`ottla sql`: statements of ksqlDB's SQL, tried without a broker and without Spark."""
+"""`ottla sql`: a prompt for ksqlDB's SQL, its server, and statements tried without either."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.actions import parse_action
-from ottla.cli.options import Options, UsageError
+from ottla.cli.local.log_format import FORMATS, LEVELS
+from ottla.cli.options import Options, UsageError, properties_file
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from types import FrameType
 
     from ottla.sql.testing import CaseRecord
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["main", "parsers"]
 
 NOUN = "sql"
+ACTIONS = ("shell", "server", "test")
+URL_DEFAULT = "http://localhost:8088"
 CASE_SECONDS_MAX = 10.0
 """What one case of a suite may take; it costs that case alone."""
 STATEMENTS, INPUT, OUTPUT, CASE = "statements.sql", "input.json", "output.json", "case.json"
@@ -32,7 +37,15 @@ class CaseTimeoutError(Exception):
 
 def main(argv: list[str]) -> int:
     """Run the action that is named."""
-    _, args = parse_action(NOUN, {parser.prog.split()[-1]: parser for parser in parsers()}, argv)
+    if not any(word in ACTIONS or word in ("-h", "--help") for word in argv):
+        argv = ["shell", *argv]
+    action, args = parse_action(NOUN, {parser.prog.split()[-1]: parser for parser in parsers()}, argv)
+    if action == "shell":
+        return shell(args)
+    if action == "server":
+        from ottla.cli.local.sql_run import run_sql_server
+
+        return run_sql_server(args)
     if args.engine == "spark":
         raise UsageError("--engine spark is not there yet; python is")
     if args.suite is not None:
@@ -57,7 +70,102 @@ def parsers() -> list[Options]:
         "--suite", metavar="DIR", help=f"run every folder of DIR ({STATEMENTS}, {INPUT}, {CASE}); a JSON line for each"
     )
     parser.add_argument("--engine", choices=("python", "spark"), default="python", help="what runs the queries: python")
-    return [parser]
+    return [_shell_options(), _server_options(), parser]
+
+
+def _shell_options() -> Options:
+    parser = Options(f"{NOUN} shell", "Type statements to a SQL server; `ottla sql` alone is the same.")
+    url = os.environ.get("OTTLA_SQL_URL", URL_DEFAULT)
+    parser.add_argument(
+        "url", nargs="?", default=url, metavar="URL", help=f"the server's address ($OTTLA_SQL_URL; {URL_DEFAULT})"
+    )
+    parser.add_argument("-e", "--execute", metavar="STATEMENTS", help="carry these out and end")
+    parser.add_argument("-f", "--file", metavar="FILE", help="carry a file's statements out and end")
+    parser.add_argument(
+        "-d", "--define", action="append", default=[], metavar="NAME=VALUE", help="a variable, ${NAME}; repeatable"
+    )
+    parser.add_argument(
+        "-o", "--output", type=str.upper, choices=("TABULAR", "JSON"), default="TABULAR", help="how answers are shown"
+    )
+    parser.add_argument("-u", "--user", metavar="NAME", help="who asks; the password is asked for without -p")
+    parser.add_argument("-p", "--password", metavar="PASSWORD", help="better in $OTTLA_SQL_PASSWORD")
+    parser.add_argument("-t", "--token", metavar="TOKEN", help="a bearer's token; better in $OTTLA_SQL_TOKEN")
+    parser.add_argument("--config-file", metavar="FILE", help="properties that the session begins with")
+    parser.add_argument("--query-row-limit", type=int, metavar="N", help="end a push query after so many rows")
+    parser.add_argument("--query-timeout", type=int, metavar="MS", help="end a push query after so long")
+    return parser
+
+
+def shell(args: Namespace) -> int:
+    """Type statements, or carry some out; returns the exit code."""
+    import sys
+
+    from ottla.cli.sql_shell.client import ServerError, SqlClient
+    from ottla.cli.sql_shell.repl import carry_out, history_file, prompt_loop, read_loop
+    from ottla.cli.sql_shell.shell import Limits, Session
+
+    if args.execute is not None and args.file is not None:
+        raise UsageError("-e and -f do not go together")
+    password = args.password or os.environ.get("OTTLA_SQL_PASSWORD")
+    if args.user is not None and password is None:
+        import getpass
+
+        password = getpass.getpass("Password: ")
+    client = SqlClient(
+        args.url.rstrip("/"),
+        args.user,
+        password or "",
+        args.token or os.environ.get("OTTLA_SQL_TOKEN"),
+        properties=dict(properties_file(args.config_file)),
+        variables=_defined(args.define),
+    )
+    seconds = None if args.query_timeout is None else args.query_timeout / 1000
+    session = Session(client, output=args.output, limits=Limits(args.query_row_limit, seconds))
+    try:
+        if args.execute is not None or args.file is not None:
+            return carry_out(session, args.execute if args.execute is not None else _text(Path(args.file)))
+        if not sys.stdin.isatty():
+            return read_loop(session, iter(sys.stdin), stops=True)
+        try:
+            info = client.info()
+            session.say(
+                f"Ottla SQL; the server at {client.url} is {info['serverStatus']}. `help` says what can be typed."
+            )
+        except ServerError as error:
+            session.say(f"{error}\nStart one with `ottla sql server`, or name another with `server URL`.")
+        return prompt_loop(session, history_file())
+    finally:
+        session.close()
+
+
+def _defined(given: list[str]) -> dict[str, str]:
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"-d {each} is not NAME=VALUE")
+        found[name] = value.strip("'")
+    return found
+
+
+def _server_options() -> Options:
+    parser = Options(f"{NOUN} server", "Run a SQL server, with ksqlDB's interface; it keeps its commands in a topic.")
+    parser.add_argument("properties", nargs="?", metavar="ksql-server.properties", help="ksqlDB's own file")
+    parser.add_argument("--config", metavar="FILE", help="the same file, by name")
+    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins; repeatable")
+    parser.add_argument("--bootstrap-server", metavar="HOST:PORT,…", help="the brokers, where no property names them")
+    parser.add_argument("--queries-file", metavar="FILE", help="run these statements only, and take none (headless)")
+    parser.add_argument(
+        "--engine",
+        choices=("spark", "python"),
+        help="where queries run: Spark's tasks (the default), or threads of this process, without a JVM",
+    )
+    parser.add_argument("--ends-with-input", action="store_true", help="stop when standard input ends")
+    parser.add_argument(
+        "--log-format", choices=FORMATS, default="text", help="of events on standard error: text or json"
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help=f"{', '.join(LEVELS)}; info without it")
+    return parser
 
 
 def run_one(statements: Path, inputs: Path | None, outputs: Path) -> int:

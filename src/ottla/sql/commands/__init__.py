@@ -6,7 +6,8 @@ done outside (queries begun and ended, topics deleted). `entities` are the answe
 
 from __future__ import annotations
 
-from ottla.sql.commands.applying import Applied, apply
+from ottla.sql.catalogue import Catalogue, Source
+from ottla.sql.commands.applying import Applied, apply, carry_out
 from ottla.sql.commands.command import COMMAND_VERSION, Command, CommandId, UnreadableCommandError
 from ottla.sql.commands.deciding import Decision, TopicWish, decide, is_command, topic_wish
 from ottla.sql.commands.effects import BeginQuery, DeleteTopic, Effect, EndQuery, PauseQuery, ResumeQuery
@@ -16,6 +17,7 @@ __all__ = [
     "COMMAND_VERSION",
     "Applied",
     "BeginQuery",
+    "Catalogue",
     "Command",
     "CommandId",
     "Decision",
@@ -26,9 +28,11 @@ __all__ = [
     "PersistentQuery",
     "ResumeQuery",
     "ServerState",
+    "Source",
     "TopicWish",
     "UnreadableCommandError",
     "apply",
+    "carry_out",
     "decide",
     "is_command",
     "topic_wish",

@@ -15,6 +15,7 @@ from ottla.sql.errors import SqlError
 from ottla.sql.parser.texts import parse_statement
 from ottla.sql.plan import QueryPlan
 from ottla.sql.planning import plan_create_as, plan_insert
+from ottla.sql.registration import with_registered
 from ottla.sql.tree import statements as s
 from ottla.sql.types import backticked
 
@@ -89,6 +90,7 @@ def _create_as(
     plan = _named(plan, id_)
     if known is not None:
         check_replacement(known, plan.sink)
+    plan = _registered(plan, state)
     query = PersistentQuery(id_, command.statement, plan, statement.query, plan.sink, dict(command.properties))
     if before is not None and before.sources != query.sources:
         raise SqlError(
@@ -106,7 +108,7 @@ def _insert(statement: s.InsertInto, command: Command, state: ServerState, numbe
     id_ = command.query_id or _chosen_id(statement) or plan.id
     if id_ in state.queries:
         raise SqlError(f"Query ID '{id_}' already exists.")
-    plan = _named(plan, id_)
+    plan = _registered(_named(plan, id_), state)
     query = PersistentQuery(
         id_, command.statement, plan, statement.query, plan.sink, dict(command.properties), makes_sink=False
     )
@@ -122,6 +124,11 @@ def _chosen_id(statement: s.InsertInto) -> str | None:
                 raise SqlError(f"Query IDs may contain only alphanumeric characters and '_'. Got: '{text}'")
             return text.upper()
     return None
+
+
+def _registered(plan: QueryPlan, state: ServerState) -> QueryPlan:
+    """The plan with its sink's schemas in the registry."""
+    return replace(plan, sink=with_registered(plan.sink, state.catalogue.registry, anew=True))
 
 
 def _named(plan: QueryPlan, id_: str) -> QueryPlan:

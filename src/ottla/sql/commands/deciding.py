@@ -13,6 +13,7 @@ from ottla.sql.commands.state import ServerState
 from ottla.sql.definitions import DEFAULT_KEY_FORMAT, DEFAULT_VALUE_FORMAT, WRAP_SINGLE_VALUES
 from ottla.sql.errors import SqlError
 from ottla.sql.tree import statements as s
+from ottla.sql.tree.statement_text import statement_text
 from ottla.sql.types import backticked
 
 MEANING = (DEFAULT_KEY_FORMAT, DEFAULT_VALUE_FORMAT, WRAP_SINGLE_VALUES)
@@ -69,7 +70,29 @@ def decide(
     meaning = {name: settings[name] for name in MEANING if name in settings}
     command = Command(command_id(statement), text, dict(properties), meaning)
     expected = carry_out(statement, command, state, number)
-    return Decision(replace(command, query_id=expected.query_id), expected)
+    command = replace(command, statement=_whole(statement, text, expected), query_id=expected.query_id)
+    return Decision(command, expected)
+
+
+def _whole(statement: s.Statement, text: str, expected: Applied) -> str:
+    """The statement with the columns that the registry has given it: a replay must not see a newer schema's.
+
+    Those of a schema whose id it names stay there: an id's schema never changes.
+    """
+    if not isinstance(statement, s.CreateSource):
+        return text
+    names = {name.upper().strip("'") for name, _ in statement.properties}
+    schema = expected.state.catalogue.source(statement.name).schema
+    if len(schema.columns) == len(statement.columns) or names & {"KEY_SCHEMA_ID", "VALUE_SCHEMA_ID"}:
+        return text
+    key: s.ColumnRole = "KEY" if statement.kind == "STREAM" else "PRIMARY KEY"
+    columns = tuple(
+        s.ColumnDefinition(each.name, each.type, key if each.place == "key" else "VALUE")
+        if each.place != "headers"
+        else next(given for given in statement.columns if given.name == each.name)
+        for each in schema.columns
+    )
+    return f"{statement_text(replace(statement, columns=columns))};"
 
 
 def _nothing_to_do(statement: s.Statement, state: ServerState) -> str | None:

@@ -1,0 +1,94 @@
+"""A SQL server asked over HTTP: statements, and queries whose lines are read as they come."""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, BinaryIO
+
+__all__ = ["ServerError", "SqlClient"]
+
+SECONDS_MAX = 120.0
+V1 = "application/vnd.ksql.v1+json"
+
+
+class ServerError(Exception):
+    """What a server refuses, or that there is none."""
+
+    def __init__(self, message: str, entities: list[dict[str, Any]] | None = None) -> None:
+        super().__init__(message)
+        self.entities = entities or []
+        """Answers to the statements before the one that was refused."""
+
+
+@dataclass(slots=True)
+class SqlClient:
+    """Asks the server at a URL, as a user where one is given; `properties` and `variables` are the session's."""
+
+    url: str
+    user: str | None = None
+    password: str = field(default="", repr=False)
+    token: str | None = field(default=None, repr=False)
+    properties: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def info(self) -> dict[str, Any]:
+        """Return what the server says of itself; raises ServerError."""
+        with self._opened("GET", "/info", None) as answer:
+            found: dict[str, Any] = json.load(answer)["KsqlServerInfo"]
+            return found
+
+    def is_valid_property(self, name: str) -> bool:
+        """Whether the server takes a property; raises ServerError with why not."""
+        with self._opened("GET", f"/is_valid_property/{name}", None) as answer:
+            return bool(json.load(answer))
+
+    def execute(self, text: str) -> list[dict[str, Any]]:
+        """Return the answers to statements; raises ServerError."""
+        with self._opened("POST", "/ksql", self._body(text)) as answer:
+            found: list[dict[str, Any]] = json.loads(answer.read(), parse_float=Decimal)
+            return found
+
+    @contextmanager
+    def streamed(self, text: str) -> Iterator[Iterator[str]]:
+        """Yield the lines of a query's answer (`/query`); leaving the block ends the query. Raises ServerError."""
+        with self._opened("POST", "/query", self._body(text), seconds=None) as answer:
+            yield (line.decode() for line in answer)
+
+    def _body(self, text: str) -> dict[str, Any]:
+        return {"ksql": text, "streamsProperties": self.properties, "sessionVariables": self.variables}
+
+    @contextmanager
+    def _opened(
+        self, method: str, path: str, body: Mapping[str, Any] | None, *, seconds: float | None = SECONDS_MAX
+    ) -> Iterator[BinaryIO]:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": V1, "Content-Type": V1}
+        if self.user is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(f'{self.user}:{self.password}'.encode()).decode()}"
+        elif self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=seconds) as answer:
+                yield answer
+        except urllib.error.HTTPError as error:
+            raise _refusal(error) from None
+        except urllib.error.URLError as error:
+            raise ServerError(f"The server at {self.url} does not answer: {error.reason}") from None
+        except (TimeoutError, OSError) as error:
+            raise ServerError(f"The connection to {self.url} broke: {error}") from None
+
+
+def _refusal(error: urllib.error.HTTPError) -> ServerError:
+    try:
+        found = json.loads(error.read())
+        return ServerError(str(found["message"]), found.get("entities"))
+    except (ValueError, KeyError, TypeError):
+        return ServerError(f"The server answers {error.code} {error.reason}")

@@ -1,0 +1,35 @@
+"""Queries that are asked for their answers, and rows that are inserted: what a server does beside its commands.
+
+`pull_query` says which rows of a table a query wants and what it makes of each; `OneTask` runs a push query's plan over
+records as they come; `inserted` makes a record of INSERT VALUES; `row_text` is a row as JSON.
+"""
+
+from __future__ import annotations
+
+from ottla.sql.answers.inserted import InsertedRecord, inserted, inserted_fields
+from ottla.sql.answers.printed import formats_text, record_text
+from ottla.sql.answers.pull import PullQuery, ScanRefusedError, pull_query
+from ottla.sql.answers.rows import RowWriter
+from ottla.sql.answers.tasks import OneTask
+from ottla.sql.formats import FormatError
+from ottla.sql.formats.json import compact_text
+from ottla.sql.lowering import application_id, topology_of
+from ottla.sql.planning import plan_select
+
+__all__ = [
+    "FormatError",
+    "InsertedRecord",
+    "OneTask",
+    "PullQuery",
+    "RowWriter",
+    "ScanRefusedError",
+    "application_id",
+    "compact_text",
+    "formats_text",
+    "inserted",
+    "inserted_fields",
+    "plan_select",
+    "pull_query",
+    "record_text",
+    "topology_of",
+]

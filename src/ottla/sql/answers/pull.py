@@ -1,0 +1,226 @@
+"""Pull queries: which rows of a table, or of a stream as it is now, a query wants, and what it makes of each.
+
+Conditions on the key become look-ups (`=`, IN of every key column) or a range (`<`, `>`, BETWEEN of the only one); the whole
+condition is then held against each row that was found, so that it is the meaning and the look-up only the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from ottla.sql.catalogue import Catalogue, Source
+from ottla.sql.errors import EvaluationError, SqlError
+from ottla.sql.expressions import Row, Scope, coerce_value, compile_condition, compile_expression
+from ottla.sql.expressions.compiler import compiled
+from ottla.sql.plan import Named, ReadSource
+from ottla.sql.planning import plan_select
+from ottla.sql.tree import expressions as e
+from ottla.sql.tree import queries as q
+from ottla.sql.types import BOOLEAN, SqlType, backticked
+
+KEYS_MAX = 10_000
+"""Keys that a query may name."""
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+_BOUNDS = ("WINDOWSTART", "WINDOWEND")
+Lost = Callable[[Exception], None]
+
+
+class ScanRefusedError(SqlError):
+    """A query that names no key, where only look-ups are allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Bounds of the only key column, None for an open end; both are included, since the condition is asked as well."""
+
+    low: object = None
+    high: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class PullQuery:
+    """A query over one source: which keys to look up, and what to make of each row."""
+
+    source: Source
+    names: tuple[str, ...]
+    types: tuple[SqlType, ...]
+    is_key: tuple[bool, ...]
+    """Which of the columns are the source's key."""
+    keys: tuple[tuple[object, ...], ...] | None
+    """Whole keys to look up; None where rows are to be looked at one after the other."""
+    range: KeyRange
+    limit: int | None
+    holds: Callable[[Row], bool] | None
+    make: Callable[[Row], Row]
+
+    @property
+    def schema_text(self) -> str:
+        """The columns as a header of an answer tells them."""
+        pairs = zip(self.names, self.types, self.is_key, strict=True)
+        return ", ".join(f"{backticked(name)} {type_}{' KEY' if key else ''}" for name, type_, key in pairs)
+
+    def rows(self, found: Iterator[Row]) -> Iterator[Row]:
+        """What the query makes of rows: the source's columns, pseudo columns, bounds of windowed keys."""
+        if self.limit == 0:
+            return
+        count = 0
+        for row in found:
+            if self.holds is None or self.holds(row):
+                yield self.make(row)
+                count += 1
+                if count == self.limit:
+                    return
+
+
+def pull_query(
+    query: q.Query, catalogue: Catalogue, settings: Mapping[str, str], *, scans: bool, lost: Lost | None = None
+) -> PullQuery:
+    """What a pull query wants; raises SqlError in ksqlDB's words, ScanRefusedError for a scan that is not allowed."""
+    _refuse(query)
+    plan = plan_select(query, catalogue, settings, "pull")
+    root = plan.root
+    while not isinstance(root, ReadSource):
+        found = getattr(root, "of", None)
+        if found is None:
+            raise SqlError("Pull queries do not support JOIN clauses.")
+        root = found
+    source, scope = root.source, root.scope
+    columns = _ordered(query, source, plan.value)
+    alias = query.source.alias
+    conditions = list(_and(query.where)) if query.where is not None else []
+    keys = _keys(conditions, source, alias) if source.kind == "TABLE" else None
+    span = _range(conditions, source, alias) if source.kind == "TABLE" and keys is None else KeyRange()
+    if source.kind == "TABLE" and keys is None and span == KeyRange() and not scans:
+        raise ScanRefusedError(
+            "Missing WHERE clause. A query of a table has to name its key, since table scans are disabled. "
+            "Set ksql.query.pull.table.scan.enabled to true to allow them."
+        )
+    key_names = {column.name for column in source.schema.key} | (set(_BOUNDS) if source.window is not None else set())
+    makers = [compile_expression(each.expression, scope, lost) for each in columns]
+    is_key = tuple(isinstance(each.expression, e.Column) and each.expression.name in key_names for each in columns)
+    return PullQuery(
+        source,
+        tuple(each.name for each in columns),
+        tuple(each.type for each in columns),
+        is_key if source.kind == "TABLE" else (False,) * len(columns),
+        keys,
+        span,
+        query.limit,
+        None if query.where is None else compile_condition(query.where, scope, lost),
+        lambda row: tuple(make(row) for make in makers),
+    )
+
+
+def _refuse(query: q.Query) -> None:
+    for clause, used in (
+        ("JOIN", query.joins),
+        ("WINDOW", query.window),
+        ("GROUP BY", query.group_by is not None),
+        ("PARTITION BY", query.partition_by is not None),
+        ("HAVING", query.having),
+    ):
+        if used:
+            raise SqlError(
+                f"Pull queries don't support {clause} clauses. See https://cnfl.io/queries for more info.\n"
+                "Add EMIT CHANGES if you intended to issue a push query."
+            )
+
+
+def _ordered(query: q.Query, source: Source, columns: tuple[Named, ...]) -> tuple[Named, ...]:
+    """What is selected; of `*` over windowed keys their bounds behind the key."""
+    if source.window is None or query.select != (q.AllOf(),):
+        return columns
+    bounds = [each for each in columns if each.name in _BOUNDS]
+    rest = [each for each in columns if each.name not in _BOUNDS]
+    width = len(source.schema.key)
+    return (*rest[:width], *bounds, *rest[width:])
+
+
+def _and(condition: e.Expression) -> Iterator[e.Expression]:
+    waiting = [condition]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, e.Logical) and found.operator == "AND":
+            waiting += [found.right, found.left]
+        else:
+            yield found
+
+
+def _column(node: e.Expression, source: Source, alias: str) -> str | None:
+    """The name of the key column that an expression is."""
+    if isinstance(node, e.Column) and node.source in (None, alias):
+        return node.name if any(column.name == node.name for column in source.schema.key) else None
+    return None
+
+
+def _constant(node: e.Expression, type_: SqlType) -> object:
+    """A value that is the same for every row, as one of a type; raises SqlError for an expression that is not."""
+    found = compiled(node, Scope.of(()))
+    convert = coerce_value(found.type, type_)
+    if convert is None:
+        raise SqlError(f"'{type_}' is not comparable with '{found.type}'")
+    return convert(found.evaluate(()))
+
+
+def _keys(conditions: list[e.Expression], source: Source, alias: str) -> tuple[tuple[object, ...], ...] | None:
+    """The whole keys that conditions name, None where they do not name all of their columns."""
+    types = {column.name: column.type for column in source.schema.key}
+    named: dict[str, list[object]] = {}
+    for node in conditions:
+        name, values = _named(node, source, alias)
+        if name is None or name in named:
+            continue
+        try:
+            named[name] = [_constant(each, types[name]) for each in values]
+        except (SqlError, EvaluationError):
+            continue  # it says something of the row: the condition decides
+    if not types or named.keys() != types.keys():
+        return None
+    keys = tuple(dict.fromkeys(product(*(named[column.name] for column in source.schema.key))))
+    if len(keys) > KEYS_MAX:
+        raise SqlError(f"The query names {len(keys)} keys; {KEYS_MAX} are the most")
+    return keys
+
+
+def _named(node: e.Expression, source: Source, alias: str) -> tuple[str | None, tuple[e.Expression, ...]]:
+    if isinstance(node, e.Comparison) and node.operator == "=":
+        for column, value in ((node.left, node.right), (node.right, node.left)):
+            name = _column(column, source, alias)
+            if name is not None:
+                return name, (value,)
+    if isinstance(node, e.In):
+        return _column(node.value, source, alias), node.items
+    return None, ()
+
+
+def _range(conditions: list[e.Expression], source: Source, alias: str) -> KeyRange:
+    """The bounds of the only key column."""
+    if len(source.schema.key) != 1 or source.schema.key[0].type == BOOLEAN:
+        return KeyRange()
+    type_ = source.schema.key[0].type
+    low: object = None
+    high: object = None
+    for operator, node in _compared(conditions, source, alias):
+        try:
+            value = _constant(node, type_)
+        except (SqlError, EvaluationError):
+            continue
+        if value is not None and operator in (">", ">="):
+            low = value
+        elif value is not None:
+            high = value
+    return KeyRange(low, high)
+
+
+def _compared(conditions: list[e.Expression], source: Source, alias: str) -> Iterator[tuple[str, e.Expression]]:
+    for node in conditions:
+        if isinstance(node, e.Between) and _column(node.value, source, alias) is not None:
+            yield ">=", node.low
+            yield "<=", node.high
+        elif isinstance(node, e.Comparison) and node.operator in ("<", "<=", ">", ">="):
+            if _column(node.left, source, alias) is not None:
+                yield node.operator, node.right
+            elif _column(node.right, source, alias) is not None:
+                yield _TURNED[node.operator], node.left

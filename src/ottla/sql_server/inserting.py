@@ -1,0 +1,42 @@
+"""Records of INSERT INTO … VALUES, written to their topics as Kafka's own producers would place them."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from ottla.base import Millis, TopicPartition
+from ottla.client import Client, PartitionCounts, partition_of
+from ottla.sql.answers import InsertedRecord
+from ottla.wire import Record, build_batch
+
+__all__ = ["Inserting"]
+
+
+class Inserting:
+    """Writes records one by one; each is durable when its `write` returns."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._counts = PartitionCounts(client)
+
+    async def write(self, record: InsertedRecord) -> None:
+        """Append a record; raises KafkaError."""
+        count = await self._counts.count(record.topic)
+        number = random.randrange(count) if record.key is None else partition_of(record.key, count)
+        now_ms = time.time_ns() // 1_000_000
+        batch = build_batch(
+            [
+                Record(
+                    timestamp=Millis(now_ms if record.timestamp is None else record.timestamp),
+                    key=record.key,
+                    value=record.value,
+                )
+            ]
+        )
+        (appended,) = await self._client.produce({TopicPartition(record.topic, number): batch})
+        appended.check()
+
+    async def close(self) -> None:
+        """Close the client."""
+        await self._client.close()

@@ -1,0 +1,249 @@
+"""Pull queries answered: from tables that are followed, and from streams as they are at the moment.
+
+A table is followed from its first query on. An answer is what has been read so far: by default as new as the topic's end was
+when the table began to be followed, and from then on as far as the follower is, which the answer tells as its position.
+`ottla.sql.pull.consistency=latest` waits for the topic's end at the time of the query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ottla.base import TopicPartition
+from ottla.client import Client
+from ottla.sql import SqlError
+from ottla.sql.answers import FormatError, PullQuery, pull_query
+from ottla.sql.commands import ServerState
+from ottla.sql.expressions import Row
+from ottla.sql.tree import queries as q
+from ottla.sql_server.errors import BAD_STATEMENT, TOO_MANY, StatementError
+from ottla.sql_server.reading import TopicReader
+from ottla.sql_server.settings import ServerSettings
+from ottla.sql_server.tables import FollowedTable
+from ottla.streams import Record
+
+__all__ = ["PullAnswer", "Pulling"]
+
+CONSISTENCY = "ottla.sql.pull.consistency"
+BATCH = 500
+"""Rows that are made before others have their turn."""
+WAIT_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PullAnswer:
+    """An answer: its columns, how far the topic was read, and its rows as they are found."""
+
+    query: PullQuery
+    position: Mapping[str, Mapping[str, int]]
+    rows: AsyncGenerator[list[Row], None]
+
+
+class Pulling:
+    """Answers pull queries."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        make_client: Callable[[str], Client],
+        state: Callable[[], ServerState],
+        later: Callable[[Callable[[], Awaitable[None]], str], None],
+    ) -> None:
+        """`later` has something done beside what is asked."""
+        self._settings, self._make_client, self._state, self._later = settings, make_client, state, later
+        self._tables: dict[str, FollowedTable] = {}
+        self._beginning: dict[str, asyncio.Lock] = {}
+        self.running = 0
+        """Queries that are being answered."""
+        self.answered = 0
+
+    async def close(self) -> None:
+        """Follow no table any more."""
+        for each in self._tables.values():
+            await each.close()
+        self._tables.clear()
+
+    @property
+    def followed(self) -> int:
+        """How many tables are followed."""
+        return len(self._tables)
+
+    def forget_dropped(self, state: ServerState) -> None:
+        """Let tables go that are not what they were."""
+        for name, table in list(self._tables.items()):
+            if state.catalogue.sources.get(name) != table.source:
+                del self._tables[name]
+                self._later(table.close, f"forget {name}")
+
+    # -- answering
+
+    async def answer(self, query: q.Query, text: str, properties: Mapping[str, str]) -> PullAnswer:
+        """Begin to answer; raises SqlError, StatementError, KafkaError."""
+        settings = self._settings
+        if not settings.pulls:
+            raise StatementError(
+                BAD_STATEMENT, "Pull queries are disabled. Set ksql.pull.queries.enable to true to allow them.", text
+            )
+        scans = properties.get("ksql.query.pull.table.scan.enabled", str(settings.scans)).lower() == "true"
+        given = {**settings.properties, **properties}
+        found = pull_query(query, self._state().catalogue, given, scans=scans)
+        if found.source.kind == "STREAM":
+            return await self._of_stream(found)
+        table = await self._table(found)
+        if properties.get(CONSISTENCY, "").lower() == "latest":
+            await self._in_time(self._to_end(table), found)
+        return PullAnswer(found, _told(table.position), self._rows(table, found))
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        limit = self._settings.limits.pull_queries
+        if self.running >= limit:
+            raise StatementError(
+                TOO_MANY,
+                f"Host is at concurrent limit for pull queries. Currently set to {limit} maximum concurrent requests "
+                "(ksql.query.pull.max.concurrent.requests).",
+            )
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
+            self.answered += 1
+
+    async def _rows(self, table: FollowedTable, query: PullQuery) -> AsyncGenerator[list[Row], None]:
+        with self._counted():
+            batch: list[Row] = []
+            for row in query.rows(self._bounded(table.found(query), query)):
+                batch.append(row)
+                if len(batch) >= BATCH:
+                    yield batch
+                    batch = []
+                    await asyncio.sleep(0)
+            if batch:
+                yield batch
+
+    def _bounded(self, rows: Iterator[Row], query: PullQuery) -> Iterator[Row]:
+        """Rows to look at; raises where a scan is longer than is allowed."""
+        most = self._settings.limits.pull_rows
+        for number, row in enumerate(rows):
+            if number >= most and query.keys is None:
+                raise StatementError(
+                    BAD_STATEMENT,
+                    f"The query looks at more than {most} rows of {query.source.name} (ottla.sql.pull.rows.max). "
+                    "Name keys, a smaller range of them, or a LIMIT.",
+                )
+            yield row
+
+    # -- tables
+
+    async def _table(self, query: PullQuery) -> FollowedTable:
+        source = query.source
+        lock = self._beginning.setdefault(source.name, asyncio.Lock())
+        async with lock:
+            table = self._tables.get(source.name)
+            if table is None or table.source != source:
+                table = FollowedTable(source, TopicReader(self._make_client("table"), [source.topic]))
+                await self._make_room()
+                self._tables[source.name] = table
+                try:
+                    await table.start()
+                    await self._in_time(self._to_end(table), query)
+                except BaseException:
+                    self._tables.pop(source.name, None)
+                    await table.close()
+                    raise
+        table.last_asked_s = time.monotonic()
+        return table
+
+    async def _to_end(self, table: FollowedTable) -> None:
+        await table.wait_for(await table.ends())
+
+    async def _in_time(self, waiting: Awaitable[None], query: PullQuery) -> None:
+        limit = self._settings.limits.pull_timeout_s
+        try:
+            async with asyncio.timeout(limit):
+                await waiting
+        except TimeoutError:
+            raise SqlError(
+                f"{query.source.name} was not read within {limit:g} s (ottla.sql.pull.timeout.ms); ask again"
+            ) from None
+
+    async def _make_room(self) -> None:
+        """Let the table go that was not asked for longest, where there are too many."""
+        while len(self._tables) >= self._settings.limits.followed_tables:
+            name = min(self._tables, key=lambda each: self._tables[each].last_asked_s)
+            await self._tables.pop(name).close()
+
+    # -- streams
+
+    async def _of_stream(self, query: PullQuery) -> PullAnswer:
+        """All rows that a stream has now."""
+        reader = TopicReader(self._make_client("stream"), [query.source.topic])
+        try:
+            await reader.begin("earliest")
+            ends = await reader.ends()
+        except BaseException:
+            await reader.close()
+            raise
+        position = {str(each.partition): end for each, end in ends.items()}
+        return PullAnswer(query, {query.source.topic: position}, self._read(reader, dict(ends), query))
+
+    async def _read(
+        self, reader: TopicReader, ends: Mapping[TopicPartition, int], query: PullQuery
+    ) -> AsyncGenerator[list[Row], None]:
+        with self._counted():
+            try:
+                left = query.limit
+                while not reader.is_past(ends) and left != 0:
+                    records = await reader.read(WAIT_MS)
+                    before = [
+                        each for each in records if each.offset < ends[TopicPartition(each.topic, each.partition)]
+                    ]
+                    rows = list(query.rows(_stream_rows(before, query)))
+                    rows = rows if left is None else rows[:left]
+                    left = None if left is None else left - len(rows)
+                    if rows:
+                        yield rows
+            finally:
+                await reader.close()
+
+
+def _told(position: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for place, offset in position.items():
+        found.setdefault(place.topic, {})[str(place.partition)] = offset
+    return found
+
+
+def _stream_rows(records: list[Record], query: PullQuery) -> Iterator[Row]:
+    """Rows of a stream, as its columns and the pseudo columns."""
+    source = query.source
+    key_codec, value_codec = source.layout.key_codec(source.schema), source.layout.value_codec(source.schema)
+    keys, values = len(source.schema.key), len(source.schema.value)
+    for record in records:
+        try:
+            key, value = key_codec.decode(record.key), value_codec.decode(record.value)
+        except FormatError:
+            continue
+        if value is None:
+            continue
+        in_key, in_value = iter(key or (None,) * keys), iter(value or (None,) * values)
+        columns = [
+            next(in_key)
+            if each.place == "key"
+            else next(in_value)
+            if each.place == "value"
+            else _header(record, each.header_key)
+            for each in source.schema.columns
+        ]
+        yield (*columns, record.timestamp, record.partition, record.offset)
+
+
+def _header(record: Record, name: str | None) -> object:
+    if name is None:
+        return [{"KEY": key, "VALUE": value} for key, value in record.headers]
+    return next((value for key, value in reversed(record.headers) if key == name), None)

@@ -1,0 +1,158 @@
+"""Push queries: each a task of this server over the topics that it reads, until its client goes, its LIMIT is reached, or
+somebody closes it. Its state is nowhere else, and what the client does not take is not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+
+from ottla.client import Client
+from ottla.sql.answers import OneTask, formats_text, plan_select, record_text
+from ottla.sql.commands import ServerState
+from ottla.sql.expressions import Row
+from ottla.sql.tree import queries as q
+from ottla.sql.tree import statements as s
+from ottla.sql.types import SqlType, backticked
+from ottla.sql_server.errors import PUSH_LIMIT, StatementError
+from ottla.sql_server.reading import TopicReader
+from ottla.sql_server.settings import ServerSettings
+from ottla.streams import Record
+
+__all__ = ["PushQuery", "Pushing"]
+
+WAIT_MS = 500
+BATCH = 500
+RESET = "auto.offset.reset"
+
+
+@dataclass(slots=True)
+class PushQuery:
+    """A push query that runs."""
+
+    id: str
+    statement: str
+    names: tuple[str, ...]
+    types: tuple[SqlType, ...]
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    rows: int = 0
+    reached_limit: bool = False
+
+    @property
+    def schema_text(self) -> str:
+        """The columns as a header of an answer tells them."""
+        return ", ".join(f"{backticked(name)} {type_}" for name, type_ in zip(self.names, self.types, strict=True))
+
+
+class Pushing:
+    """Runs push queries, and PRINT."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: ServerSettings,
+        make_client: Callable[[str], Client],
+        state: Callable[[], ServerState],
+    ) -> None:
+        """`name` is in the ids of queries: other servers have others."""
+        self._name, self._settings, self._make_client, self._state = name, settings, make_client, state
+        self._numbers = itertools.count(1)
+        self.queries: dict[str, PushQuery] = {}
+
+    async def close(self) -> None:
+        """End every query."""
+        for each in self.queries.values():
+            each.closing.set()
+
+    def end(self, id_: str) -> bool:
+        """End a query, named in any case of letters, as SQL does; returns whether it ran."""
+        found = next((each for each in self.queries.values() if id_.upper() == each.id.upper()), None)
+        if found is not None:
+            found.closing.set()
+        return found is not None
+
+    def begin(
+        self, query: q.Query, text: str, properties: Mapping[str, str]
+    ) -> tuple[PushQuery, AsyncGenerator[list[Row], None]]:
+        """Begin a query; returns it and its rows as they come. Raises SqlError, StatementError where there are too many."""
+        limit = self._settings.limits.push_queries
+        if len(self.queries) >= limit:
+            raise StatementError(
+                PUSH_LIMIT,
+                f"Maximum number of push queries exceeded: {limit} run on this server (max.push.queries).",
+            )
+        id_ = f"transient_{query.source.name}_{self._name}_{next(self._numbers)}"
+        plan = plan_select(query, self._state().catalogue, {**self._settings.properties, **properties}, id_)
+        columns = plan.sink.schema.value
+        found = PushQuery(id_, text, tuple(each.name for each in columns), tuple(each.type for each in columns))
+        task = OneTask(plan)
+        where = properties.get(RESET) or properties.get(f"ksql.streams.{RESET}") or self._default_reset()
+        self.queries[id_] = found
+        return found, self._rows(found, task, where, query.limit)
+
+    def _default_reset(self) -> str:
+        streams = self._settings.streams
+        return streams.get(RESET) or self._settings.properties.get(RESET, "latest")
+
+    async def _rows(
+        self, query: PushQuery, task: OneTask, where: str, limit: int | None
+    ) -> AsyncGenerator[list[Row], None]:
+        reader = TopicReader(self._make_client(query.id), task.topics)
+        try:
+            await reader.begin(where.lower())
+            yield []  # it has begun: what is written from now on is part of it
+            while not query.closing.is_set():
+                records = _merged(await reader.read(WAIT_MS))
+                batch: list[Row] = []
+                for row in task.rows(records):
+                    batch.append(row)
+                    query.rows += 1
+                    if query.rows == limit:
+                        yield batch
+                        query.reached_limit = True
+                        return
+                    if len(batch) >= BATCH:
+                        yield batch
+                        batch = []
+                if batch:
+                    yield batch
+        finally:
+            self.queries.pop(query.id, None)
+            await reader.close()
+
+    async def printed(self, statement: s.PrintTopic) -> AsyncGenerator[str, None]:
+        """Records of a topic as text, until LIMIT or for ever."""
+        reader = TopicReader(self._make_client("print"), [statement.topic])
+        every, most = statement.interval or 1, statement.limit
+        count = seen = 0
+        told = False
+        try:
+            await reader.begin("earliest" if statement.from_beginning else "latest")
+            yield ""
+            while most is None or count < most:
+                records = await reader.read(WAIT_MS)
+                if records and not told:
+                    told = True
+                    yield formats_text(records)
+                for record in records:
+                    seen += 1
+                    if (seen - 1) % every:
+                        continue
+                    yield record_text(record)
+                    count += 1
+                    if count == most:
+                        return
+        finally:
+            await reader.close()
+
+
+def _merged(records: list[Record]) -> list[Record]:
+    """Records of several partitions by their times, each partition's in its own order, as Kafka Streams takes them."""
+    queues: dict[tuple[str, int], list[tuple[int, Record]]] = {}
+    for record in records:
+        queue = queues.setdefault((record.topic, record.partition), [])
+        queue.append((max(record.timestamp, queue[-1][0]) if queue else record.timestamp, record))
+    return [record for _, record in heapq.merge(*queues.values(), key=lambda each: each[0])]

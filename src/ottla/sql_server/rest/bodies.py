@@ -1,0 +1,58 @@
+"""Requests' bodies as they are meant; what is wrong with one is told with code 40000."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from ottla.sql_server.errors import BAD_REQUEST, StatementError
+
+__all__ = ["StatementBody", "json_object", "statement_body"]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementBody:
+    """Statements, with what the session has said."""
+
+    text: str
+    properties: dict[str, str]
+    variables: dict[str, str]
+    sequence: int | None = None
+    """The command that has to be carried out before, -1 or None for none."""
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """Return a body's object, numbers with a point as Decimal; raises StatementError."""
+    try:
+        found = json.loads(data or b"null", parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise StatementError(BAD_REQUEST, f"The request's body is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise StatementError(BAD_REQUEST, "The request's body has to be a JSON object")
+    return found
+
+
+def statement_body(data: bytes, name: str, properties: str) -> StatementBody:
+    """Return a body whose statements stand under `name` and its properties under `properties`; raises StatementError."""
+    found = json_object(data)
+    text = found.get(name, found.get("ksql", found.get("sql")))
+    if not isinstance(text, str) or not text.strip():
+        raise StatementError(BAD_REQUEST, f'The request has no statement: {{"{name}": "…;"}}')
+    sequence = found.get("commandSequenceNumber")
+    if sequence is not None and not isinstance(sequence, int):
+        raise StatementError(BAD_REQUEST, "commandSequenceNumber has to be a whole number")
+    given = found.get(properties, found.get("properties", found.get("streamsProperties")))
+    return StatementBody(
+        text, _texts(given, properties), _texts(found.get("sessionVariables"), "sessionVariables"), sequence
+    )
+
+
+def _texts(found: object, name: str) -> dict[str, str]:
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        raise StatementError(BAD_REQUEST, f"{name} has to be an object of names and values")
+    return {str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in found.items()}

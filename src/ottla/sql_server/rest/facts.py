@@ -1,0 +1,135 @@
+"""What a server says of itself: info, health, the states of commands, its hosts, metrics."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ottla.base import KafkaError
+from ottla.http import Reply, Request, text_reply
+from ottla.sql_server.errors import BAD_REQUEST, NOT_FOUND, StatementError
+from ottla.sql_server.rest.serving import Serving, answer
+from ottla.sql_server.server import SqlServer
+
+__all__ = ["Facts"]
+
+VERSION = "8.4.0"
+"""Of ksqlDB's interface that this server has: clients compare it with their own."""
+KNOWN = ("ksql.", "ottla.sql.", "auto.offset.reset", "processing.guarantee", "commit.interval.ms", "cache.max.bytes.")
+READ_ONLY = (
+    "ksql.service.id",
+    "ksql.schema.registry.url",
+    "ksql.connect.url",
+    "ksql.queries.file",
+    "ksql.extension.dir",
+)
+
+
+class Facts:
+    """Answers about the server."""
+
+    def __init__(self, server: SqlServer, serving: Serving) -> None:
+        self._server, self._serving = server, serving
+
+    async def root(self, request: Request) -> Reply:
+        """`GET /`."""
+        return Reply(b"", "text/plain", 307, {"Location": "/info"})
+
+    async def info(self, request: Request) -> Reply:
+        """`GET /info`."""
+        server = self._server
+        status = "DEGRADED" if server.degraded else "RUNNING" if server.is_ready else "STARTING"
+        told = {
+            "version": VERSION,
+            "kafkaClusterId": server.cluster_id,
+            "ksqlServiceId": server.settings.service_id,
+            "serverStatus": status,
+        }
+        return answer(request, {"KsqlServerInfo": told})
+
+    async def health(self, request: Request) -> Reply:
+        """`GET /healthcheck`: 503 where something that the server needs is not well."""
+        server = self._server
+        try:
+            await server.client.metadata([])
+            kafka = True
+        except (KafkaError, OSError):
+            kafka = False
+        runs = server.is_headless or (server.is_ready and server.topic.is_followed and server.degraded is None)
+        details = {
+            "metastore": {"isHealthy": server.is_ready},
+            "kafka": {"isHealthy": kafka},
+            "commandRunner": {"isHealthy": runs},
+        }
+        well = all(each["isHealthy"] for each in details.values())
+        told = {"isHealthy": well, "details": details, "serverState": "READY" if server.is_ready else "INITIALIZING"}
+        return answer(request, told, 200 if well else 503)
+
+    async def alive(self, request: Request) -> Reply:
+        """`GET /chc/live`, `/chc/ready`."""
+        return answer(request, {}, 200 if self._server.is_ready or request.path.endswith("live") else 503)
+
+    async def statuses(self, request: Request) -> Reply:
+        """`GET /status`."""
+        return answer(
+            request, {"commandStatuses": {name: each["status"] for name, each in self._server.statuses.items()}}
+        )
+
+    async def status(self, request: Request) -> Reply:
+        """`GET /status/{type}/{entity}/{action}`."""
+        found = request.match_info
+        name = f"{found['type']}/{found['entity']}/{found['action']}"
+        known = self._server.statuses.get(name)
+        if known is None:
+            raise StatementError(NOT_FOUND, "Command not found")
+        return answer(request, known)
+
+    async def cluster(self, request: Request) -> Reply:
+        """`GET /clusterStatus`: this server, and how far its queries are behind."""
+        server = self._server
+        address = server.settings.listeners[0]
+        lags = {each: server.hosts.facts(each).get("lag", 0) for each in server.state.queries}
+        told = {
+            "hostAlive": server.is_ready,
+            "lastStatusUpdateMs": time.time_ns() // 1_000_000,
+            "activeStandbyPerQuery": {each: {} for each in server.state.queries},
+            "hostStoreLags": {"stateStoreLags": lags, "updateTimeMs": time.time_ns() // 1_000_000},
+        }
+        return answer(request, {"clusterStatus": {f"{address.host or 'localhost'}:{address.port}": told}})
+
+    async def valid_property(self, request: Request) -> Reply:
+        """`GET /is_valid_property/{name}`: whether SET may name it."""
+        name = request.match_info["name"].strip("'")
+        if not name.startswith(KNOWN) or name in READ_ONLY:
+            raise StatementError(
+                BAD_REQUEST,
+                f"One or more properties overrides set locally are prohibited by the KSQL server (use UNSET to reset "
+                f"their default value): [{name}]",
+            )
+        return answer(request, True)
+
+    async def metadata(self, request: Request) -> Reply:
+        """`GET /v1/metadata`, `/v1/metadata/id`."""
+        clusters = {"kafka-cluster": self._server.cluster_id, "ksql-cluster": self._server.settings.service_id}
+        told: dict[str, Any] = {"id": "", "scope": {"path": [], "clusters": clusters}}
+        return answer(request, told)
+
+    async def metrics(self, request: Request) -> Reply:
+        """`GET /metrics`, in Prometheus' text form."""
+        server = self._server
+        states = [server.hosts.status(each)[0] for each in server.state.queries.values()]
+        rows = [
+            *((f'ottla_sql_queries{{state="{each}"}}', states.count(each)) for each in ("RUNNING", "PAUSED", "ERROR")),
+            ("ottla_sql_push_queries", len(server.pushing.queries)),
+            ("ottla_sql_pull_queries_running", server.pulling.running),
+            ("ottla_sql_pull_queries_total", server.pulling.answered),
+            ("ottla_sql_followed_tables", server.pulling.followed),
+            ("ottla_sql_requests_total", self._serving.requests),
+            ("ottla_sql_errors_total", self._serving.errors),
+            ("ottla_sql_degraded", int(server.degraded is not None)),
+        ]
+        for query in server.state.queries:
+            facts = server.hosts.facts(query)
+            rows.append((f'ottla_sql_query_records_total{{query="{query}"}}', facts.get("rows", 0)))
+            rows.append((f'ottla_sql_query_lag{{query="{query}"}}', facts.get("lag", 0)))
+        return text_reply("".join(f"{name} {value}\n" for name, value in rows))

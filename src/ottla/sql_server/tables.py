@@ -1,0 +1,197 @@
+"""A table as the server holds it: its topic followed into SQLite, by key and window.
+
+The topic of a table is what the table is: the newest value of each key. So a follower needs no knowledge of the query that
+writes it, and a table that others write is followed in the same way. SQLite's own temporary file holds the rows: what does
+not fit in its cache goes to the disk, and it is gone with the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+
+from ottla.base import OttlaError, TopicPartition
+from ottla.sql.answers import FormatError, PullQuery
+from ottla.sql.commands import Source
+from ottla.sql.expressions import Row
+from ottla.sql_server.reading import TopicReader
+from ottla.streams import Record
+
+__all__ = ["FollowedTable"]
+
+log = logging.getLogger(__name__)
+WAIT_MS = 500
+CHUNK = 2000
+"""Records that are taken in before others have their turn."""
+BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
+SORTED = frozenset({"INTEGER", "BIGINT", "DOUBLE", "STRING", "DATE", "TIME", "TIMESTAMP"})
+"""Types of a key whose order SQLite has, too."""
+_MAKE = """
+CREATE TABLE rows (key BLOB, starts INTEGER, ends INTEGER, sort, value BLOB, time INTEGER, part INTEGER, off INTEGER,
+                   PRIMARY KEY (key, starts, ends)) WITHOUT ROWID;
+CREATE INDEX sorted ON rows (sort);
+"""
+_COLUMNS = "key, starts, ends, value, time, part, off"
+_PUT = "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_DROP = "DELETE FROM rows WHERE key = ? AND starts = ? AND ends = ?"
+Stored = tuple[bytes, int, int, bytes, int, int, int]
+
+
+class FollowedTable:
+    """Follows a table from `start` on; look-ups answer from what has been read."""
+
+    def __init__(self, source: Source, reader: TopicReader) -> None:
+        self.source = source
+        self.last_asked_s = 0.0
+        self._reader = reader
+        self._rows = sqlite3.connect("", isolation_level=None)
+        self._rows.executescript(_MAKE)
+        layout, schema = source.layout, source.schema
+        self._key, self._value = layout.key_codec(schema), layout.value_codec(schema)
+        self._is_sorted = len(schema.key) == 1 and schema.key[0].type.base in SORTED
+        self._order = _order(source)
+        self._moved = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+
+    # -- following
+
+    async def start(self) -> None:
+        """Begin to follow; what is there already is read meanwhile (`wait_for`). Raises KafkaError, SqlError."""
+        await self._reader.begin("earliest")
+        self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"follow {self.source.name}")
+
+    async def close(self) -> None:
+        """Stop following, and forget the rows."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._reader.close()
+        self._rows.close()
+
+    @property
+    def position(self) -> Mapping[TopicPartition, int]:
+        """How far the topic has been read: the next offset of each partition."""
+        return self._reader.positions
+
+    async def ends(self) -> Mapping[TopicPartition, int]:
+        """Return where the topic ends now."""
+        return await self._reader.ends()
+
+    async def wait_for(self, position: Mapping[TopicPartition, int]) -> None:
+        """Return when all before a position has been read."""
+        async with self._moved:
+            await self._moved.wait_for(lambda: self._reader.is_past(position))
+
+    async def _follow(self) -> None:
+        backoff_s = BACKOFF_S
+        while True:
+            try:
+                records = await self._reader.read(WAIT_MS)
+                backoff_s = BACKOFF_S
+            except OttlaError as error:
+                log.warning("reading topic %s failed, and is tried again: %s", self.source.topic, error)
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+                continue
+            for at in range(0, len(records), CHUNK):
+                self._take(records[at : at + CHUNK])
+                await asyncio.sleep(0)
+            async with self._moved:
+                self._moved.notify_all()
+
+    def _take(self, records: Iterable[Record]) -> None:
+        rows = self._rows
+        rows.execute("BEGIN")
+        for record in records:
+            found = self._placed(record.key)
+            if found is None:
+                continue
+            key, starts, ends = found
+            if record.value is None:
+                rows.execute(_DROP, found)
+                continue
+            place = (record.timestamp, record.partition, record.offset)
+            rows.execute(_PUT, (key, starts, ends, self._sort(key), record.value, *place))
+        rows.execute("COMMIT")
+
+    def _placed(self, key: bytes | None) -> tuple[bytes, int, int] | None:
+        """A record's key without its window, and the window's bounds."""
+        if key is None:
+            return None
+        window = self.source.window
+        if window is None:
+            return key, 0, 0
+        if window.kind == "SESSION":
+            if len(key) < 16:
+                return None
+            ends, starts = (int.from_bytes(key[at:][:8], "big", signed=True) for at in (len(key) - 16, len(key) - 8))
+            return key[:-16], starts, ends
+        if len(key) < 8:
+            return None
+        starts = int.from_bytes(key[-8:], "big", signed=True)
+        return key[:-8], starts, starts + (window.size_ms or 0)
+
+    def _sort(self, key: bytes) -> object:
+        if not self._is_sorted:
+            return None
+        try:
+            found = self._key.decode(key)
+        except FormatError:
+            return None
+        return None if found is None else found[0]
+
+    # -- looking
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return int(self._rows.execute("SELECT count(*) FROM rows").fetchone()[0])
+
+    def found(self, query: PullQuery) -> Iterator[Row]:
+        """The rows that a query has to look at: those of its keys, of its range, or all."""
+        if query.keys is not None:
+            stored = self._of_keys(query.keys)
+        elif self._is_sorted and (query.range.low is not None or query.range.high is not None):
+            stored = self._between(query.range.low, query.range.high)
+        else:
+            stored = self._rows.execute(f"SELECT {_COLUMNS} FROM rows")
+        for each in stored:
+            row = self._row(each)
+            if row is not None:
+                yield row
+
+    def _of_keys(self, keys: Iterable[tuple[object, ...]]) -> Iterator[Stored]:
+        for each in keys:
+            key = self._key.encode(each)
+            if key is not None:
+                yield from self._rows.execute(f"SELECT {_COLUMNS} FROM rows WHERE key = ?", (key,))
+
+    def _between(self, low: object, high: object) -> Iterator[Stored]:
+        bounds = [("sort >= ?", low), ("sort <= ?", high)]
+        words = " AND ".join(text for text, value in bounds if value is not None)
+        values = [value for _, value in bounds if value is not None]
+        return self._rows.execute(f"SELECT {_COLUMNS} FROM rows WHERE {words} ORDER BY sort", values)
+
+    def _row(self, stored: Stored) -> Row | None:
+        key_bytes, starts, ends, value_bytes, time, partition, offset = stored
+        try:
+            key, value = self._key.decode(key_bytes), self._value.decode(value_bytes)
+        except FormatError as error:
+            log.debug("a row of %s cannot be read: %s", self.source.name, error)
+            return None
+        if key is None or value is None:
+            return None
+        columns = [key[at] if in_key else value[at] for in_key, at in self._order]
+        bounds = () if self.source.window is None else (starts, ends)
+        return (*columns, time, partition, offset, *bounds)
+
+
+def _order(source: Source) -> list[tuple[bool, int]]:
+    """Where each column of a row is: in the key or not, and the place there."""
+    counts = {"key": 0, "value": 0, "headers": 0}
+    found = []
+    for column in source.schema.columns:
+        found.append((column.place == "key", counts[column.place]))
+        counts[column.place] += 1
+    return found
