@@ -18,6 +18,16 @@ from ottla.sql.tree.queries import Window, Within
 from ottla.sql.tree.statements import SourceKind
 from ottla.sql.types import SqlType
 
+AGGREGATE_STORE = "Aggregate-Aggregate-Materialize"
+SOURCE_STORE = "KsqlTopic-Reduce"
+GRACE_MS = 86_400_000
+"""How long windows take late records where nothing is said, from their start on."""
+
+
+def grace_ms(window: Window) -> int:
+    """How long after a window's end late records count: what is said, else until a day from the window's start."""
+    return max(GRACE_MS - window.size.ms, 0) if window.grace is None else window.grace.ms
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -309,10 +319,10 @@ class QueryPlan:
             kind: Literal["key_value", "window", "session"] = "key_value"
             if found.by is not None:
                 kind = "session" if found.by.kind == "SESSION" else "window"
-            return StoreInfo("Aggregate-Aggregate-Materialize", kind)
+            return StoreInfo(AGGREGATE_STORE, kind)
         if self.root.kind == "STREAM" or any(isinstance(node, Join) for node in nodes(self.root)):
             return None  # a joined row is made of its sides' when it is asked for: only the sink's topic has it whole
-        return StoreInfo("KsqlTopic-Reduce", "key_value")
+        return StoreInfo(SOURCE_STORE, "key_value")
 
 
 def nodes(root: Node) -> Iterator[Node]:

@@ -198,3 +198,16 @@ def is_number(type_: SqlType) -> bool:
 def is_time(type_: SqlType) -> bool:
     """True for DATE, TIME and TIMESTAMP."""
     return type_.base in ("DATE", "TIME", "TIMESTAMP")
+
+
+def widens(given: SqlType, wanted: SqlType) -> bool:
+    """True where a value of a type can be taken for one of another: the same, or a wider number."""
+    if given == wanted:
+        return True
+    if not (is_number(given) and is_number(wanted)):
+        return False
+    if isinstance(wanted, DecimalType):
+        digits = {"INTEGER": (10, 0), "BIGINT": (19, 0)}.get(given.base)
+        precision, scale = (given.precision, given.scale) if isinstance(given, DecimalType) else digits or (99, 0)
+        return scale <= wanted.scale and precision - scale <= wanted.precision - wanted.scale
+    return NUMBERS.index(given.base) < NUMBERS.index(wanted.base)

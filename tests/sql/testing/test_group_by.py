@@ -115,3 +115,36 @@ def test_a_tables_condition_deletes_and_says_nothing_of_rows_that_never_held() -
 def test_what_is_no_group_is_refused(made: str, query: str, message: str) -> None:
     with pytest.raises(Refused, match=re.escape(message)):
         run_case(f"{made} CREATE TABLE R AS {query};", [])
+
+
+def test_formats_that_cannot_hold_a_state_are_refused() -> None:
+    csv = STREAM.replace("FORMAT='JSON'", "KEY_FORMAT='KAFKA', VALUE_FORMAT='DELIMITED'")
+    with pytest.raises(Refused, match="has an intermediate type that the value format can not handle"):
+        run_case(f"{csv} CREATE TABLE R AS SELECT ITEM, AVG(N) FROM S GROUP BY ITEM;", [])
+    raw = "CREATE STREAM S (ID STRING KEY, N INT) WITH (KAFKA_TOPIC='s', FORMAT='KAFKA');"
+    with pytest.raises(Refused, match="This format does not yet support GROUP BY"):
+        run_case(f"{raw} CREATE TABLE R AS SELECT ID, COUNT(*) FROM S GROUP BY ID;", [])
+
+
+def test_a_results_time_may_be_one_of_its_columns() -> None:
+    query = "CREATE TABLE R WITH (TIMESTAMP='T') AS SELECT ID, CAST(SUM(N) AS BIGINT) + 70 AS T FROM S GROUP BY ID;"
+    assert results(STREAM + query, row("a", 5, N=1), row("a", 6, N=2)) == [("a", {"T": 71}, 71), ("a", {"T": 73}, 73)]
+
+
+def test_times_are_compared_with_texts_of_them() -> None:
+    query = "CREATE STREAM R AS SELECT ID, N FROM S WHERE ROWTIME BETWEEN '1970-01-01T00:00:01' AND '1970-01-02+0100';"
+    found = results(STREAM + query, *(row("a", time, N=1) for time in (999, 1_000, 82_800_000, 82_800_001)))
+    assert [time for _, _, time in found] == [1_000, 82_800_000]
+    with pytest.raises(Refused, match="Failed to parse timestamp 'soon'"):
+        run_case(STREAM + "CREATE STREAM R AS SELECT ID, N FROM S WHERE ROWTIME > 'soon';", [])
+
+
+def test_what_is_inserted_widens_to_the_sinks_type() -> None:
+    text = STREAM + (
+        "CREATE STREAM R (ID STRING KEY, N DOUBLE, D DECIMAL(12, 2)) WITH (KAFKA_TOPIC='r', FORMAT='JSON');"
+        "INSERT INTO R SELECT ID, N, N AS D FROM S;"
+    )
+    (found,) = run_case(text, [row("a", N=3)])
+    assert str(found.value) == "{'N': Decimal('3.0'), 'D': Decimal('3.00')}"
+    with pytest.raises(Refused, match="Incompatible schema between results and sink"):
+        run_case(text.replace("SELECT ID, N, N AS D", "SELECT ID, N, N AS E"), [])

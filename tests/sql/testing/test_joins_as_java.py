@@ -13,7 +13,7 @@ from tests.streams.java.cases import cases
 from tests.streams.java.goldens import read
 
 WORDS = {"join": "JOIN", "left_join": "LEFT JOIN", "outer_join": "FULL OUTER JOIN"}
-FORMATS = "KEY_FORMAT='KAFKA', VALUE_FORMAT='KAFKA'"
+FORMATS = "KEY_FORMAT='KAFKA', VALUE_FORMAT='JSON', WRAP_SINGLE_VALUE='false'"
 FOREIGN = "NULLIF(SPLIT({}.V, '|')[1], '')"
 WINDOWS = (
     *("even", "even without grace", "only before", "only after", "uneven", "nearly none", "by the old rule"),

@@ -207,3 +207,12 @@ def test_batches_blocks_and_reloads_do_not_change_results(
         coalesced.batch(records[low:high])
     finals = {(change.key, change.value) for change in {each.key: each for each in run.changes}.values()}
     assert finals == {(change.key, change.value) for change in {each.key: each for each in coalesced.changes}.values()}
+
+
+def test_on_close_what_kafkas_store_has_dropped_is_not_told_where_that_is_asked_for() -> None:
+    """The results are those of Java's TopologyTestDriver for these records."""
+    run = Run(windowed(TimeWindows(10, 10, 5), JOINED, on_close=True), tell_expired=False)
+    found = rows(run, *(("k", "x", time) for time in (0, 16, 32)), ("j", "y", 45), ("k", "x", 60))
+    assert found == [("k@0/10", "x", 0), ("k@30/40", "x", 32)]
+    sessions = Run(windowed(SessionWindows(60_000, 0), JOINED, on_close=True), tell_expired=False)
+    assert rows(sessions, ("k", "x", 0), ("k", "x", 70_000), ("k", "x", 200_000)) == [("k@0/0", "x", 0)]

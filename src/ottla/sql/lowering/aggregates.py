@@ -14,16 +14,13 @@ from ottla.sql.lowering.relations import Context, Relation, columns, lower, lowe
 from ottla.sql.lowering.rows import Lazy, Regroup
 from ottla.sql.lowering.serdes import StateSerde, internal_layout
 from ottla.sql.lowering.steps import RowSteps
-from ottla.sql.plan import Aggregate, AggregateCall
+from ottla.sql.plan import AGGREGATE_STORE, Aggregate, AggregateCall, grace_ms
 from ottla.sql.schema import SqlColumn
 from ottla.sql.tree import expressions as e
-from ottla.sql.tree.queries import Window
 from ottla.sql.types import SqlType
 from ottla.streams import EmitStrategy, Grouped, KTable, Materialized, SessionWindows, TimeWindows
 
-GROUP_BY, STORE = "Aggregate-GroupBy", "Aggregate-Aggregate-Materialize"
-GRACE_MS = 86_400_000
-"""How long windows take late records where nothing is said."""
+GROUP_BY = "Aggregate-GroupBy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +130,7 @@ def _aggregate(node: Aggregate, context: Context) -> Relation:
     else:
         group = tuple(each.expression for each in node.group)
         by_group = below.table.group_by(Regroup(group, arguments, node.of.fields, context.log), grouped=grouped)
-        state = Materialized(STORE, grouped.key_serde, StateSerde())
+        state = Materialized(AGGREGATE_STORE, grouped.key_serde, StateSerde())
         table = by_group.aggregate(Initial(folded), Add(folded), Add(folded, undo=True), materialized=state)
     return Relation(node, table=table.map_values(Result(folded, node.by is not None)))
 
@@ -170,25 +167,15 @@ def _of_stream(
         )
     by_key = prepared.group_by_key(grouped=grouped)
     initial, add = Initial(folded), Add(folded)
-    state = Materialized(STORE, grouped.key_serde, StateSerde(), retention=_retention_ms(node.by))
+    kept_ms = None if node.by is None or node.by.retention is None else node.by.retention.ms
+    state = Materialized(AGGREGATE_STORE, grouped.key_serde, StateSerde(), retention=kept_ms)
     if node.by is None:
         return by_key.aggregate(initial, add, materialized=state)
     strategy = EmitStrategy.ON_WINDOW_CLOSE if node.final else EmitStrategy.ON_WINDOW_UPDATE
     if node.by.kind == "SESSION":
-        sessions = by_key.windowed_by(SessionWindows(node.by.size.ms, _grace_ms(node.by)))
+        sessions = by_key.windowed_by(SessionWindows(node.by.size.ms, grace_ms(node.by)))
         return sessions.emit_strategy(strategy).aggregate(initial, add, Merge(folded), materialized=state)
     size = node.by.size.ms
     advance = size if node.by.advance is None else node.by.advance.ms
-    windows = by_key.windowed_by(TimeWindows(size, advance, _grace_ms(node.by)))
+    windows = by_key.windowed_by(TimeWindows(size, advance, grace_ms(node.by)))
     return windows.emit_strategy(strategy).aggregate(initial, add, materialized=state)
-
-
-def _grace_ms(window: Window) -> int:
-    """How long after a window's end late records count: what is said, else a day from the window's start."""
-    return max(GRACE_MS - window.size.ms, 0) if window.grace is None else window.grace.ms
-
-
-def _retention_ms(window: Window | None) -> int | None:
-    if window is None or window.retention is None:
-        return None
-    return max(window.retention.ms, window.size.ms + _grace_ms(window))

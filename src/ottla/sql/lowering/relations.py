@@ -10,11 +10,9 @@ from ottla.sql.catalogue import Layout
 from ottla.sql.lowering.rows import Holds
 from ottla.sql.lowering.serdes import Line, RowSerde, key_serde, value_serde, windowed
 from ottla.sql.lowering.steps import RowProgram, RowSteps, TableRows, row_time
-from ottla.sql.plan import Explode, Field, Node, QueryPlan, ReadSource, Where
+from ottla.sql.plan import SOURCE_STORE, Explode, Field, Node, QueryPlan, ReadSource, Where
 from ottla.sql.schema import SqlColumn, WindowInfo
 from ottla.streams import KStream, KTable, Materialized, Serde, StreamsBuilder
-
-SOURCE_STORE = "KsqlTopic-Reduce"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from ottla.sql import functions
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import Scope, type_of
 from ottla.sql.expressions.compiler import compiled
-from ottla.sql.plan import Aggregate, AggregateCall, Field, Named, Node, scope_of
+from ottla.sql.plan import AGGREGATE_STORE as STORE
+from ottla.sql.plan import Aggregate, AggregateCall, Field, Named, Node, grace_ms, scope_of
 from ottla.sql.planning.keys import Wanted, key_columns, listed
 from ottla.sql.planning.projection import Item, items_of, typed
 from ottla.sql.planning.references import (
@@ -28,6 +29,8 @@ from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
 
 _BOUNDS = frozenset(name for name, _ in WINDOW_BOUNDS)
+SINGLE_STATES = frozenset(("COUNT", "SUM", "MIN", "MAX", "SUM_LIST"))
+"""The aggregates whose state is one value."""
 _LITERALS = (
     *(e.NullLiteral, e.BooleanLiteral, e.IntegerLiteral, e.LongLiteral, e.DoubleLiteral, e.DecimalLiteral),
     *(e.StringLiteral, e.Sign),
@@ -79,10 +82,12 @@ def aggregated(query: q.Query, node: Node, *, persistent: bool) -> tuple[Node, l
     if query.emit == "FINAL" and query.window is None:
         raise SqlError("EMIT FINAL is only supported for windowed aggregations.")
     _check_table(node, query, list(calls.values()))
+    _check_states(node, list(calls.values()))
+    _check_retention(query.window)
     table = Aggregate(node, group, tuple(calls.values()), query.window, query.emit == "FINAL")
     root: Node = table
     if having is not None:
-        root = filtered(table, _above(having, group, calls), "HAVING")
+        root = filtered(table, _above(having, group, calls), "HAVING", query.having)
     selected = typed([(name, _above(expression, group, calls)) for name, expression in items], root)
     return root, selected, key_columns(table)
 
@@ -201,6 +206,29 @@ def _ungrouped(expression: e.Expression, group: tuple[Named, ...]) -> list[e.Col
 
     left = changed(expression, change)
     return [each for each in columns_of(left) if not (each.source is None and each.name in _BOUNDS)]
+
+
+def _check_states(node: Node, calls: Sequence[AggregateCall]) -> None:
+    """Raise SqlError where a state is no single value and the format of values holds nothing else."""
+    composite = [call for call in calls if call.function not in SINGLE_STATES]
+    if composite and node.layout.value_format in ("DELIMITED", "KAFKA"):
+        raise SqlError(
+            "One of the functions used in the statement has an intermediate type that the value format can not handle. "
+            "Please remove the function or change the format.\n"
+            "Consider up-voting https://github.com/confluentinc/ksql/issues/3950, which will resolve this limitation"
+        )
+
+
+def _check_retention(window: q.Window | None) -> None:
+    if window is None or window.retention is None:
+        return
+    size, grace, kept = window.size.ms, grace_ms(window), window.retention.ms
+    if kept < size + grace:
+        store, what = ("session", "session inactivity gap") if window.kind == "SESSION" else ("window", "window size")
+        raise SqlError(
+            f"The retention period of the {store} store {STORE} must be no smaller than its {what} plus the grace period. "
+            f"Got {'gap' if store == 'session' else 'size'}=[{size}], grace=[{grace}], retention=[{kept}]"
+        )
 
 
 def _check_table(node: Node, query: q.Query, calls: Sequence[AggregateCall]) -> None:

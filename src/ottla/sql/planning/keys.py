@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ottla.sql.errors import SqlError
 from ottla.sql.plan import Explode, Join, Named, Node, Where
 from ottla.sql.planning.join_keys import refuse_missing_foreign, refuse_missing_join_key
-from ottla.sql.planning.references import columns_of, shown
+from ottla.sql.planning.references import shown
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree.expression_text import expression_text
 
@@ -15,11 +15,12 @@ Wanted = tuple[e.Expression, ...]
 
 
 def key_and_value(
-    selected: Sequence[Named], wanted: Wanted, *, root: Node, what: str, sink: str
+    selected: Sequence[Named], wanted: Wanted, *, root: Node, what: str, sink: str, texts: Sequence[str] = ()
 ) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
     """Divide what is selected into the `wanted` key and the rest; raises SqlError where a part of the key is not there once.
 
-    `what` says what the key is made of: "key column", "grouping expression" or "partitioning expression".
+    `what` says what the key is made of: "key column", "grouping expression" or "partitioning expression"; `texts` are how
+    messages show its parts.
     """
     key: list[Named] = []
     for expression in wanted:
@@ -27,7 +28,7 @@ def key_and_value(
         if not found and what == "key column":
             _refuse_missing_of_join(root, wanted, selected, sink)
         if not found:
-            _refuse_missing(wanted, what, sink)
+            _refuse_missing(texts or [_text(each, what) for each in wanted], what, sink)
         if len(found) > 1:
             raise SqlError(_twice(expression, sorted(each.name for each in found), what))
         key.append(found[0])
@@ -64,8 +65,11 @@ def _refuse_missing_of_join(root: Node, wanted: Wanted, selected: Sequence[Named
     refuse_missing_foreign(root, missing)
 
 
-def _refuse_missing(wanted: Wanted, what: str, sink: str) -> None:
-    texts = [shown(each) if what == "key column" else expression_text(each) for each in wanted]
+def _text(part: e.Expression, what: str) -> str:
+    return shown(part) if what == "key column" else expression_text(part)
+
+
+def _refuse_missing(texts: Sequence[str], what: str, sink: str) -> None:
     several = "s" if len(texts) > 1 else ""
     raise SqlError(
         f"Key{several} missing from projection (ie, SELECT). \n"
@@ -77,10 +81,3 @@ def _refuse_missing(wanted: Wanted, what: str, sink: str) -> None:
 def listed(texts: Sequence[str]) -> str:
     """Texts in a sentence: `a, b and c`."""
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
-
-
-def check_partition_by(wanted: Wanted, node: Node) -> None:
-    """Raise SqlError for what no key can be made of."""
-    for expression in wanted:
-        for column in columns_of(expression):
-            node.scope.find(column)

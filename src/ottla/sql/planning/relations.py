@@ -8,6 +8,7 @@ from ottla.sql.errors import SqlError, UnsupportedError
 from ottla.sql.expressions import type_of
 from ottla.sql.plan import Explode, Node, ReadSource, TableCall, Where
 from ottla.sql.planning.joins import joined
+from ottla.sql.planning.moments import with_moments
 from ottla.sql.planning.projection import Item
 from ottla.sql.planning.references import aggregates_of, changed, check_columns, parts_of, resolved
 from ottla.sql.tree import expressions as e
@@ -23,11 +24,14 @@ def relation_of(query: q.Query, catalogue: Catalogue) -> Node:
     return ReadSource(catalogue.source(query.source.name), query.source.alias)
 
 
-def filtered(node: Node, condition: e.Expression | None, clause: str = "WHERE") -> Node:
-    """The rows for which a condition holds; raises SqlError for one that is no condition."""
+def filtered(
+    node: Node, condition: e.Expression | None, clause: str = "WHERE", written: e.Expression | None = None
+) -> Node:
+    """The rows for which a condition holds; raises SqlError for one that is no condition, and shows it as `written`."""
     if condition is None:
         return node
     check_columns(condition, node.scope, clause)
+    condition = with_moments(condition)
     found = aggregates_of(condition)
     if found:
         raise SqlError(_no_group(found))
@@ -40,7 +44,7 @@ def filtered(node: Node, condition: e.Expression | None, clause: str = "WHERE") 
     if type_ != BOOLEAN:
         raise SqlError(
             f"Type error in {clause} expression: Should evaluate to boolean but is "
-            f"{expression_text(condition)} ({'NULL' if type_ is None else type_}) instead."
+            f"{expression_text(written or condition)} ({'NULL' if type_ is None else type_}) instead."
         )
     return Where(node, resolved(condition, node), having=clause == "HAVING")
 

@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.sql.catalogue import Catalogue, Layout, Source
-from ottla.sql.definitions import check_name, check_timestamp, layout_of
+from ottla.sql.definitions import check_key_type, check_name, check_timestamp, layout_of
 from ottla.sql.errors import SqlError
 from ottla.sql.plan import Named, Node, QueryPlan, ReadSource, nodes
 from ottla.sql.planning.aggregation import aggregated
 from ottla.sql.planning.keys import Wanted, key_and_value, key_columns
 from ottla.sql.planning.projection import items_of, typed
-from ottla.sql.planning.references import check_columns, resolved
+from ottla.sql.planning.references import check_columns, resolved, shown
 from ottla.sql.planning.relations import check_no_aggregates, exploded, filtered, relation_of
 from ottla.sql.properties import OF_AS_SELECT, with_clause
 from ottla.sql.schema import LogicalSchema, SqlColumn
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
 from ottla.sql.tree import statements as s
+from ottla.sql.types import SqlType, widens
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class _Analysed:
     key: Wanted
     what: str
     rekeyed: bool
+    texts: tuple[str, ...] = ()
+
+    def divided(self, sink: str) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
+        """The key and the value of a sink's rows; raises SqlError where a part of the key is not selected once."""
+        return key_and_value(self.items, self.key, root=self.root, what=self.what, sink=sink, texts=self.texts)
 
 
 def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mapping[str, str], number: int) -> QueryPlan:
@@ -37,11 +43,12 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
     given = with_clause(statement.properties, OF_AS_SELECT)
     found = _analysed(statement.query, catalogue)
     _check_kind(statement.kind, found.root.kind)
-    _check_persistent(statement.query)
-    key, value = key_and_value(found.items, found.key, root=found.root, what=found.what, sink=statement.name)
+    key, value = found.divided(statement.name)
     schema = _schema(key, value)
     if statement.query.partition_by == (e.NullLiteral(),) and given.key_format not in (None, "NONE"):
         raise SqlError("Key format specified for stream without key columns.")
+    for each in key:
+        check_key_type(each.name, each.type)
     layout = layout_of(given, schema, settings, found.root.layout)
     check_name(statement.kind, statement.name, catalogue.sources.get(statement.name), statement.or_replace)
     check_timestamp(given, schema)
@@ -54,7 +61,7 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
         layout,
         given.timestamp,
         given.timestamp_format,
-        window=found.root.window,
+        window=None if found.rekeyed else found.root.window,
         partitions=given.partitions or _partitions(found.root),
         made_by=id_,
     )
@@ -66,18 +73,36 @@ def plan_insert(statement: s.InsertInto, catalogue: Catalogue, number: int) -> Q
     sink = catalogue.source(statement.name)
     if sink.kind != "STREAM":
         raise SqlError("INSERT INTO can only be used to insert into a stream. " + f"{sink.name} is a table.")
+    if sink.schema.headers:
+        raise SqlError(f"Cannot insert into {sink.name} because it has header columns")
     if sink.read_only:
         raise SqlError(f"Cannot insert into read-only {sink.kind.lower()}: {sink.name}")
     found = _analysed(statement.query, catalogue)
-    _check_kind("STREAM", found.root.kind)
-    _check_persistent(statement.query)
-    key, value = key_and_value(found.items, found.key, root=found.root, what=found.what, sink=statement.name)
+    if found.root.kind != "STREAM":
+        raise SqlError(
+            f"Incompatible data sink and query result. Data sink ({sink.name}) type is KSTREAM but select query result is "
+            "KTABLE."
+        )
+    key, value = found.divided(statement.name)
     made, wanted = _schema(key, value), LogicalSchema((*sink.schema.key, *sink.schema.value))
-    if [each.type for each in made.columns] != [each.type for each in wanted.columns] or len(key) != len(wanted.key):
+    pairs = list(zip((*key, *value), wanted.columns, strict=False))
+    if (
+        len(made.columns) != len(wanted.columns)
+        or len(key) != len(wanted.key)
+        or not all(each.name == column.name and widens(each.type, column.type) for each, column in pairs)
+    ):
         raise SqlError(
             f"Incompatible schema between results and sink.\nResult schema is {made}\nSink schema is {wanted}"
         )
-    return QueryPlan(f"INSERTQUERY_{number}", found.root, key, value, sink, found.rekeyed)
+    taken = tuple(_widened(each, column.type) for each, column in pairs)
+    id_ = f"INSERTQUERY_{number}"
+    rekeyed = found.rekeyed or taken[: len(key)] != key
+    return QueryPlan(id_, found.root, taken[: len(key)], taken[len(key) :], sink, rekeyed)
+
+
+def _widened(named: Named, type_: SqlType) -> Named:
+    """A column in the sink's type."""
+    return named if named.type == type_ else Named(named.name, e.Cast(named.expression, type_), type_)
 
 
 def plan_select(query: q.Query, catalogue: Catalogue, settings: Mapping[str, str], id_: str) -> QueryPlan:
@@ -90,9 +115,16 @@ def plan_select(query: q.Query, catalogue: Catalogue, settings: Mapping[str, str
 
 def _analysed(query: q.Query, catalogue: Catalogue, *, persistent: bool = True) -> _Analysed:
     node = relation_of(query, catalogue)
+    read = [each.source for each in nodes(node) if isinstance(each, ReadSource)]
+    if persistent and any(source.kind == "TABLE" and source.window is not None for source in read):
+        raise SqlError("KSQL does not support persistent queries on windowed tables.")
+    if persistent and query.limit is not None:
+        raise SqlError("Persistent queries do not support LIMIT clauses: they read on for ever.")
+    _check_value_formats(query, node)
     if query.group_by is not None:
         table, selected, key = aggregated(query, node, persistent=persistent)
-        return _Analysed(table, tuple(selected), key, "grouping expression", rekeyed=False)
+        texts = tuple(shown(resolved(each, node)) for each in query.group_by)
+        return _Analysed(table, tuple(selected), key, "grouping expression", rekeyed=False, texts=texts)
     if query.partition_by is not None:
         for each in query.partition_by:
             check_columns(
@@ -150,6 +182,17 @@ def _check_kind(wanted: str, made: str) -> None:
         )
 
 
-def _check_persistent(query: q.Query) -> None:
-    if query.limit is not None:
-        raise SqlError("LIMIT clause is not supported in persistent queries: it would never end.")
+def _check_value_formats(query: q.Query, node: Node) -> None:
+    """Raise SqlError where rows would go through a topic in the KAFKA format, which holds one column."""
+    kafka = [
+        each.alias
+        for each in nodes(node)
+        if isinstance(each, ReadSource) and each.source.layout.value_format == "KAFKA"
+    ]
+    what = "JOIN" if query.joins else "GROUP BY" if query.group_by is not None else None
+    if kafka and what is not None:
+        raise SqlError(
+            f"Source(s) {', '.join(kafka)} are using the 'KAFKA' value format. This format does not yet support {what}.\n"
+            "It holds one column, and is meant for keys. Write the rows in another format first: CREATE STREAM … "
+            "WITH (VALUE_FORMAT='JSON') AS SELECT * FROM …"
+        )

@@ -21,7 +21,7 @@ from ottla.sql.registration import with_registered
 from ottla.sql.testing.payloads import Window, bytes_of, key_and_window, value_of, windowed_bytes
 from ottla.sql.testing.topics import LazyRegistry
 from ottla.sql.tree import statements as s
-from ottla.streams import EngineSettings, Executor, Record, SourceNode
+from ottla.streams import EngineSettings, Executor, ProcessingError, Record, SourceNode
 
 SERVICE_ID = "default_"
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -141,6 +141,8 @@ def run_case(
         raise
     except SqlError as error:
         raise Refused("runtime", str(error)) from None
+    except ProcessingError as error:
+        raise Refused("runtime", str(error.__cause__ or error)) from error
     return list(_written(session))
 
 
@@ -280,7 +282,7 @@ def _run(plan: QueryPlan, session: _Session) -> None:
         topology.nodes.keys(),
         _Blobs(),
         task=0,
-        settings=EngineSettings(cache=False, skip_undecodable=True),
+        settings=EngineSettings(cache=False, skip_undecodable=True, tell_expired=False),
         application_id=id_,
     )
     entries = {

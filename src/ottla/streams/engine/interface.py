@@ -78,6 +78,8 @@ class EngineSettings:
     """How many keys a block of state may hold before it is split into two blobs."""
     resident_entries: int = 1_000_000
     """How many entries of state stay decoded in memory between batches, per store."""
+    tell_expired: bool = True
+    """Tell a window on close also where stream time leapt so far that Kafka's store would have dropped it before."""
     skip_undecodable: bool = False
     """deserialization.exception.handler: log and continue; False fails the batch."""
     skip_failing: bool = False

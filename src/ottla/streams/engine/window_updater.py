@@ -90,7 +90,10 @@ class WindowUpdater:
         store, rows, times = self.store, self.store.rows, self.times
         if times is None or bound < 0 or times.first() > bound:
             return
+        tells, earliest = self.task.settings.tell_expired, store.observed.time - self.store.spec.retention_ms
         for start, raw in store.pop_closed(bound):
+            if start < earliest and not tells:
+                continue
             entry = rows.entry(raw, start, None)
             if entry[0] is not None:
                 if entry[4] is None:

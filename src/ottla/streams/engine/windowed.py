@@ -2,7 +2,8 @@
 
 Each processor has a stream time of its own, the latest timestamp it has seen; windows close when it has passed their end and
 grace. A record whose window has closed is dropped and counted, once for each such window, as Kafka's sensor does. With
-emission on close every window is told: Kafka's stores may have dropped one before, when stream time leaps.
+emission on close every window is told: Kafka's stores may have dropped one before, when stream time leaps, and so do these
+where `EngineSettings.tell_expired` is off.
 """
 
 from __future__ import annotations
@@ -130,7 +131,10 @@ class _Sessions:
         store, times = self.store, self.times
         if times is None or close_time < 1 or times.first() > close_time - 1:
             return
+        tells = self.node.task.settings.tell_expired
         for end, (start, raw) in store.pop_closed(close_time - 1):
+            if not tells and not store.observed.takes(end):
+                continue
             key = store.rows.deserialize_key(raw)
             entry = store.rows.entry(raw, (end, start), key)
             if entry[0] is not None:
