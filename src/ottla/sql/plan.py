@@ -66,6 +66,8 @@ class AggregateCall:
     arguments: tuple[e.Expression, ...]
     literals: tuple[object, ...]
     type: SqlType
+    limit: int | None = None
+    """How many values it collects at most, where settings say so."""
 
 
 def scope_of(fields: tuple[Field, ...]) -> Scope:

@@ -57,9 +57,15 @@ class AggregateFunction:
     columns: int
     make: Make
 
-    def resolve(self, types: Sequence[SqlType | None], literals: Sequence[object] = ()) -> ResolvedAggregate:
-        """The aggregate for columns of these types and literals behind them; raises SqlError in ksqlDB's words."""
-        found = self.make(types, literals) if len(types) == self.columns else None
+    def resolve(
+        self, types: Sequence[SqlType | None], literals: Sequence[object] = (), limit: int | None = None
+    ) -> ResolvedAggregate:
+        """The aggregate for columns of these types and literals behind them; raises SqlError in ksqlDB's words.
+
+        `limit` is how many values one that collects them holds, negative for all.
+        """
+        make = self.make if limit is None or self.name not in _LIMITED else _collect(_LIMITED[self.name], limit)
+        found = make(types, literals) if len(types) == self.columns else None
         if found is None:
             given = ", ".join("null" if each is None else str(each) for each in types)
             raise SqlError(
@@ -267,13 +273,19 @@ def _top(distinct: bool) -> Make:
 # -- collections
 
 
-def _collect(distinct: bool) -> Make:
+_LIMITED = {"COLLECT_LIST": False, "COLLECT_SET": True}
+"""What collects values, and whether different ones only."""
+
+
+def _collect(distinct: bool, limit: int = COLLECTED_MAX) -> Make:
+    most = limit if limit >= 0 else 1 << 31
+
     def make(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
         if types[0] is None:
             return None
 
         def add(state: list[object], value: object) -> list[object]:
-            if len(state) >= COLLECTED_MAX or (distinct and value in state):
+            if len(state) >= most or (distinct and value in state):
                 return state
             return [*state, value]
 

@@ -31,12 +31,13 @@ class Folded:
     types: tuple[SqlType | None, ...]
     literals: tuple[object, ...]
     places: tuple[int, ...]
+    limit: int | None = None
 
     def resolved(self) -> ResolvedAggregate:
         """The function."""
         found = functions.aggregate(self.function)
         assert found is not None, self
-        return found.resolve(self.types, self.literals)
+        return found.resolve(self.types, self.literals, self.limit)
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,9 @@ def _arguments(calls: tuple[AggregateCall, ...]) -> tuple[e.Expression, ...]:
 
 def _folded(call: AggregateCall, arguments: tuple[e.Expression, ...], node: Aggregate) -> Folded:
     places = tuple(arguments.index(each) for each in call.arguments)
-    return Folded(call.function, tuple(type_of(each, node.of.scope) for each in call.arguments), call.literals, places)
+    return Folded(
+        call.function, tuple(type_of(each, node.of.scope) for each in call.arguments), call.literals, places, call.limit
+    )
 
 
 def _of_stream(

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from ottla.sql.planning.statements import plan_create_as, plan_insert, plan_select
+from ottla.sql.planning.upgrades import check_upgrade
 
-__all__ = ["plan_create_as", "plan_insert", "plan_select"]
+__all__ = ["check_upgrade", "plan_create_as", "plan_insert", "plan_select"]

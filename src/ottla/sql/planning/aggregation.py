@@ -58,7 +58,9 @@ class _Bounded:
         return scope_of(self.fields)
 
 
-def aggregated(query: q.Query, node: Node, *, persistent: bool) -> tuple[Node, list[Named], Wanted]:
+def aggregated(
+    query: q.Query, node: Node, *, persistent: bool, settings: Mapping[str, str]
+) -> tuple[Node, list[Named], Wanted]:
     """The table of a query's groups, what is selected of its rows, and its key; raises SqlError in ksqlDB's words."""
     assert query.group_by is not None
     rows = _Bounded(node, query.window)
@@ -77,7 +79,7 @@ def aggregated(query: q.Query, node: Node, *, persistent: bool) -> tuple[Node, l
     for expression in (*(each for _, each in items), *(() if having is None else (having,))):
         for call in aggregates_of(expression):
             if call not in calls:
-                calls[call] = _call(call, node, len(calls))
+                calls[call] = _call(call, node, len(calls), settings)
     _check_group(group, items, having, calls)
     if query.emit == "FINAL" and query.window is None:
         raise SqlError("EMIT FINAL is only supported for windowed aggregations.")
@@ -125,7 +127,7 @@ def _above(expression: e.Expression, group: tuple[Named, ...], calls: Mapping[e.
     return changed(expression, change)
 
 
-def _call(call: e.Call, node: Node, number: int) -> AggregateCall:
+def _call(call: e.Call, node: Node, number: int, settings: Mapping[str, str]) -> AggregateCall:
     function = functions.aggregate(call.name)
     assert function is not None, call
     nested = next(iter(aggregates_of(call.arguments)), None)
@@ -141,7 +143,13 @@ def _call(call: e.Call, node: Node, number: int) -> AggregateCall:
             )
     values = tuple(compiled(each, Scope.of(())).evaluate(()) for each in literals)
     resolved_call = function.resolve([type_of(each, node.scope) for each in columns], values)
-    return AggregateCall(f"KSQL_AGG_VARIABLE_{number}", function.name, columns, values, resolved_call.returns)
+    limit = settings.get(f"ksql.functions.{function.name.lower()}.limit")
+    if limit is not None and not limit.removeprefix("-").isdecimal():
+        raise SqlError(f"ksql.functions.{function.name.lower()}.limit: expected a number, got '{limit}'")
+    name = f"KSQL_AGG_VARIABLE_{number}"
+    return AggregateCall(
+        name, function.name, columns, values, resolved_call.returns, None if limit is None else int(limit)
+    )
 
 
 def _default_argument(node: Node) -> e.Expression:

@@ -41,7 +41,7 @@ class _Analysed:
 def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mapping[str, str], number: int) -> QueryPlan:
     """The plan of CREATE … AS SELECT, which writes a new source; raises SqlError in ksqlDB's words."""
     given = with_clause(statement.properties, OF_AS_SELECT)
-    found = _analysed(statement.query, catalogue)
+    found = _analysed(statement.query, catalogue, settings)
     _check_kind(statement.kind, found.root.kind)
     key, value = found.divided(statement.name)
     schema = _schema(key, value)
@@ -68,7 +68,9 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
     return QueryPlan(id_, found.root, key, value, sink, found.rekeyed)
 
 
-def plan_insert(statement: s.InsertInto, catalogue: Catalogue, number: int) -> QueryPlan:
+def plan_insert(
+    statement: s.InsertInto, catalogue: Catalogue, number: int, settings: Mapping[str, str] | None = None
+) -> QueryPlan:
     """The plan of INSERT INTO … SELECT, which writes a stream that is there; raises SqlError."""
     sink = catalogue.source(statement.name)
     if sink.kind != "STREAM":
@@ -77,7 +79,7 @@ def plan_insert(statement: s.InsertInto, catalogue: Catalogue, number: int) -> Q
         raise SqlError(f"Cannot insert into {sink.name} because it has header columns")
     if sink.read_only:
         raise SqlError(f"Cannot insert into read-only {sink.kind.lower()}: {sink.name}")
-    found = _analysed(statement.query, catalogue)
+    found = _analysed(statement.query, catalogue, settings or {})
     if found.root.kind != "STREAM":
         raise SqlError(
             f"Incompatible data sink and query result. Data sink ({sink.name}) type is KSTREAM but select query result is "
@@ -107,13 +109,15 @@ def _widened(named: Named, type_: SqlType) -> Named:
 
 def plan_select(query: q.Query, catalogue: Catalogue, settings: Mapping[str, str], id_: str) -> QueryPlan:
     """The plan of a query that is asked: all that it selects is in the value of `sink`, as JSON, and there is no key."""
-    found = _analysed(query, catalogue, persistent=False)
+    found = _analysed(query, catalogue, settings, persistent=False)
     schema = _schema((), found.items)
     sink = Source(found.root.kind, id_, id_, schema, Layout("NONE", "JSON"), made_by=id_)
     return QueryPlan(id_, found.root, (), found.items, sink, found.rekeyed)
 
 
-def _analysed(query: q.Query, catalogue: Catalogue, *, persistent: bool = True) -> _Analysed:
+def _analysed(
+    query: q.Query, catalogue: Catalogue, settings: Mapping[str, str], *, persistent: bool = True
+) -> _Analysed:
     node = relation_of(query, catalogue)
     read = [each.source for each in nodes(node) if isinstance(each, ReadSource)]
     if persistent and any(source.kind == "TABLE" and source.window is not None for source in read):
@@ -122,7 +126,7 @@ def _analysed(query: q.Query, catalogue: Catalogue, *, persistent: bool = True) 
         raise SqlError("Persistent queries do not support LIMIT clauses: they read on for ever.")
     _check_value_formats(query, node)
     if query.group_by is not None:
-        table, selected, key = aggregated(query, node, persistent=persistent)
+        table, selected, key = aggregated(query, node, persistent=persistent, settings=settings)
         texts = tuple(shown(resolved(each, node)) for each in query.group_by)
         return _Analysed(table, tuple(selected), key, "grouping expression", rekeyed=False, texts=texts)
     if query.partition_by is not None:

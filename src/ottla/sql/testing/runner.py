@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ottla.sql.catalogue import Catalogue, Source
+from ottla.sql.commands.replacing import check_replacement
 from ottla.sql.definitions import define
 from ottla.sql.errors import EvaluationError, ParseError, SqlError, UnsupportedError
 from ottla.sql.expressions import Scope, coerce_value
@@ -16,7 +17,7 @@ from ottla.sql.formats import SchemaRegistry
 from ottla.sql.lowering import application_id, topology_of
 from ottla.sql.parser.texts import parse_statement, split_statements, substituted
 from ottla.sql.plan import QueryPlan
-from ottla.sql.planning import plan_create_as, plan_insert
+from ottla.sql.planning import check_upgrade, plan_create_as, plan_insert
 from ottla.sql.registration import with_registered
 from ottla.sql.testing.payloads import Window, bytes_of, key_and_window, value_of, windowed_bytes
 from ottla.sql.testing.topics import LazyRegistry
@@ -86,6 +87,8 @@ class _Session:
     queries: list[QueryPlan] = field(default_factory=list)
     topics: dict[str, list[_Stored]] = field(default_factory=dict)
 
+    numbered: int = 0
+    """How many queries there have been."""
     turns: int = 0
     partitions: Mapping[str, int] = field(default_factory=dict)
     """How many partitions topics have that are there before the statements."""
@@ -178,24 +181,42 @@ def _execute(statement: s.Statement, session: _Session) -> None:
         case s.UndefineVariable(name):
             session.variables.pop(name, None)
         case s.CreateSource(name=name):
-            session.catalogue = define(statement, session.catalogue, session.settings)
+            before = session.catalogue
+            session.catalogue = define(statement, before, session.settings)
+            if statement.or_replace and name in before.sources:
+                check_replacement(before.source(name), session.catalogue.source(name))
             session.partition(name)
         case s.DropSource() | s.AlterSource() | s.CreateType() | s.DropType():
             session.catalogue = define(statement, session.catalogue, session.settings)
         case s.CreateAs(if_not_exists=True, name=name) if name in session.catalogue.sources:
             return
         case s.CreateAs():
-            plan = plan_create_as(statement, session.catalogue, session.settings, len(session.queries))
-            plan = replace(plan, sink=with_registered(plan.sink, session.registry, anew=True))
-            session.queries.append(plan)
-            session.catalogue = session.catalogue.with_source(plan.sink)
+            _create_as(statement, session)
         case s.InsertInto():
-            plan = plan_insert(statement, session.catalogue, len(session.queries))
+            plan = plan_insert(statement, session.catalogue, session.numbered, session.settings)
+            session.numbered += 1
             session.queries.append(replace(plan, sink=with_registered(plan.sink, session.registry, anew=True)))
         case s.InsertValues():
             _insert(statement, session)
         case _:
             raise UnsupportedError(f"{type(statement).__name__} in a case")
+
+
+def _create_as(statement: s.CreateAs, session: _Session) -> None:
+    """Make a query and its sink; one that replaces another keeps its id."""
+    plan = plan_create_as(statement, session.catalogue, session.settings, session.numbered)
+    known = session.catalogue.sources.get(statement.name)
+    replaced = next((each for each in session.queries if known is not None and each.id == known.made_by), None)
+    if known is not None:
+        check_replacement(known, plan.sink)
+    if replaced is not None:
+        check_upgrade(replaced, plan)
+        plan = replace(plan, id=replaced.id, sink=replace(plan.sink, made_by=replaced.id))
+        session.queries.remove(replaced)
+    plan = replace(plan, sink=with_registered(plan.sink, session.registry, anew=True))
+    session.numbered += 1
+    session.queries.append(plan)
+    session.catalogue = session.catalogue.with_source(plan.sink)
 
 
 def _insert(statement: s.InsertValues, session: _Session) -> None:
