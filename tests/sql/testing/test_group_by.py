@@ -148,3 +148,14 @@ def test_what_is_inserted_widens_to_the_sinks_type() -> None:
     assert str(found.value) == "{'N': Decimal('3.0'), 'D': Decimal('3.00')}"
     with pytest.raises(Refused, match="Incompatible schema between results and sink"):
         run_case(text.replace("SELECT ID, N, N AS D", "SELECT ID, N, N AS E"), [])
+
+
+def test_topk_of_several_columns_gives_rows_by_the_first() -> None:
+    query = "CREATE TABLE R AS SELECT ITEM, TOPK(N, ID, 2) AS T FROM S GROUP BY ITEM;"
+    found = results(STREAM + query, *(row(key, ITEM="x", N=n) for key, n in (("a", 1), ("b", 5), ("c", 3))))
+    assert found[-1][1] == {"T": [{"sort_col": 5, "col0": "b"}, {"sort_col": 3, "col0": "c"}]}
+
+
+def test_a_function_that_is_not_there_is_named_before_anything_else() -> None:
+    with pytest.raises(Refused, match="Can't find any functions with the name 'NOPE'"):
+        run_case(STREAM + "CREATE TABLE R AS SELECT ITEM, NOPE(N) FROM S GROUP BY ITEM;", [])

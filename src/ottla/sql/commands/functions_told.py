@@ -35,7 +35,7 @@ def function_entity(statement: str, name: str) -> Entity:
         ]
     elif aggregate is not None:
         kind, description = "AGGREGATE", aggregate.description
-        signatures = [_signature(["ANY"] * aggregate.columns, "ANY")]
+        signatures = [_signature(["ANY"] * max(aggregate.columns, 1), "ANY")]
     elif table is not None:
         kind, description = "TABLE", table.description
         signatures = [_signature(["ANY"], "ANY")]

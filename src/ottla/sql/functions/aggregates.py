@@ -23,6 +23,7 @@ from ottla.sql.types import (
     DecimalType,
     MapType,
     SqlType,
+    StructType,
     is_number,
     is_time,
 )
@@ -31,6 +32,7 @@ State = object
 COLLECTED_MAX = 1000
 """How many values a COLLECT or a HISTOGRAM holds (ksql.functions.collect_list.limit)."""
 DECIMAL_PRECISION_MAX = 38
+MANY = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,10 @@ Make = Callable[[Sequence[SqlType | None], Sequence[object]], ResolvedAggregate 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """An aggregate by its name; `columns` is how many arguments are columns, before the literal ones."""
+    """An aggregate by its name; `columns` is how many arguments are columns, before the literal ones.
+
+    Where it is `MANY`, all are but the last.
+    """
 
     name: str
     description: str
@@ -65,7 +70,7 @@ class AggregateFunction:
         `limit` is how many values one that collects them holds, negative for all.
         """
         make = self.make if limit is None or self.name not in _LIMITED else _collect(_LIMITED[self.name], limit)
-        found = make(types, literals) if len(types) == self.columns else None
+        found = make(types, literals) if len(types) == self.columns or (self.columns == MANY and types) else None
         if found is None:
             given = ", ".join("null" if each is None else str(each) for each in types)
             raise SqlError(
@@ -270,6 +275,31 @@ def _top(distinct: bool) -> Make:
     return make
 
 
+def _top_rows(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
+    """TOPK: of one column the greatest values, of several the rows with the greatest values of the first."""
+    if len(types) == 1:
+        return _top(False)(types, literals)
+    single = _top(False)(types[:1], literals)
+    rest = [each for each in types[1:] if each is not None]
+    if single is None or types[0] is None or len(rest) < len(types) - 1:
+        return None
+    most = literals[0]
+    assert isinstance(most, int), "TOPK of one column has looked at it"
+    names = ("sort_col", *(f"col{at}" for at in range(len(rest))))
+    returns = ArrayType(StructType(tuple(zip(names, (types[0], *rest), strict=True))))
+
+    def best(rows: list[list[object]]) -> list[list[object]]:
+        return sorted(rows, key=lambda row: row[0], reverse=True)[:most]  # type: ignore[arg-type, return-value]
+
+    def add(state: list[list[object]], *values: object) -> list[list[object]]:
+        return state if values[0] is None else best([*state, list(values)])
+
+    def result(state: list[list[object]]) -> list[dict[str, object]]:
+        return [dict(zip(names, row, strict=True)) for row in state]
+
+    return ResolvedAggregate(returns, list, add, result, lambda one, other: best([*one, *other]))
+
+
 # -- collections
 
 
@@ -410,7 +440,9 @@ AGGREGATES = {
         AggregateFunction("STDDEV_SAMPLE", "The sample's standard deviation.", 1, _spread(True)),
         AggregateFunction("SUM", "The sum.", 1, _sum),
         AggregateFunction("SUM_LIST", "The sum of all elements of arrays.", 1, _sum_list),
-        AggregateFunction("TOPK", "The greatest so many values.", 1, _top(False)),
+        AggregateFunction(
+            "TOPK", "The greatest so many values, or rows by the first of several columns.", MANY, _top_rows
+        ),
         AggregateFunction("TOPKDISTINCT", "The greatest so many different values.", 1, _top(True)),
     )
 }

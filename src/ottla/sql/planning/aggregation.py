@@ -135,7 +135,7 @@ def _call(call: e.Call, node: Node, number: int, settings: Mapping[str, str]) ->
         raise SqlError(f"Aggregate functions can not be nested: {call.name.upper()}({nested.name.upper()}())")
     arguments = call.arguments or (_default_argument(node),)
     columns, literals = arguments[: function.columns], arguments[function.columns :]
-    for place, each in enumerate(literals, function.columns + 1):
+    for place, each in enumerate(literals, len(columns) + 1):
         if not isinstance(each, _LITERALS):
             raise SqlError(
                 f"Parameter {place} passed to function {function.name} must be a literal constant, "

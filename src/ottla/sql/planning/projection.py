@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import type_of
 from ottla.sql.plan import Join, Named
-from ottla.sql.planning.references import Rows, check_columns, resolved
+from ottla.sql.planning.references import Rows, check_columns, check_functions, resolved
 from ottla.sql.schema import PSEUDO_COLUMNS, SYSTEM_NAMES, WINDOW_BOUNDS
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
@@ -60,6 +60,7 @@ def _items(item: q.SelectItem, query: q.Query, node: Rows, taken: set[str], pers
             yield name, e.Dereference(base, name)
         return
     check_columns(item.expression, node.scope, "SELECT")
+    check_functions(item.expression)
     found = resolved(item.expression, node)
     yield item.alias or generated(_joined_name(found, node), taken), found
 

@@ -88,6 +88,15 @@ def check_columns(tree: e.Expression, scope: Scope, clause: str, why: str = "") 
             raise SqlError(f"{at_text(column.at)}{clause} column '{name}' cannot be resolved.{more}") from None
 
 
+def check_functions(tree: e.Expression) -> None:
+    """Raise SqlError for a call of a function that there is none of."""
+    for part in parts_of(tree):
+        if isinstance(part, e.Call) and not any(
+            find(part.name) for find in (functions.scalar, functions.aggregate, functions.table)
+        ):
+            raise SqlError(f"Can't find any functions with the name '{part.name}'")
+
+
 def resolved(tree: e.Expression, node: Rows) -> e.Expression:
     """The expression with every column under the source of its field: two that mean the same are equal."""
     found = node.fields
