@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.spark.connect.worker import ConnectWorker, distributed_herder
     from ottla.spark.continuous.applications import StreamsService
     from ottla.spark.continuous.jobs import ThreadHostJobs
+    from ottla.spark.continuous.mode import execution_mode
     from ottla.spark.continuous.web import ServiceServer
     from ottla.spark.sessions import register, session
     from ottla.spark.shipping import ship_by_value, ship_module
@@ -67,6 +68,7 @@ __all__ = [
     "delivery_writer",
     "distributed_herder",
     "door_of",
+    "execution_mode",
     "find_java",
     "java_missing",
     "lookup",
@@ -94,6 +96,7 @@ _HOMES = {
     "ship_module": "ottla.spark.shipping",
     "ship_by_value": "ottla.spark.shipping",
     "ServiceServer": "ottla.spark.continuous.web",
+    "execution_mode": "ottla.spark.continuous.mode",
     "Door": "ottla.spark.streams.web_door",
     "door_of": "ottla.spark.streams.web_door",
     "lookup": "ottla.spark.streams.web",

@@ -62,7 +62,7 @@ from ottla.streams.plan.explain import Explained, explain, explain_text
 from ottla.streams.plan.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, StoreSpec
 from ottla.streams.plan.partitions import PartitionPlan, partition_plan, source_topics, subtopologies
 from ottla.streams.plan.stage_nodes import STATELESS, functions_of
-from ottla.streams.plan.stages import Entry, Stage, Stages, Tail, UnsupportedPlan, cut, serdes_at
+from ottla.streams.plan.stages import Entry, Stage, Stages, Tail, UnsupportedPlan, cut, is_native, serdes_at
 from ottla.streams.plan.tasks import TaskGroup, expressions_in, task_groups, tasks_of
 from ottla.streams.plan.topology import Topology
 from ottla.streams.plan.topology_builder import TopologyBuilder
@@ -189,6 +189,7 @@ __all__ = [
     "expressions_in",
     "fingerprint",
     "functions_of",
+    "is_native",
     "kept_memory",
     "operations",
     "partition_plan",

@@ -29,7 +29,8 @@ OWN_KEYS: Mapping[str, OwnKey] = {
         "auto",
         "[auto, micro-batch, continuous]",
         "`continuous`: records are processed one by one in long-running Spark tasks, in milliseconds; `micro-batch`: in "
-        "batches, by Spark's queries. `auto`: as the application has begun, and a new one in micro-batches.",
+        "batches, by Spark's queries. `auto`: as the application has begun; a new one continuous, where nothing speaks for "
+        "batches.",
     ),
     "max.records.per.batch": OwnKey("LONG", None, "[1,...]", "Most records that a query takes into one micro-batch."),
     "restart.attempts.max": OwnKey(

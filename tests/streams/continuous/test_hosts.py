@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from ottla.base import ConfigError, KafkaError
-from ottla.spark import State
+from ottla.client import BlockingClient
+from ottla.spark import State, execution_mode
 from ottla.spark.continuous.jobs import ThreadHostJobs
-from ottla.streams import StreamsBuilder
+from ottla.spark.continuous.mode import why_batches
+from ottla.spark.streams.backlog import backlog
+from ottla.streams import StreamsBuilder, StreamsSettings, Topology
 from tests.streams.continuous.hosts import ProcessHostJobs
 from tests.streams.continuous.worlds import WAIT_SECONDS_MAX, World, counting, split_or_fail
 from tests.waiting import until
@@ -80,10 +84,74 @@ def test_an_application_stays_in_the_mode_that_it_has_begun_in(world: World) -> 
         world.application(counting(world.name), ThreadHostJobs(), execution="micro-batch").start()
 
 
-def test_a_column_expression_is_refused_by_its_steps_name(world: World) -> None:
-    builder = StreamsBuilder()
-    builder.stream(world.name, key_serde="string", value_serde="string").map_values(
-        "upper(value)", value_serde="string"
-    ).to(world.out)
-    with pytest.raises(ConfigError, match=r"KSTREAM-MAPVALUES-\d+ is the column expression"):
-        world.application(builder.build(), ThreadHostJobs()).start()
+def shouting(world: World, expression: str = "upper(value)") -> Topology:
+    builder = StreamsBuilder(default_key_serde="string", default_value_serde="string")
+    builder.stream(world.name).map_values(expression).to(world.out)
+    return builder.build()
+
+
+def test_column_expressions_run_without_spark(world: World) -> None:
+    builder = StreamsBuilder(default_key_serde="string", default_value_serde="string")
+    words = builder.stream(world.name).flat_map_values(r"split(lower(value), ' ')").filter("value <> ''")
+    counts = words.group_by("value").count(materialized="counts").to_stream()
+    counts.to(world.out, value_serde="long")
+    world.application(builder.build(), ThreadHostJobs()).start()
+    world.feed("All  streams", "all")
+    world.await_counts(all=2, streams=1)
+
+
+def test_an_expression_that_only_spark_knows_is_refused_by_its_steps_name(world: World) -> None:
+    application = world.application(shouting(world, "soundex(value)"), ThreadHostJobs())
+    with pytest.raises(ConfigError, match=r"KSTREAM-MAPVALUES-\d+: function soundex is not known here"):
+        application.start()
+
+
+def test_auto_begins_continuous_where_python_functions_see_records_and_nothing_waits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application = world.application(counting(world.name), ThreadHostJobs(), execution="auto")
+    application.start()
+    assert application.mode is not None and application.mode.is_continuous
+    world.feed("a")
+    world.await_counts(a=1)
+    monkeypatch.setattr("ottla.spark.continuous.mode.BACKLOG_RECORDS", 2)
+    settings = application.settings
+    with BlockingClient(settings.bootstrap_servers) as asking:
+        assert backlog(asking, application.topology, settings) <= 1
+        anew = StreamsSettings.of({**settings.given, "application.id": f"anew-{world.name}"})
+        world.feed("b", "c", partition=1)
+        assert backlog(asking, application.topology, anew) == 3
+        stages = application.stages
+        assert "3 records wait" in str(why_batches(stages, lambda: backlog(asking, application.topology, anew)))
+        latest = StreamsSettings.of({**anew.given, "auto.offset.reset": "latest"})
+        assert backlog(asking, application.topology, latest) == 0
+
+
+def test_auto_says_why_it_begins_in_micro_batches(world: World) -> None:
+    def why(topology: Topology, **more: object) -> str:
+        mode = execution_mode(topology, StreamsSettings.of(world.settings(execution="auto", **more)))
+        return f"{mode.name}: {mode.why}"
+
+    assert why(counting(world.name)) == "continuous: execution=auto: results in milliseconds"
+    assert why(shouting(world)).startswith("micro-batch: every step is Spark's own")
+    assert "soundex is not known here" in why(shouting(world, "soundex(value)"))
+    assert why(counting(world.name), production_exception_handler="continue").startswith(
+        "micro-batch: production.exception.handler"
+    )
+    assert why(counting(world.name), spark_master="sc://somewhere").startswith(
+        "micro-batch: a session of Spark Connect"
+    )
+
+
+def test_exception_handlers_that_are_functions_decide_record_by_record(world: World) -> None:
+    def decide(record: Any, error: Exception) -> str:
+        assert isinstance(error, ValueError)
+        return "continue" if record.value == b"poison" else "fail"
+
+    application = world.application(
+        counting(world.name, split_or_fail), ThreadHostJobs(), processing_exception_handler=decide
+    )
+    application.start()
+    world.feed("a", "poison", "b")
+    world.await_counts(a=1, b=1)
+    until(lambda: application.status()["queries"][0]["skipped"] == 1, "the count of what was skipped")

@@ -204,6 +204,32 @@ def test_results_leave_at_once_while_a_new_group_waits_for_members_and_commits_f
         world.close()
 
 
+def for_ever(line: str) -> list[str]:
+    """Split a line; one of them never comes to an end."""
+    while line == "loop":
+        pass
+    return line.split()
+
+
+@pytest.mark.slow  # a host is not given up before it has been silent for a while: 15 s
+def test_a_function_that_never_returns_costs_its_own_application_and_its_neighbours_a_restart(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.spark.continuous.service.SILENT_SECONDS", 12.0)
+    service = world.service(ProcessHostJobs())
+    service.add(counting(world.name), world.settings(processing_guarantee="exactly_once_v2"))
+    topic = f"{world.name}-loop"
+    stuck = service.add(counting(topic, for_ever), named(world, "loop"))
+    world.feed("a")
+    world.await_counts(a=1)
+    world.feed("loop", topic=topic)
+    until(lambda: stuck.state is State.ERROR, lambda: service.status())
+    assert stuck.error is not None and "has not returned for" in stuck.error.reason
+    world.feed("a")
+    world.await_counts(a=2)
+    assert service.status()["hosts"][0]["restarts"] == 1
+
+
 def committed(application: Any) -> bool:
     """Whether an application has joined its group: the driver's member is known to it."""
     return bool(application.status()["member_id"])

@@ -121,7 +121,11 @@ def run(args: Namespace) -> int:
             with standard_error_to(log):  # so that the JVM that starts there does not write between the status lines
                 application.start()
             stopping.listen()
-            status.say(f"Spark is there after {time.monotonic() - began_s:.1f} s; {FIRST_BATCH}")
+            mode = application.mode
+            later = FIRST_BATCH if mode is None or not mode.is_continuous else "its hosts begin"
+            status.say(f"Spark is there after {time.monotonic() - began_s:.1f} s; {later}")
+            if mode is not None:
+                status.say(f"execution: {mode.name} ({mode.why})")
             if application.http_url is not None:
                 status.say(f"serving {application.http_url}/status")
             while not application.state.is_final and not stopping.asked.wait(status.interval_s):
@@ -236,8 +240,14 @@ def one_line(status: dict[str, Any]) -> str:
 
 def describe(args: Namespace) -> int:
     """Print the topology's description, in Kafka's text form."""
+    from ottla.spark import execution_mode
+
     loaded = load(args.app)
-    print(loaded.topology(settings_to_look_at(args.app, loaded.settings)).describe(), end="")
+    settings = settings_to_look_at(args.app, loaded.settings)
+    topology = loaded.topology(settings)
+    print(topology.describe(), end="", flush=True)
+    mode = execution_mode(topology, settings)
+    warn(f"note: a new application of it would run in mode {mode.name}: {mode.why}")
     return 0
 
 

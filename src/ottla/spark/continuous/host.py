@@ -2,7 +2,8 @@
 
 Orders are messages of the control channel: `application` (a plan, pickled, and the driver's place in its group), `member`
 (that place again, after a rebalance), `pause` it or not, `assign` and `revoke` works, `forget` an application, `stop`.
-Notes go the other way: `ready`, `running`, `released`, `failed`, `paused` (heard of that order), once a second `report`.
+Notes go the other way: `ready`, `running`, `released`, `failed`, `paused` (heard of that order), once a second `report`;
+and from a thread beside the loop `stuck`, which is no sign of life.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import logging
 import os
 import pickle
 import resource
+import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +34,8 @@ __all__ = ["STOP", "Host", "HostPort", "HostSpec", "Orders"]
 log = logging.getLogger(__name__)
 STOP: Mapping[str, Any] = {"order": "stop"}
 REPORT_SECONDS = 1.0
+STUCK_SECONDS = 5.0
+"""After so long in one work's functions the driver is told whose they are: nothing else runs here meanwhile."""
 COLLECT_AFTER = 200_000
 """Objects after which Python looks for cycles among the young: a turn's records are many and have none."""
 
@@ -110,6 +115,8 @@ class Host:
             self._orders.listen(lambda: _soon(loop, self._wake.set))
             self._port.note("ready", pid=os.getpid())
             reporting = loop.create_task(self._report())
+            ended = threading.Event()
+            threading.Thread(target=self._watch, args=(ended,), name="host-watch", daemon=True).start()
             try:
                 while not self._is_stopping and self._failed is None:
                     await self._wake.wait()
@@ -117,6 +124,7 @@ class Host:
                     for order in self._orders.take():
                         self._obey(order)
             finally:
+                ended.set()
                 reporting.cancel()
                 await self._stop()
         if self._failed is not None:
@@ -269,6 +277,17 @@ class Host:
                 self._is_stopping = True
                 self._wake.set()
                 return
+
+    def _watch(self, ended: threading.Event) -> None:
+        """The thread beside the loop: say whose functions hold it up."""
+        while not ended.wait(REPORT_SECONDS):
+            for lane in list(self._lanes.values()):
+                in_hand = lane.in_hand
+                if in_hand is not None and (seconds := time.monotonic() - in_hand[1]) > STUCK_SECONDS:
+                    try:
+                        self._port.note("stuck", application=in_hand[0], seconds=seconds)
+                    except ConnectionError:
+                        return
 
     def _tell_report(self) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)

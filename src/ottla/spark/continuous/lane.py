@@ -137,6 +137,8 @@ class Lane:
         self._words: dict[TopicPartition, str] = {}
         self._wake = asyncio.Event()
         self._is_stopping = False
+        self.in_hand: tuple[str, float] | None = None
+        """Whose functions run now, and since when."""
         self.commits = 0
         self.commit_s_total = self.commit_s_max = 0.0
         self.busy_s = 0.0
@@ -306,12 +308,14 @@ class Lane:
         if not work.has_work and (due_ms is None or due_ms > now_ms):
             return
         began_s = time.perf_counter()
+        self.in_hand = work.name.application, time.monotonic()
         try:
             work.process()
             if due_ms is not None and due_ms <= now_ms:
                 work.advance(now_ms)
         except Exception as error:  # a user's function may raise anything
             self._failed(work.name.application, error)
+        self.in_hand = None
         took_s = time.perf_counter() - began_s
         work.counts.turns += 1
         work.counts.process_s += took_s
@@ -322,11 +326,14 @@ class Lane:
         for work in list(self.works.values()):
             if work.name not in self.works:
                 continue
+            self.in_hand = work.name.application, time.monotonic()
             try:
                 made = work.made()
             except Exception as error:  # a user's function may raise anything
                 self._failed(work.name.application, error)
                 continue
+            finally:
+                self.in_hand = None
             if made is not None:
                 before = self._made.get(work.name)
                 if before is None:

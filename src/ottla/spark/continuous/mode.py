@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.base import ConfigError
 from ottla.spark.streams.progress import OWN_WORDS
-from ottla.streams import StreamsSettings, Topology, expressions_in
+from ottla.streams import Stages, StreamsSettings, Topology, can_evaluate, cut, is_native
 
-__all__ = ["CONTINUOUS", "EXECUTION", "MICRO_BATCH", "Mode", "choose", "why_not_continuous"]
+__all__ = [
+    "CONTINUOUS",
+    "EXECUTION",
+    "MICRO_BATCH",
+    "Mode",
+    "choose",
+    "execution_mode",
+    "why_batches",
+    "why_not_continuous",
+]
 
 EXECUTION = "execution"
 MICRO_BATCH, CONTINUOUS = "micro-batch", "continuous"
-AUTO_SO_FAR = "execution=auto begins in micro-batches"
+BACKLOG_RECORDS = 1_000_000
+"""Records that wait at the start above which `auto` begins in micro-batches: a host takes some seconds for so many."""
+CONNECT = "sc://"
+BY_ITSELF = "execution=auto: results in milliseconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +42,49 @@ class Mode:
         return self.name == CONTINUOUS
 
 
-def why_not_continuous(topology: Topology) -> str | None:
-    """Return why nobody can run a plan without Spark's own operators, by the step's name; None where that is not so."""
-    for name, expressions in expressions_in(topology).items():
-        return f"step {name} is the column expression {expressions[0]!r}, which only Spark evaluates"
+def why_not_continuous(topology: Topology, settings: StreamsSettings) -> str | None:
+    """Return what stands against hosts running a plan, with the step's or the setting's name; None where nothing does."""
+    reasons = can_evaluate(topology)
+    if reasons:
+        return f"{reasons[0]} without Spark's own operators"
+    production = settings.production
+    if production.decide is not None or production.action == "continue":
+        return "production.exception.handler is not fail, and a host's results leave together"
+    if str(settings["spark.master"]).startswith(CONNECT):
+        return "a session of Spark Connect runs no hosts"
+    return None
+
+
+def why_batches(stages: Stages, backlog: Callable[[], int]) -> str | None:
+    """Return why `auto` begins in micro-batches though hosts could run a plan; None where it begins with them."""
+    if is_native(stages):
+        return "every step is Spark's own, which carry more records so; execution=continuous answers in milliseconds"
+    waiting = backlog()
+    if waiting > BACKLOG_RECORDS:
+        return f"{waiting:,} records wait in its topics, for which micro-batches are quicker"
     return None
 
 
 def choose(
-    settings: StreamsSettings, topology: Topology, plan: Mapping[str, Any] | None, words: Collection[str]
+    settings: StreamsSettings,
+    topology: Topology,
+    plan: Mapping[str, Any] | None = None,
+    words: Collection[str] = (),
+    *,
+    why_batches: Callable[[], str | None] = lambda: None,
 ) -> Mode:
     """Return how an application is executed. Raises ConfigError for what was asked for and cannot be.
 
     `plan` is what its last start has noted, `words` stand beside the offsets that its group has committed: an application
-    stays with the mode that it has begun in, since the other one would not find its records in the same topics.
+    stays with the mode that it has begun in, since the other one would not find its records in the same topics. `auto`
+    begins continuous unless something stands against it, or `why_batches` says why not.
     """
     wanted = str(settings[EXECUTION])
     was_continuous = (plan or {}).get(EXECUTION) == CONTINUOUS or any(
         each.startswith(f"{OWN_WORDS} ") for each in words
     )
     was_batches = not was_continuous and (plan is not None or OWN_WORDS in words)
-    cannot = why_not_continuous(topology)
+    cannot = why_not_continuous(topology, settings)
     if wanted == MICRO_BATCH:
         if was_continuous:
             raise ConfigError(EXECUTION, wanted, "", _stays(settings, CONTINUOUS, wanted))
@@ -59,13 +93,14 @@ def choose(
         if was_batches:
             raise ConfigError(EXECUTION, wanted, "", _stays(settings, MICRO_BATCH, wanted))
         if cannot is not None:
-            raise ConfigError(EXECUTION, wanted, "", f"{EXECUTION}={wanted}: {cannot}: give a Python function")
+            raise ConfigError(EXECUTION, wanted, "", f"{EXECUTION}={wanted}: {cannot}")
         return Mode(CONTINUOUS, "execution=continuous")
     if was_continuous:
         return Mode(CONTINUOUS, "it has begun so, and stays there")
     if was_batches:
         return Mode(MICRO_BATCH, "it has begun so, and stays there")
-    return Mode(MICRO_BATCH, cannot or AUTO_SO_FAR)
+    why = cannot or why_batches()
+    return Mode(MICRO_BATCH, why) if why is not None else Mode(CONTINUOUS, BY_ITSELF)
 
 
 def _stays(settings: StreamsSettings, was: str, wanted: str) -> str:
@@ -73,3 +108,10 @@ def _stays(settings: StreamsSettings, was: str, wanted: str) -> str:
         f"{EXECUTION}={wanted}: application {settings.application_id} has begun in mode {was}, where its records go by "
         f"other topics: leave it there ({EXECUTION}={was} or auto), or begin anew with `ottla streams reset`"
     )
+
+
+def execution_mode(topology: Topology, settings: StreamsSettings) -> Mode:
+    """Return how a new application would be executed that finds no records waiting. Raises ConfigError as `choose`."""
+    every = not settings.cache
+    stages = cut(topology, stream_time=settings["stream.time"], every_update=every)
+    return choose(settings, topology, why_batches=lambda: why_batches(stages, lambda: 0))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ottla.base import ConfigError, TopicPartition
+from ottla.base import TopicPartition
 from ottla.spark.source.options import write_options
 from ottla.spark.streams.internal_topics import changelog_topic, repartition_topic
 from ottla.spark.streams.lowering.record_times import extractor_of
@@ -19,6 +19,7 @@ from ottla.streams import (
     StreamsWork,
     TaskGroup,
     Topology,
+    evaluated,
     task_groups,
     tasks_of,
 )
@@ -97,21 +98,17 @@ class ApplicationPlan:
 def application_plan(
     topology: Topology, settings: StreamsSettings, partitions: PartitionPlan, counts: Mapping[str, int]
 ) -> ApplicationPlan:
-    """Return what hosts do of a topology; `counts` are all topics' partitions. Raises ConfigError for what cannot be."""
-    for name in ("deserialization", "processing", "production"):
-        if getattr(settings, name).decide is not None:
-            key = f"{name}.exception.handler"
-            raise ConfigError(key, "a function", "fail, continue or one of Kafka's handlers in continuous mode")
-    if settings.production.action == "continue":
-        key = "production.exception.handler"
-        raise ConfigError(key, "continue", "fail in continuous mode, where a host's results leave together")
+    """Return what hosts do of a topology; `counts` are all topics' partitions.
+
+    Raises Refused for a column expression that cannot be evaluated without Spark (`why_not_continuous` says so before).
+    """
     consumer = {**settings.clients.get("", {}), **settings.clients.get("consumer", {})}
     consumer |= settings.clients.get("main.consumer", {})
     producer = {**settings.clients.get("", {}), **settings.clients.get("producer", {})}
     names = ("acks", "compression.type")
     given = {f"kafka.{name}": producer[name] for name in names if name in producer}
     writing = write_options({"kafka.bootstrap.servers": settings.bootstrap_servers, **given})
-    timed = _timed(topology, settings)
+    timed = _timed(evaluated(topology), settings)
     groups = tuple(_groups(timed, settings.application_id, partitions, counts))
     return ApplicationPlan(
         application_id=settings.application_id,
@@ -125,6 +122,8 @@ def application_plan(
             cache=settings.cache,
             skip_undecodable=settings.deserialization.action == "continue",
             skip_failing=settings.processing.action == "continue",
+            decide_undecodable=settings.deserialization.decide,
+            decide_failing=settings.processing.decide,
             dead_letter_topic=settings.processing.dead_letter_topic,
             partition_counts=dict(counts),
         ),

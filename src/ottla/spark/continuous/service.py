@@ -416,6 +416,12 @@ class HostService:
         if not self._is_closing:
             self._place()
 
+    def host_stuck(self, host: _Host, application: str, seconds: float) -> None:
+        """A host is ended that one application's functions have held up: that one fails, and the others begin anew."""
+        words = f"ProcessingError: a function of it has not returned for {seconds:.0f} s, and held up its host"
+        log.error("application %s: %s", application, words)
+        self._failed(host, application, [], words)
+
     def on_note(self, host: _Host, op: str, message: Mapping[str, Any]) -> None:
         """Called with what a host tells."""
         match op:
@@ -513,6 +519,8 @@ class _Host:
         self._service, self._restarts = service, restarts
         self._attempt: Attempt[HostSpec] | None = None
         self._heard_s = 0.0
+        self._stuck: tuple[str, float] | None = None
+        """Whose functions have held the host up since it was heard last, and for how many seconds."""
 
     async def keep(self) -> None:
         """Start the host, and start it again when it ends, until the service closes."""
@@ -546,6 +554,9 @@ class _Host:
                 if self.facts.is_ready and time.monotonic() - self._heard_s > SILENT_SECONDS:
                     log.error("host %d of %s says nothing any more, and is ended", self.number, service.name)
                     self.facts.is_ready = False
+                    if self._stuck is not None:
+                        service.host_stuck(self, *self._stuck)
+                        self._stuck = None
                     service.jobs.cancel(attempt.dial)
                 elif self.facts.is_ready and attempt.lost.is_set():
                     self.facts.is_ready = False
@@ -583,7 +594,10 @@ class _Host:
 
     def on_note(self, op: str, message: Mapping[str, Any]) -> None:
         """See `Served`."""
-        self._heard_s = time.monotonic()
+        if op == "stuck":
+            self._stuck = str(message["application"]), float(message["seconds"])
+            return
+        self._heard_s, self._stuck = time.monotonic(), None
         if op == "ready":
             self.facts.is_ready, self.facts.pid = True, message.get("pid")
             self._service.host_ready(self)

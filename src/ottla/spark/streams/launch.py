@@ -46,9 +46,10 @@ for a million records, 3.1 so). Records hardly pass through the JVM; `spark.driv
 needs deeper stacks than optimised code, and Spark's plans are walked by recursion."""
 
 
-def application_session(settings: StreamsSettings) -> SparkSession:
+def application_session(settings: StreamsSettings, *, continuous: bool | None = None) -> SparkSession:
     """Return the session for an application: `spark.master`, or Spark Connect for `sc://…`, with its `spark.…` settings.
 
+    `continuous` says that it is for hosts alone; None: where `execution=continuous` was asked for.
     Raises RuntimeError where there is no Java, unless the session is a remote one, and ConfigError where something of the
     application is secured and a cluster's own connections are not.
     """
@@ -58,7 +59,7 @@ def application_session(settings: StreamsSettings) -> SparkSession:
     given = {**_state_settings(settings), **settings.spark}
     secured = _secured_part(settings)
     if not master.startswith(CONNECT):
-        is_continuous = settings[EXECUTION] == CONTINUOUS
+        is_continuous = settings[EXECUTION] == CONTINUOUS if continuous is None else continuous
         given = {**(hosts_settings(master) if is_continuous else _state_settings(settings)), **settings.spark}
         return session(
             settings.application_id,

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.spark.checkpoint_files import Files, HadoopFiles
-from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION, Mode, choose
+from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION, Mode, choose, why_batches
 from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.shipping import ship_files
+from ottla.spark.streams.backlog import backlog
 from ottla.spark.streams.membership import SESSION_TIMEOUT_MS_DEFAULT, Membership
 from ottla.spark.streams.preparation import Checkpoint, Prepared, is_uri, prepare
 from ottla.spark.streams.progress import OWN_WORDS, delete_read_records
@@ -147,10 +148,10 @@ class StreamsApplication:
         try:
             self._serve()
             self._client = self._open_client()
-            self._begin_session(self._client)
-            is_joined = self._join()
             self.mode = self._choose(self._client)
             log.info("application %s: %s (%s)", self.settings.application_id, self.mode.name, self.mode.why)
+            self._begin_session(self._client)
+            is_joined = self._join()
             if self.mode.is_continuous:
                 self._supervisor = self._begin_continuous(self._client)
             else:
@@ -312,7 +313,16 @@ class StreamsApplication:
         cluster = client.metadata(())
         noted = Checkpoint.of(self.settings, cluster.cluster_id or "cluster", self._files()).plan()
         committed = client.committed_offsets(self.settings.application_id)
-        return choose(self.settings, self.topology, noted, {each.metadata for each in committed.values()})
+        words = {each.metadata for each in committed.values()}
+        return choose(self.settings, self.topology, noted, words, why_batches=lambda: self._why_batches(client))
+
+    def _why_batches(self, client: BlockingClient) -> str | None:
+        """Return why `execution=auto` begins in micro-batches; None where it does not."""
+        if self._spark is not None:
+            return "a session was given, whose slots hosts would keep; execution=continuous takes them"
+        if is_uri(self.settings.state_dir):
+            return "state.dir is a URI, which is read by a session for micro-batches"
+        return why_batches(self.stages, lambda: backlog(client, self.topology, self.settings))
 
     def _begin_batches(self, client: BlockingClient) -> Supervisor:
         """Prepare queries of micro-batches, and what starts them."""
@@ -408,7 +418,7 @@ class StreamsApplication:
         from ottla.spark.streams.launch import application_session
 
         threads = ThreadPoolExecutor(1, thread_name_prefix="streams-session")
-        self._starting = threads.submit(application_session, self.settings)
+        self._starting = threads.submit(application_session, self.settings, continuous=self._is_continuous)
         threads.shutdown(wait=False)
 
     def _own_session(self) -> SparkSession:
@@ -417,7 +427,11 @@ class StreamsApplication:
             return self._starting.result()
         from ottla.spark.streams.launch import application_session
 
-        return application_session(self.settings)
+        return application_session(self.settings, continuous=self._is_continuous)
+
+    @property
+    def _is_continuous(self) -> bool | None:
+        return None if self.mode is None else self.mode.is_continuous
 
     def _files(self) -> Files | None:
         """Return the file system of a `state.dir` that is a URI; None for folders, and where it cannot be seen."""

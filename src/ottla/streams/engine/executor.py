@@ -249,14 +249,28 @@ class Executor:
             raise ProcessingError(f"a schedule at {now_ms} ms failed{_in(error)}: {error!r}") from error
 
     def _undecodable(self, record: Record, source: str, error: Exception) -> None:
-        if not self._settings.skip_undecodable:
+        settings = self._settings
+        if not self._skips(settings.skip_undecodable, settings.decide_undecodable, record, error):
             raise ProcessingError(f"{source}: cannot decode {_where(record)}: {error}") from error
         self._skip(record, error)
 
     def _failed(self, record: Record, source: str, error: Exception) -> None:
-        if not self._settings.skip_failing or isinstance(error, ProcessingError):
+        settings = self._settings
+        if isinstance(error, ProcessingError) or not self._skips(
+            settings.skip_failing, settings.decide_failing, record, error
+        ):
             raise ProcessingError(f"{source}: cannot process {_where(record)}{_in(error)}: {error!r}") from error
         self._skip(record, error)
+
+    def _skips(self, skips: bool, decide: Callable[..., str] | None, record: Record, error: Exception) -> bool:
+        """Whether a record is skipped: by the policy, or by what the user's handler says."""
+        if decide is None:
+            return skips
+        try:
+            return str(decide(record, error)).lower() == "continue"
+        except Exception as problem:  # a user's handler may raise anything
+            words = f"the exception handler failed with {_where(record)}{_in(problem)}: {problem!r}"
+            raise ProcessingError(words) from problem
 
     def _skip(self, record: Record, error: Exception) -> None:
         """Count a skipped record and send it to the dead letter topic, where there is one (KIP-1034)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -84,6 +84,10 @@ class EngineSettings:
     """deserialization.exception.handler: log and continue; False fails the batch."""
     skip_failing: bool = False
     """processing.exception.handler: log and continue; False fails the batch."""
+    decide_undecodable: Callable[..., str] | None = None
+    """A handler of the user's in the place of `skip_undecodable`: (record as it came, error) → `fail` or `continue`."""
+    decide_failing: Callable[..., str] | None = None
+    """The same in the place of `skip_failing`."""
     dead_letter_topic: str | None = None
     """Where a skipped record goes too, as it came, with Kafka's `__streams.errors.*` headers (KIP-1034)."""
     partition_counts: Mapping[str, int] = field(default_factory=dict)

@@ -38,7 +38,7 @@ from ottla.streams.plan.stage_nodes import (
 from ottla.streams.plan.topology import Topology
 from ottla.streams.serdes.basic import Serde
 
-__all__ = ["Entry", "Stage", "Stages", "Tail", "UnsupportedPlan", "cut", "serdes_at"]
+__all__ = ["Entry", "Stage", "Stages", "Tail", "UnsupportedPlan", "cut", "is_native", "serdes_at"]
 
 TAIL_TOPIC = "@"
 """In front of a tail's name: the topic of rows that a stateful stage hands to Spark's expressions, not to a topic."""
@@ -112,6 +112,19 @@ class Stage:
     def topics_read(self) -> tuple[str, ...]:
         """Return the names of topics that are read, internal ones without the application's name in front."""
         return tuple(dict.fromkeys(chain.from_iterable(each.topics for each in self.source_nodes())))
+
+
+def is_native(stages: Stages) -> bool:
+    """Whether Spark's own operators say all of a plan: no Python function sees a record."""
+    if any(each.kind == "stateful" for each in stages.stages):
+        return False
+    nodes = (each.plan.nodes[name] for each in stages.stages for name in each.nodes)
+    return all(
+        function.is_native
+        for node in nodes
+        if isinstance(node, ProcessorNode)
+        for function in functions_of(node.operation)
+    )
 
 
 @dataclass(frozen=True, slots=True)
