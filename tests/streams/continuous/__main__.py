@@ -1,0 +1,166 @@
+"""`make chaos-streams MODE=continuous`: hosts of a service killed at named steps and in between, and the broker.
+
+Two applications count words exactly once on two hosts, each with a repartition topic and state in changelogs. In the end
+each has every count of every word once, in order, up to what was sent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import tempfile
+import threading
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+from ottla.base import KafkaError
+from ottla.client import BlockingClient
+from ottla.spark.failpoints import FOLDER
+from tests.ports import free_port
+from tests.server import Server, start_server
+from tests.streams.continuous.hosts import ProcessHostJobs
+from tests.streams.continuous.worlds import World, counting
+from tests.waiting import until
+
+STEPS = ("continuous: before offsets", "continuous: before EndTxn", "continuous: after EndTxn")
+KINDS = (*STEPS, "host", "both hosts", "pause", "broker")
+TRANSACTION_MS = 2_000
+PAUSE_SECONDS = 3.0
+"""Longer than a transaction lives."""
+WORDS = 40
+END_SECONDS_MAX = 180.0
+OVERRIDES = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.min.session.timeout.ms=1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms=500",
+)
+
+
+class Chaos:
+    """A service that counts, what was sent, and what is done to it."""
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        self._folder, self._rng = folder, rng
+        self._port = free_port()
+        self._broker: Server = start_server(folder, port=self._port, overrides=OVERRIDES)
+        self.client = BlockingClient(self._broker.bootstrap)
+        self.jobs = ProcessHostJobs()
+        self.worst_s = 0.0
+        """The longest that results were waited for."""
+        self.world = World("chaos", self.client, folder / "state")
+        self.world.topics("second", "second-out")
+        service = self.world.service(self.jobs, hosts=2)
+        more = {"processing_guarantee": "exactly_once_v2", "producer_transaction_timeout_ms": TRANSACTION_MS}
+        self.sources = {"chaos": Counter[str](), "second": Counter[str]()}
+        self.applications = [
+            service.add(counting(source), self.world.settings(application_id=f"app-{source}", **more))
+            for source in self.sources
+        ]
+        assert all(each.wait_running(END_SECONDS_MAX) for each in self.applications)
+
+    def feed(self) -> None:
+        """Send some lines to both."""
+        for source, given in self.sources.items():
+            words = [f"w{self._rng.randrange(WORDS)}" for _ in range(self._rng.randint(1, 6))]
+            self.world.feed(" ".join(words), partition=self._rng.randrange(2), topic=source)
+            given.update(words)
+
+    def break_something(self, kind: str) -> None:
+        """Do one kind of harm, in the midst of records."""
+        if kind in STEPS:
+            armed = self._folder / "failpoints" / kind
+            armed.write_text("one")
+            until_s = time.monotonic() + END_SECONDS_MAX
+            while armed.exists() and time.monotonic() < until_s:
+                self.feed()
+                time.sleep(0.02)
+            assert not armed.exists(), f"nobody came to {kind}"
+        elif kind in ("host", "both hosts"):
+            pids = self._pids()
+            for pid in pids if kind == "both hosts" else pids[:1]:
+                os.kill(pid, signal.SIGKILL)
+        elif kind == "pause":
+            for pid in self._pids()[:1]:
+                os.kill(pid, signal.SIGSTOP)
+                threading.Timer(PAUSE_SECONDS, os.kill, (pid, signal.SIGCONT)).start()
+        else:
+            self._broker.kill()
+            self._broker = start_server(self._folder, port=self._port, overrides=OVERRIDES)
+        before = {source: len(self.world.read(f"{source}-out")) for source in self.sources}
+        for _ in range(self._rng.randint(1, 10)):
+            self.feed()
+            time.sleep(self._rng.uniform(0.0, 0.1))
+        began_s = time.monotonic()
+        until(  # so that each harm meets hosts that work
+            lambda: all(len(self.world.read(f"{source}-out")) > count for source, count in before.items()),
+            "that both go on",
+            seconds=END_SECONDS_MAX,
+            past=(KafkaError,),
+        )
+        self.worst_s = max(self.worst_s, time.monotonic() - began_s)
+
+    def _pids(self) -> list[int]:
+        """Return the hosts that live, in an order of chance."""
+        facts = self.world.services[0].hosts.hosts()
+        until(lambda: any(each.is_ready for each in facts), "a host", seconds=END_SECONDS_MAX)
+        found = [each.pid for each in facts if each.is_ready and each.pid is not None]
+        self._rng.shuffle(found)
+        return found
+
+    def check(self) -> int:
+        """Wait for every count; raises AssertionError where one is not there once. Returns how many there are."""
+        total = 0
+        for source, given in self.sources.items():
+            self.world.await_counts(f"{source}-out", **given)
+            counts = self.world.counts(f"{source}-out")
+            for word, found in counts.items():
+                assert all(a < b for a, b in pairwise(found)), f"{source}: {word}: {found}"
+            total += sum(map(len, counts.values()))
+        return total
+
+    def close(self) -> None:
+        """End everything."""
+        self.world.close()
+        self.client.close()
+        self._broker.stop()
+
+
+def main() -> None:
+    """Break as often as asked, and say what came of it; exits with an error where a result is not there once."""
+    parser = argparse.ArgumentParser(prog="python -m tests.streams.continuous", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=100, metavar="N", help="how often something is broken")
+    parser.add_argument("--seed", type=int, default=int(time.time()), metavar="N", help="which, and when")
+    parser.add_argument("--only", choices=KINDS, help="one kind")
+    parser.add_argument("--seconds", type=float, default=1e9, metavar="N", help="end after so long all the same")
+    args = parser.parse_args()
+    rng = random.Random(args.seed)
+    print(f"seed {args.seed}", flush=True)
+    done: Counter[str] = Counter()
+    began_s = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "failpoints").mkdir()
+        os.environ[FOLDER] = str(folder / "failpoints")
+        chaos = Chaos(folder, rng)
+        try:
+            while sum(done.values()) < args.rounds and time.monotonic() - began_s < args.seconds:
+                kind = args.only or rng.choice(KINDS)
+                chaos.break_something(kind)
+                done[kind] += 1
+                print(f"{sum(done.values())} {dict(done)} after {time.monotonic() - began_s:.0f} s", flush=True)
+            counts = chaos.check()
+            states = {str(each.state) for each in chaos.applications}
+            assert states == {"RUNNING"}, states
+        finally:
+            chaos.close()
+    print(
+        f"{counts} counts, each once and in order, after {sum(done.values())} rounds; worst pause {chaos.worst_s:.1f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()
