@@ -28,6 +28,7 @@ BUDGET: Mapping[str, float] = {
     "schemas": 0.2,
     "serdes": 0.2,
     "sql": 1.0,
+    "sql_server": 1.4,
     "console": 0.5,
     "others": 1.3,
 }
