@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from ottla.console.scans import Frame
 from ottla.http import HttpError, Socket
 
 __all__ = ["Credit", "Live"]
+
+log = logging.getLogger(__name__)
 
 SUBSCRIPTIONS_MAX = 8
 CREDIT_AT_FIRST = 8
@@ -110,8 +113,8 @@ class Live:
         if self._tasks.get(number) is done:
             del self._tasks[number]
             self._credit.pop(number, None)
-        if not done.cancelled():
-            done.exception()  # said to the page where it is an error of the cluster's; the socket has gone for any other
+        if not done.cancelled() and (error := done.exception()) is not None:
+            log.error("what a tab listens to has failed", exc_info=error)  # our own mistake: it costs this subscription
 
     async def _samples(self, number: int, args: Mapping[str, Any]) -> None:
         seen = 0
@@ -144,6 +147,10 @@ class Live:
             await self._send(number, seq, {"type": "error", "error_code": error.error_code, "message": error.message})
         except OttlaError as error:
             await self._send(number, seq, {"type": "error", "error_code": 500, "message": str(error)})
+        except Exception:  # our own mistake: the page hears that there was one, the log what it was
+            message = "The console has failed to search; its log says why."
+            await self._send(number, seq, {"type": "error", "error_code": 500, "message": message})
+            raise
 
     async def _send(self, number: int, seq: int, frame: Frame) -> bool:
         text = json.dumps({"sub": number, "seq": seq, **frame}, ensure_ascii=False, separators=(",", ":"))

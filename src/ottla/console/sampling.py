@@ -18,6 +18,9 @@ __all__ = ["Sampling"]
 
 METADATA_SECONDS = 30.0
 LOG_DIRS_SECONDS = 60.0
+COORDINATORS_AT_ONCE = 32
+COORDINATORS_SECONDS_MAX = 10.0
+"""For all groups together: where none can be found, each would be waited for."""
 GROUPS_PER_REQUEST = 500
 GROUPS_FROM = 8
 """The version of OffsetFetch from which on it asks for several groups (KIP-709)."""
@@ -130,15 +133,24 @@ class Sampling:
         self, groups: Mapping[str, GroupSample], partial: list[str]
     ) -> dict[str, dict[TopicPartition, int]]:
         by_node: dict[NodeId, list[str]] = {}
-        for name, group in groups.items():
-            if group.type in ("share", "streams"):
-                continue  # their positions lie elsewhere
-            try:
-                node = await self._client.coordinator(Coordinated(name))
-            except OttlaError as error:
-                partial.append(f"the coordinator of group {name}: {error}")
-                continue
-            by_node.setdefault(node, []).append(name)
+        at_once = asyncio.Semaphore(COORDINATORS_AT_ONCE)
+
+        async def find(name: str) -> None:
+            async with at_once:
+                try:
+                    node = await self._client.coordinator(Coordinated(name))
+                except OttlaError as error:
+                    partial.append(f"the coordinator of group {name}: {error}")
+                else:
+                    by_node.setdefault(node, []).append(name)
+
+        # the positions of share groups and streams groups lie elsewhere
+        wanted = [name for name, group in groups.items() if group.type not in ("share", "streams")]
+        try:
+            async with asyncio.timeout(COORDINATORS_SECONDS_MAX):
+                await asyncio.gather(*map(find, wanted))
+        except TimeoutError:
+            partial.append(f"coordinators of some groups: not found in {COORDINATORS_SECONDS_MAX:g} s")
         found: dict[str, dict[TopicPartition, int]] = {}
         for node, names in by_node.items():
             for first in range(0, len(names), GROUPS_PER_REQUEST):

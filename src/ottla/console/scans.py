@@ -16,7 +16,7 @@ from ottla.client import EARLIEST, LATEST, Client, FetchPosition, Isolation
 from ottla.console.rows import Decoders, document_of, row_of
 from ottla.console.scan_plan import Limits, Progress, Window, newest_first, reason_to_end, windows_backwards
 from ottla.sql import Condition
-from ottla.wire import AbortedTransactions, Record, iter_batch_records, iter_batches
+from ottla.wire import AbortedTransactions, Record, iter_batch_records, iter_batches, records_payload
 
 __all__ = ["Frame", "Scan", "ScanRequest", "scan"]
 
@@ -208,7 +208,11 @@ class Scan:
             for header, at in iter_batches(records):
                 hidden = aborted.hides(header) if is_committed else header.is_control
                 if not hidden and header.next_offset > positions[index]:
-                    hits += await self._hits(index, iter_batch_records(records, at, header), positions[index], end)
+                    if _may_hold(self._request.condition, records_payload(records, at, header)):
+                        hits += await self._hits(index, iter_batch_records(records, at, header), positions[index], end)
+                    else:
+                        self._progress.records += header.record_count
+                    await self._pause()
                 positions[index] = max(positions[index], int(header.next_offset))
             if end is not None:
                 positions[index] = min(positions[index], end)
@@ -226,10 +230,15 @@ class Scan:
             self._progress.records += 1
             if condition is None or _holds(condition, self._request.topic, index, record):
                 found.append((index, record))
-            if self._progress.records % 64 == 0 and self._loop.time() - self._slice_s > SLICE_SECONDS:
-                await asyncio.sleep(0)
-                self._slice_s = self._loop.time()
+            if self._progress.records % 64 == 0:
+                await self._pause()
         return found
+
+    async def _pause(self) -> None:
+        """Let others have their turn, where a slice is over."""
+        if self._loop.time() - self._slice_s > SLICE_SECONDS:
+            await asyncio.sleep(0)
+            self._slice_s = self._loop.time()
 
     # -- what is told
 
@@ -281,6 +290,11 @@ class Scan:
             "limit": None if is_whole else reason,
             "cursor": {str(index): at for index, at in cursor.items()},
         }
+
+
+def _may_hold(condition: Condition | None, data: bytes) -> bool:
+    """Whether a batch may hold a hit: most do not have the texts of a rare one, and need not be walked."""
+    return condition is None or b"\\" in data or all(text in data for text in condition.must_contain)
 
 
 def _holds(condition: Condition, topic: str, partition: int, record: Record) -> bool:
