@@ -84,6 +84,7 @@ export interface Part {
   bytes: number;
   cut: boolean;
   schema_id?: number;
+  by?: string;
   attempts?: { decoder: string; reason: string }[];
 }
 

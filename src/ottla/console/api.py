@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.admin import AdminError, ConfigEntity, describe_config, describe_group
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
@@ -17,6 +17,7 @@ from ottla.console.actions import plan_action
 from ottla.console.clusters import Cluster
 from ottla.console.decoding import DECODERS
 from ottla.console.plans import PlanGoneError, Plans, WorldMovedError
+from ottla.console.reads import Read
 from ottla.console.requests import new_record, object_of, scan_request
 from ottla.console.rows import Decoders, row_of
 from ottla.console.sampler import Sampler
@@ -34,6 +35,9 @@ from ottla.console.views import (
 from ottla.http import HttpError, Reply, Request, StreamedReply, json_reply
 from ottla.wire import Record, build_batch, iter_batch_records, iter_batches
 
+if TYPE_CHECKING:
+    from ottla.console.registry_values import RegistryValues
+
 __all__ = ["Api", "Endpoint", "Place", "openapi_document"]
 
 LIST_LIMIT = 100
@@ -49,6 +53,7 @@ class Place:
 
     cluster: Cluster
     sampler: Sampler
+    registry: RegistryValues | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +204,10 @@ class Api:
         wanted = request.query.get("decoder")
         if wanted is not None and wanted not in DECODERS:
             raise HttpError(400, f"decoder is one of {', '.join(DECODERS)}")
-        record = await _read_record(place.cluster, partition, offset)
-        return json_reply(row_of(partition.partition, record, Decoders(None, wanted), whole=True))
+        found: Record | Read = await _read_record(place.cluster, partition, offset)
+        if place.registry is not None and isinstance(found, Record):
+            (found,) = await place.registry.read([found])
+        return json_reply(row_of(partition.partition, found, Decoders(None, wanted), whole=True))
 
     async def _produce(self, place: Place, request: Request) -> Reply:
         wanted, topic = new_record(object_of(await _body(request))), request.match_info["topic"]
@@ -274,7 +281,7 @@ async def scan_frames(place: Place, body: Mapping[str, Any]) -> AsyncGenerator[F
     request, at = scan_request(body)
     if at is not None and not request.positions:
         request = await _placed(place, request, str(body["from"]), at)
-    return scan(place.cluster.reader(), request)
+    return scan(place.cluster.reader(), request, place.registry)
 
 
 async def _placed(place: Place, request: ScanRequest, start: str, at: int) -> ScanRequest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from ottla import __version__
 from ottla.base import OttlaError
@@ -29,6 +30,9 @@ from ottla.http import (
     json_reply,
     static_routes,
 )
+
+if TYPE_CHECKING:
+    from ottla.console.registry_values import RegistryValues
 
 __all__ = ["Console"]
 
@@ -70,10 +74,11 @@ class Console:
 
     async def start(self) -> None:
         """Serve; raises OSError where an address is taken."""
+        values = _registry_values(self._settings)
         for each in self._settings.clusters:
             cluster = Cluster(each)
             sampler = Sampler(cluster.client, period_s=self._period_s)
-            self._places[each.name] = Place(cluster, sampler)
+            self._places[each.name] = Place(cluster, sampler, None if self._places else values)
         self._server = HttpServer(self._routes(), headers=SECURITY_HEADERS)
         try:
             for host, port in self._settings.listeners:
@@ -195,6 +200,15 @@ class Console:
         place = self._place(request)
         live = Live(socket, place.sampler, lambda args: scan_frames(place, args))
         await live.run()
+
+
+def _registry_values(settings: ConsoleSettings) -> RegistryValues | None:
+    """Return what reads by a registry; its libraries are loaded only where one is named. Raises ConfigError."""
+    if settings.registry is None:
+        return None
+    from ottla.console.registry_values import RegistryValues
+
+    return RegistryValues(settings.registry)
 
 
 def _now_ms() -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.console.decoding import SHOWN_BYTES_MAX, Decoded, decode, registry_frame
+from ottla.console.reads import Read
 from ottla.wire import Record
 
 __all__ = ["Decoders", "document_of", "row_of"]
@@ -22,7 +22,7 @@ class Decoders:
     value: str | None = None
 
 
-def document_of(topic: str, partition: int, record: Record, *, needs_value: bool = True) -> dict[str, object]:
+def document_of(topic: str, partition: int, record: Record | Read, *, needs_value: bool = True) -> dict[str, object]:
     """Return what a filter sees of a record: values in JSON's terms, numbers as floats, texts where they are texts."""
     return {
         "topic": topic,
@@ -61,14 +61,18 @@ def _number(text: str) -> object:
             return text
 
 
-def row_of(partition: int, record: Record, decoders: Decoders, *, whole: bool = False) -> dict[str, object]:
+def row_of(partition: int, record: Record | Read, decoders: Decoders, *, whole: bool = False) -> dict[str, object]:
     """Return a record as the page shows it; values of more than 32 KiB are cut unless the whole is asked for."""
+    key, value = _shown(record.key, decoders.key, whole=whole), _shown(record.value, decoders.value, whole=whole)
+    if isinstance(record, Read):
+        key |= {} if record.key_by is None else {"by": record.key_by, "bytes": record.key_bytes}
+        value |= {} if record.value_by is None else {"by": record.value_by, "bytes": record.value_bytes}
     return {
         "partition": partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _shown(record.key, decoders.key, whole=whole),
-        "value": _shown(record.value, decoders.value, whole=whole),
+        "key": key,
+        "value": value,
         "headers": [
             {"name": name, **_shown(value, None, whole=whole)} for name, value in record.headers[:HEADERS_SHOWN_MAX]
         ],
@@ -97,8 +101,3 @@ def _shown(data: bytes | None, wanted: str | None, *, whole: bool) -> dict[str, 
 def _text(found: Decoded, data: bytes) -> str:
     """JSON as it was written, so that no digit of a number changes; all else as its decoder says."""
     return data.decode(errors="replace") if found.decoder == "json" else str(found.value)
-
-
-def as_utf8(headers: Mapping[str, str]) -> list[tuple[str, bytes]]:
-    """Return headers as records hold them."""
-    return [(name, value.encode()) for name, value in headers.items()]

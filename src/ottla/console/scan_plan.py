@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ottla.console.reads import Read
 from ottla.wire import Record
 
 __all__ = ["Limits", "Progress", "Window", "newest_first", "reason_to_end", "windows_backwards"]
@@ -74,7 +75,9 @@ def windows_backwards(
     return {partition: Window(max(starts[partition], end - size), end) for partition, end in left.items()}
 
 
-def newest_first(rows: Mapping[int, Sequence[Record]], room: int) -> tuple[list[tuple[int, Record]], dict[int, int]]:
+def newest_first(
+    rows: Mapping[int, Sequence[Record | Read]], room: int
+) -> tuple[list[tuple[int, Record | Read]], dict[int, int]]:
     """Merge partitions' records, each in order of offsets, into the newest `room` of them by time, the newest first.
 
     Returns with them, per partition, the last offset that found no room. Within a partition offsets decide, not times, so
@@ -82,7 +85,7 @@ def newest_first(rows: Mapping[int, Sequence[Record]], room: int) -> tuple[list[
     """
     heads = [(-each[-1].timestamp, index, len(each) - 1) for index, each in rows.items() if each]
     heapq.heapify(heads)
-    shown: list[tuple[int, Record]] = []
+    shown: list[tuple[int, Record | Read]] = []
     while heads and len(shown) < room:
         _, index, at = heapq.heappop(heads)
         shown.append((index, rows[index][at]))

@@ -10,13 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, Client, FetchPosition, Isolation
+from ottla.console.reads import Read
 from ottla.console.rows import Decoders, document_of, row_of
 from ottla.console.scan_plan import Limits, Progress, Window, newest_first, reason_to_end, windows_backwards
 from ottla.sql import Condition
 from ottla.wire import AbortedTransactions, Record, iter_batch_records, iter_batches, records_payload
+
+if TYPE_CHECKING:
+    from ottla.console.registry_values import RegistryValues
 
 __all__ = ["Frame", "Scan", "ScanRequest", "scan"]
 
@@ -45,16 +50,17 @@ class ScanRequest:
     limits: Limits = field(default_factory=Limits)
 
 
-def scan(client: Client, request: ScanRequest) -> AsyncGenerator[Frame, None]:
+def scan(client: Client, request: ScanRequest, registry: RegistryValues | None = None) -> AsyncGenerator[Frame, None]:
     """Return the frames of a search; `client` is its own and is closed at its end. Raises KafkaError when first asked."""
-    return Scan(client, request).frames()
+    return Scan(client, request, registry).frames()
 
 
 class Scan:
     """One search under way."""
 
-    def __init__(self, client: Client, request: ScanRequest) -> None:
+    def __init__(self, client: Client, request: ScanRequest, registry: RegistryValues | None = None) -> None:
         self._client = client
+        self._registry = registry
         self._request = request
         self._progress = Progress()
         self._loop = asyncio.get_running_loop()
@@ -104,7 +110,7 @@ class Scan:
         turn = 0
         while windows := windows_backwards(self._starts, until, wanted=self._request.limits.hits, turn=turn):
             turn += 1
-            rows: dict[int, list[Record]] = {index: [] for index in windows}
+            rows: dict[int, list[Record | Read]] = {index: [] for index in windows}
             positions = {index: window.start for index, window in windows.items()}
             async for found in self._read(positions, {index: window.end for index, window in windows.items()}):
                 for index, record in found:
@@ -168,7 +174,7 @@ class Scan:
 
     async def _read(
         self, positions: dict[int, int], ends: Mapping[int, int], *, hits_end: bool = False
-    ) -> AsyncGenerator[list[tuple[int, Record]], None]:
+    ) -> AsyncGenerator[list[tuple[int, Record | Read]], None]:
         """Yield hits between positions and ends, an answer's at a time; positions move along. A limit of time ends it."""
         while any(positions[index] < ends[index] for index in positions):
             found = await self._fetched(positions, ends, 100)
@@ -184,7 +190,7 @@ class Scan:
 
     async def _fetched(
         self, positions: dict[int, int], ends: Mapping[int, int] | None, wait_ms: int
-    ) -> list[tuple[int, Record]]:
+    ) -> list[tuple[int, Record | Read]]:
         """Fetch once from every partition that is not at its end; returns the hits, and moves the positions."""
         topic = self._request.topic
         asked = [
@@ -195,7 +201,7 @@ class Scan:
         answers = await self._client.fetch(
             asked, max_wait_ms=wait_ms, max_bytes=FETCH_BYTES, isolation=self._request.isolation
         )
-        hits: list[tuple[int, Record]] = []
+        hits: list[tuple[int, Record | Read]] = []
         for answer in answers:
             index = answer.partition.partition
             if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:  # retention went by
@@ -208,7 +214,10 @@ class Scan:
             for header, at in iter_batches(records):
                 hidden = aborted.hides(header) if is_committed else header.is_control
                 if not hidden and header.next_offset > positions[index]:
-                    if _may_hold(self._request.condition, records_payload(records, at, header)):
+                    if self._registry is not None:
+                        read = await self._registry.read(iter_batch_records(records, at, header))
+                        hits += await self._hits(index, read, positions[index], end)
+                    elif _may_hold(self._request.condition, records_payload(records, at, header)):
                         hits += await self._hits(index, iter_batch_records(records, at, header), positions[index], end)
                     else:
                         self._progress.records += header.record_count
@@ -220,10 +229,10 @@ class Scan:
         return hits
 
     async def _hits(
-        self, index: int, records: Iterable[Record], start: int, end: int | None
-    ) -> list[tuple[int, Record]]:
+        self, index: int, records: Iterable[Record | Read], start: int, end: int | None
+    ) -> list[tuple[int, Record | Read]]:
         condition = self._request.condition
-        found: list[tuple[int, Record]] = []
+        found: list[tuple[int, Record | Read]] = []
         for record in records:
             if record.offset < start or (end is not None and record.offset >= end):
                 continue
@@ -258,7 +267,7 @@ class Scan:
         self._told_s = now_s
         return True
 
-    def _rows(self, found: Sequence[tuple[int, Record]]) -> Frame:
+    def _rows(self, found: Sequence[tuple[int, Record | Read]]) -> Frame:
         return {"type": "rows", "rows": [row_of(index, record, self._request.decoders) for index, record in found]}
 
     def _told(self) -> Frame:
@@ -297,7 +306,7 @@ def _may_hold(condition: Condition | None, data: bytes) -> bool:
     return condition is None or b"\\" in data or all(text in data for text in condition.must_contain)
 
 
-def _holds(condition: Condition, topic: str, partition: int, record: Record) -> bool:
+def _holds(condition: Condition, topic: str, partition: int, record: Record | Read) -> bool:
     value = record.value
     if value is not None and b"\\" not in value and any(text not in value for text in condition.must_contain):
         return False

@@ -14,7 +14,8 @@ __all__ = ["LISTENER_DEFAULT", "ConsoleSettings", "console_settings", "is_loopba
 LISTENER_DEFAULT = "127.0.0.1:9180"
 LISTENERS, READ_ONLY = "ottla.console.listeners", "ottla.console.read.only"
 ANONYMOUS, HOSTS = "ottla.console.allow.anonymous", "ottla.console.hosts"
-KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS)
+REGISTRY = "ottla.console.registry.url"
+KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY)
 PREFIX = "ottla.console."
 
 
@@ -28,6 +29,8 @@ class ConsoleSettings:
     allow_anonymous: bool = False
     hosts: frozenset[str] = field(default_factory=frozenset)
     """Names under which browsers may ask for it, beside the listeners' own and this machine's."""
+    registry: Mapping[str, str] | None = None
+    """Properties of the client of a schema registry, that of the first cluster."""
 
 
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
@@ -45,7 +48,16 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
                 f"asks nobody who they are; {ANONYMOUS}=true allows that",
             )
     hosts = frozenset(each.lower() for each in _listed(properties.get(HOSTS) or ""))
-    return ConsoleSettings(clusters, listeners, _flag(properties, READ_ONLY), anonymous, hosts)
+    return ConsoleSettings(clusters, listeners, _flag(properties, READ_ONLY), anonymous, hosts, _registry(properties))
+
+
+def _registry(properties: Mapping[str, str]) -> dict[str, str] | None:
+    """Return a registry's properties, `schema.registry.…` and `basic.auth.…` of the same file among them."""
+    url = properties.get(REGISTRY)
+    if not url:
+        return None
+    own = {key: value for key, value in properties.items() if key.startswith(("schema.registry.", "basic.auth."))}
+    return {**own, "schema.registry.url": url}
 
 
 def _listed(text: str) -> list[str]:

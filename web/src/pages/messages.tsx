@@ -385,7 +385,7 @@ function Whole({ part, words }: { part: Part; words: string[] }) {
   return (
     <>
       <p class="dim gap-b">
-        {part.decoder === "null" ? "null: a tombstone where the topic is compacted" : `${part.decoder}, ${bytesText(part.bytes)}`}
+        {part.decoder === "null" ? "null: a tombstone where the topic is compacted" : `${part.by ?? part.decoder}, ${bytesText(part.bytes)}`}
         {part.schema_id !== undefined ? `; looks like a registry's frame of schema ${part.schema_id}` : ""}
         {part.cut ? "; cut at 32 KiB" : ""}
         {part.text !== null && <Copy text={part.text} label="Copy" />}
@@ -419,7 +419,7 @@ export function Produce({ topic, record, close }: { topic: string; record?: Reco
   const headers = useSignal(record ? record.headers.map((each) => `${each.name}: ${each.text ?? ""}`).join("\n") : "");
   const error = useSignal("");
   const done = useSignal("");
-  const binary = record !== undefined && [record.key, record.value].some((each) => each.decoder === "hex" || each.decoder.startsWith("int"));
+  const binary = record !== undefined && [record.key, record.value].some((each) => each.by !== undefined || each.decoder === "hex" || each.decoder.startsWith("int"));
   const send = async () => {
     error.value = done.value = "";
     const pairs = headers.value
@@ -458,7 +458,7 @@ export function Produce({ topic, record, close }: { topic: string; record?: Reco
         </>
       }
     >
-      {binary && <div class="callout gap">Its key or value is no text: what is shown would be written as text, not as the bytes that it was.</div>}
+      {binary && <div class="callout gap">Its key or value was no text, or was written by a schema: what is shown would be written as it is shown, as text.</div>}
       {error.value && (
         <div class="callout bad gap" role="alert">
           {error.value}

@@ -42,6 +42,7 @@ def options() -> Options:
     parser = Options("console", "Show a cluster in the browser: topics, records, groups, brokers; and change it.")
     parser.connection()
     parser.add_argument("--listen", metavar="HOST:PORT", help="where it is served (default: 127.0.0.1:9180)")
+    parser.add_argument("--schema-registry", metavar="URL", help="decode keys and values that name a schema")
     parser.add_argument("--read-only", action="store_true", help="show everything, change nothing")
     parser.add_argument("--config", metavar="FILE", help="properties file with ottla.console.…")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins; repeatable")
@@ -60,6 +61,8 @@ def _settings(args: Namespace) -> ConsoleSettings:
     properties = {**properties_file(args.config), **override_properties(args.override)}
     if args.listen:
         properties["ottla.console.listeners"] = args.listen
+    if args.schema_registry:
+        properties["ottla.console.registry.url"] = args.schema_registry
     if args.read_only:
         properties["ottla.console.read.only"] = "true"
     return console_settings(properties, _clusters(args))
