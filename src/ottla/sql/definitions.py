@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import cast
 
 from ottla.sql.catalogue import Catalogue, Layout, Source
+from ottla.sql.columns import check_columns, check_key_type
 from ottla.sql.errors import SqlError
 from ottla.sql.formats import UNWRAPS, SchemaForm
 from ottla.sql.formats.registry import WITH_SCHEMAS
 from ottla.sql.properties import OF_CREATE, WithClause, check_format_properties, check_wrapping, with_clause
 from ottla.sql.registration import columns_of, with_registered
-from ottla.sql.schema import SYSTEM_NAMES, LogicalSchema, Place, SqlColumn, WindowInfo, WindowKind
+from ottla.sql.schema import LogicalSchema, Place, SqlColumn, WindowInfo, WindowKind
 from ottla.sql.tree import statements as s
-from ottla.sql.types import ArrayType, MapType, SqlType, StructType
 
 DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
 DEFAULT_VALUE_FORMAT = "ksql.persistence.default.format.value"
@@ -135,19 +135,9 @@ def check_name(kind: str, name: str, known: Source | None, allowed: bool) -> Non
 
 
 def _schema(statement: s.CreateSource, given: WithClause) -> LogicalSchema:
-    columns = []
-    for each in statement.columns:
-        if each.name in SYSTEM_NAMES:
-            raise SqlError(f"'{each.name}' is a reserved column name. You cannot use it as a name for a column.")
-        _check_role(statement.kind, each)
-        place: Place = "key" if "KEY" in each.role else "headers" if each.role.startswith("HEADER") else "value"
-        type_ = each.type
-        if place == "key":
-            check_key_type(each.name, type_)
-        columns.append(SqlColumn(each.name, type_, place, each.header))
-    if not columns:
-        raise SqlError("The statement does not define any columns.")
-    schema = LogicalSchema(tuple(columns))
+    check_columns(statement.kind, statement.columns)
+    places = [(_place(each.role), each) for each in statement.columns]
+    schema = LogicalSchema(tuple(SqlColumn(each.name, each.type, place, each.header) for place, each in places))
     if statement.kind == "TABLE" and not schema.key:
         hint = (
             "\nUse a partial schema to define the primary key and still load the value columns from the Schema Registry, "
@@ -160,32 +150,8 @@ def _schema(statement: s.CreateSource, given: WithClause) -> LogicalSchema:
     return schema
 
 
-def _check_role(kind: str, column: s.ColumnDefinition) -> None:
-    wrong, right = ("KEY", "PRIMARY KEY") if kind == "TABLE" else ("PRIMARY KEY", "KEY")
-    if column.role == wrong:
-        raise SqlError(
-            f"Column `{column.name}` is a '{wrong}' column: please use '{right}' for {kind.lower()}s.\n"
-            "Tables have PRIMARY KEYs, which are unique and NON NULL.\n"
-            "Streams have KEYs, which have no uniqueness or NON NULL constraints."
-        )
-
-
-def check_key_type(name: str, type_: SqlType) -> None:
-    """Raise SqlError for a key that holds a map: two equal ones may be different bytes."""
-    if _has_map(type_):
-        raise SqlError(
-            "Map keys, including types that contain maps, are not supported as they may lead to unexpected behavior "
-            f"due to inconsistent serialization. Key column name: `{name}`. Column type: {type_}. "
-            "See https://github.com/confluentinc/ksql/issues/6621 for more."
-        )
-
-
-def _has_map(type_: SqlType) -> bool:
-    if isinstance(type_, MapType):
-        return True
-    if isinstance(type_, ArrayType):
-        return _has_map(type_.item)
-    return isinstance(type_, StructType) and any(_has_map(inner) for _, inner in type_.fields)
+def _place(role: s.ColumnRole) -> Place:
+    return "key" if "KEY" in role else "headers" if role.startswith("HEADER") else "value"
 
 
 def layout_of(
@@ -199,6 +165,8 @@ def layout_of(
     elif schema.key and key.upper() == "NONE" and given.key_format is None:
         key = settings.get(DEFAULT_KEY_FORMAT, "KAFKA")
     key, value = key.upper(), value.upper()
+    for column in schema.key:
+        check_key_type(column.name, column.type)
     check_format_properties(given, is_key=True, format_=key)
     check_format_properties(given, is_key=False, format_=value)
     check_wrapping(given.wrap, value, len(schema.value))
@@ -214,8 +182,18 @@ def layout_of(
         _inheriting(_form(given, is_key=True), of_key.key_form, key),
         _inheriting(_form(given, is_key=False), of_value.value_form, value),
     )
-    layout.key_codec(schema)
-    layout.value_codec(schema)
+    for side, format_, columns, made in (
+        ("Key", key, schema.key, layout.key_codec),
+        ("Value", value, schema.value, layout.value_codec),
+    ):
+        try:
+            made(schema)
+        except SqlError as error:
+            listed = ", ".join(map(str, columns))
+            raise SqlError(
+                f"{side} format does not support schema.\nformat: {format_}\n"
+                f"schema: Persistence{{columns=[{listed}], features=[]}}\nreason: {error}"
+            ) from None
     return layout
 
 
@@ -234,6 +212,10 @@ def check_timestamp(given: WithClause, schema: LogicalSchema) -> None:
     base = column.type.base
     if base == "STRING" and given.timestamp_format is None:
         raise SqlError("A String timestamp field has been specified without also specifying the timestamp_format")
+    if base != "STRING" and given.timestamp_format is not None:
+        raise SqlError(
+            "'TIMESTAMP_FORMAT' set in the WITH clause can only be used when the timestamp column is of type STRING."
+        )
     if base not in ("BIGINT", "TIMESTAMP", "STRING"):
         raise SqlError(
             f"Timestamp column, `{given.timestamp}`, should be LONG(INT64), TIMESTAMP, or a String with a "

@@ -16,7 +16,7 @@ from ottla.sql.errors import SqlError
 from ottla.sql.formats import UNWRAPS
 from ottla.sql.formats.registry import WITH_SCHEMAS, SchemaForm, SchemaRegistry, key_schema_name, subject_of
 from ottla.sql.schema import Place, SqlColumn
-from ottla.sql.types import SqlType
+from ottla.sql.types import SqlType, backticked
 
 if TYPE_CHECKING:
     from ottla.serdes import KnownSchema
@@ -173,6 +173,37 @@ def with_registered(source: Source, registry: SchemaRegistry | None, *, anew: bo
     )
     forms = key.form(key_form, anew=anew), value.form(layout.value_form, anew=anew)
     return replace(source, layout=replace(layout, key_form=forms[0], value_form=forms[1], registry=registry))
+
+
+def with_schemas_to_insert(source: Source, registry: SchemaRegistry | None) -> Source:
+    """The source with the schemas that INSERT VALUES writes by, its value's registered where it is not yet.
+
+    Raises SqlError where the key's is another than the one in the registry: equal keys would be different bytes.
+    """
+    layout = source.layout
+    if layout.key_format not in WITH_SCHEMAS and layout.value_format not in WITH_SCHEMAS:
+        return source
+    if layout.key_format in WITH_SCHEMAS and source.schema.key and registry is not None:
+        from ottla.serdes import SerdeError
+        from ottla.sql.formats.registered import own_schema
+
+        wrapped = len(source.schema.key) != 1 or layout.key_format not in UNWRAPS
+        made = own_schema(layout.key_format, source.schema.key, wrapped=wrapped, form=layout.key_form).schema
+        try:
+            held = _latest(registry, subject_of(source.topic, is_key=True))
+            same = held is None or registry.parsed(held.schema).canonical() == registry.parsed(made).canonical()
+        except SerdeError as error:
+            raise SqlError(
+                "Could not determine that insert values operations is safe; operation potentially overrides existing key "
+                f"schema in schema registry: {error}"
+            ) from None
+        if held is not None and not same and layout.key_form.schema_id is None:
+            raise SqlError(
+                f"Cannot INSERT VALUES into data source {backticked(source.name)}. ksqlDB generated schema would "
+                f"overwrite existing key schema.\n\tExisting Schema: {held.schema.text}\n"
+                f"\tksqlDB Generated: {made.text}"
+            )
+    return with_registered(source, registry, anew=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ def test_types_variables_and_settings_hold_for_what_comes_behind_them() -> None:
             "statement",
             "Incompatible data source type is STREAM, but statement was DROP TABLE",
         ),
-        (ORDERS + "INSERT INTO ORDERS (NOPE) VALUES (1);", "statement", "Column name NOPE does not exist."),
+        (ORDERS + "INSERT INTO ORDERS (NOPE) VALUES (1);", "statement", "Column name `NOPE` does not exist."),
     ],
 )
 def test_what_cannot_be_is_refused_in_ksqldbs_words(text: str, category: str, message: str) -> None:

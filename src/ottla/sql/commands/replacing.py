@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from ottla.sql.catalogue import Source
 from ottla.sql.errors import SqlError
+from ottla.sql.schema import SqlColumn
+from ottla.sql.types import backticked
 
 
 def check_replacement(known: Source, made: Source) -> None:
     """Raise SqlError, in ksqlDB's words, where a definition cannot follow another: only columns may come, at the end."""
-    begin = f"Cannot upgrade data source: DataSource '{known.name}'"
-    if known.kind != made.kind:
-        raise SqlError(f"{begin} has type = {known.kind} which is not upgradeable to {made.kind}")
-    if known.topic != made.topic:
-        raise SqlError(f"{begin} has topic = {known.topic} which is not upgradeable to {made.topic}")
+    begin = f"Cannot upgrade data source: DataSource '{backticked(known.name)}'"
     for what, before, after in (
+        ("type", f"K{known.kind}", f"K{made.kind}"),
+        ("topic", known.topic, made.topic),
         ("key format", known.layout.key_format, made.layout.key_format),
         ("value format", known.layout.value_format, made.layout.value_format),
         ("timestamp column", known.timestamp, made.timestamp),
     ):
         if before != after:
             raise SqlError(f"{begin} has {what} = {before} which is not upgradeable to {after}")
-    if known.schema.key != made.schema.key:
-        raise SqlError(f"{begin} has key columns {_listed(known)} which are not upgradeable to {_listed(made)}")
-    kept = made.schema.value[: len(known.schema.value)]
-    if kept != known.schema.value:
-        lost = [str(each) for each in known.schema.value if each not in made.schema.value]
-        raise SqlError(
-            f"{begin} has schema = {known.schema} which is not upgradeable to {made.schema}. "
-            f"(The following columns are changed, missing or reordered: [{', '.join(lost) or 'their order'}])"
-        )
+    why = _changed(known.schema.key, made.schema.key, "key ")
+    if why is not None or len(known.schema.key) != len(made.schema.key):
+        why = f"(Key columns must be identical. {why or 'There are more of them.'})"
+    elif (found := _changed(known.schema.columns, made.schema.columns, "")) is not None:
+        why = f"({found})"
+    if why is not None:
+        raise SqlError(f"{begin} has schema = {known.schema} which is not upgradeable to {made.schema}. {why}")
 
 
-def _listed(source: Source) -> str:
-    return ", ".join(map(str, source.schema.key)) or "none"
+def _changed(before: tuple[SqlColumn, ...], after: tuple[SqlColumn, ...], what: str) -> str | None:
+    """Which columns are not where they were, in words; None where all are."""
+    lost = [str(column) for at, column in enumerate(before) if at >= len(after) or after[at] != column]
+    return f"The following {what}columns are changed, missing or reordered: [{', '.join(lost)}]" if lost else None

@@ -10,10 +10,9 @@ from typing import Literal
 from ottla.sql.catalogue import Catalogue, Source
 from ottla.sql.commands.replacing import check_replacement
 from ottla.sql.definitions import define
-from ottla.sql.errors import EvaluationError, ParseError, SqlError, UnsupportedError
-from ottla.sql.expressions import Scope, coerce_value
-from ottla.sql.expressions.compiler import compiled
+from ottla.sql.errors import ParseError, SqlError, UnsupportedError
 from ottla.sql.formats import SchemaRegistry
+from ottla.sql.inserting import inserted
 from ottla.sql.lowering import application_id, topology_of
 from ottla.sql.parser.texts import parse_statement, split_statements, substituted
 from ottla.sql.plan import QueryPlan
@@ -105,6 +104,27 @@ class _Session:
             known = self.partitions.get(source.topic, PARTITIONS_DEFAULT)
             self.catalogue = self.catalogue.with_source(replace(source, partitions=known))
 
+    def end(self, name: str) -> None:
+        """End the query that makes a source which is dropped; raises SqlError where others need the source."""
+        source = self.catalogue.sources.get(name)
+        readers = [each for each in self.queries if any(of.name == name for of in each.sources)]
+        writers = [each for each in self.queries if each.sink.name == name and each.id != each.sink.made_by]
+        made = sorted({each.sink.name for each in readers if each.id == each.sink.made_by and each.sink.name != name})
+        if made:
+            raise SqlError(
+                f"Cannot drop {name}.\nThe following streams and/or tables read from this source: [{', '.join(made)}].\n"
+                f"You need to drop them before dropping {name}."
+            )
+        others = [each for each in (*readers, *writers) if each.sink.name != name or each in writers]
+        if others:
+            lists = [", ".join(dict.fromkeys(each.id for each in listed)) for listed in (readers, writers)]
+            raise SqlError(
+                f"Cannot drop {name}.\nThe following queries read from this source: [{lists[0]}].\n"
+                f"The following queries write into this source: [{lists[1]}].\n"
+                f"You need to terminate them before dropping {name}."
+            )
+        self.queries = [each for each in self.queries if source is None or each.id != source.made_by]
+
     def add(self, topic: str, record: Record, *, was_written: bool, by_query: bool = False) -> None:
         held = self.topics.setdefault(topic, [])
         placed = record._replace(topic=topic, partition=0, offset=len(held))
@@ -186,7 +206,11 @@ def _execute(statement: s.Statement, session: _Session) -> None:
             if statement.or_replace and name in before.sources:
                 check_replacement(before.source(name), session.catalogue.source(name))
             session.partition(name)
-        case s.DropSource() | s.AlterSource() | s.CreateType() | s.DropType():
+        case s.DropSource(name=name):
+            catalogue = define(statement, session.catalogue, session.settings)
+            session.end(name)
+            session.catalogue = catalogue
+        case s.AlterSource() | s.CreateType() | s.DropType():
             session.catalogue = define(statement, session.catalogue, session.settings)
         case s.CreateAs(if_not_exists=True, name=name) if name in session.catalogue.sources:
             return
@@ -220,46 +244,8 @@ def _create_as(statement: s.CreateAs, session: _Session) -> None:
 
 
 def _insert(statement: s.InsertValues, session: _Session) -> None:
-    source = session.catalogue.source(statement.name)
-    if source.read_only:
-        raise SqlError(f"Cannot insert values into read-only {source.kind.lower()}: {source.name}")
-    columns = [*source.schema.key, *source.schema.value]
-    names = statement.columns or tuple(column.name for column in columns)
-    if len(names) != len(statement.values):
-        raise SqlError("Expected a value for each column. Columns and values must match.")
-    given = dict(zip(names, statement.values, strict=True))
-    unknown = [name for name in given if name != "ROWTIME" and source.schema.find(name) is None]
-    if unknown:
-        raise SqlError(f"Column name {unknown[0]} does not exist.")
-    found: dict[str, object] = {}
-    for column in columns:
-        if column.name not in given:
-            continue
-        value = compiled(given[column.name], Scope.of(()))
-        convert = coerce_value(value.type, column.type)
-        if convert is None:
-            raise SqlError(f"Expected type {column.type} for field `{column.name}` but got {value.type}")
-        try:
-            found[column.name] = convert(value.evaluate(()))
-        except EvaluationError as error:
-            raise SqlError(f"Failed to insert values into '{source.name}'. {error}") from None
-    if source.kind == "TABLE" and any(found.get(column.name) is None for column in source.schema.key):
-        names_text = ", ".join(column.name for column in source.schema.key)
-        raise SqlError(
-            f"Failed to insert values into '{source.name}'. "
-            f"Value for primary key column(s) {names_text} is required for tables"
-        )
-    key = tuple(found.get(column.name) for column in source.schema.key)
-    value_row = tuple(found.get(column.name) for column in source.schema.value)
-    timestamp = 0
-    if "ROWTIME" in given:
-        time = compiled(given["ROWTIME"], Scope.of(())).evaluate(())
-        timestamp = time if isinstance(time, int) else 0
-    layout = source.layout
-    record = Record(
-        layout.key_codec(source.schema).encode(key), layout.value_codec(source.schema).encode(value_row), timestamp
-    )
-    session.add(source.topic, record, was_written=True)
+    record = inserted(statement, session.catalogue)
+    session.add(record.topic, Record(record.key, record.value, record.timestamp or 0), was_written=True)
 
 
 def _take_in(given: Mapping[str, object], session: _Session) -> None:
