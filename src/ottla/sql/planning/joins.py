@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.sql.catalogue import Catalogue
-from ottla.sql.definitions import check_key_type
+from ottla.sql.columns import check_key_type
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import type_of
 from ottla.sql.plan import Field, Join, Node, ReadSource, nodes
