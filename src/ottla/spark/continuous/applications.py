@@ -284,7 +284,7 @@ class StreamsService:
                 idle = [each for name, each in self._watched.items() if name not in self._busy]
             now_s = time.monotonic()
             for each in idle:
-                if each.is_due(now_s):
+                if _is_due(each, now_s):
                     with self._lock:
                         self._busy.add(each.name)
                     self._threads.submit(self._look, each)
@@ -315,6 +315,15 @@ class StreamsService:
             spark = self._made = session(self.name, master=self.master, settings=given, registered=False)
             ship_files(spark, with_ottla=not self.master.startswith("local"))
         return SparkHostJobs(spark)
+
+
+def _is_due(application: Watched, now_s: float) -> bool:
+    """Whether an application has something due; one that cannot say so has: what stands against it is seen there."""
+    try:
+        return application.is_due(now_s)
+    except Exception:  # whoever has lost its membership raises; the thread looks after all the others, too
+        log.debug("application %s cannot say what is due", application.name, exc_info=True)
+        return True
 
 
 def short_facts(application: StreamsApplication) -> dict[str, Any]:
