@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,10 @@ PAGES = (
 )
 SIZES = {"desk": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+IS_CI = os.environ.get("CI") == "true"
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None and not IS_CI, reason="Chromium is not installed: apt-get install chromium"
+)
 
 
 @pytest.fixture(scope="module")
