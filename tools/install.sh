@@ -37,7 +37,7 @@ if [ ! -x .venv/bin/pip ]; then
 fi
 
 say "Installing the pinned packages (the first time this takes a few minutes: PySpark is large)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,connect,registry,dev]'
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 
 .venv/bin/python tools/compile_hot.py
 .venv/bin/python -m compileall -q src/ottla  # so that no start compiles sources, whatever PYTHONDONTWRITEBYTECODE says

@@ -23,6 +23,7 @@ PAGES = (
     *("", "/topics", "/topics/orders/messages", "/topics/orders/partitions", "/topics/orders/groups"),
     *("/topics/orders/config", "/groups", "/brokers?broker=1", "/audit", "/topics/nothing/messages", "/nowhere"),
 )
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 SIZES = {"desk": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
 
 IS_CI = os.environ.get("CI") == "true"
@@ -64,9 +65,11 @@ def browser() -> Iterator[Any]:
 class Visit:
     """A window with a session; whatever the browser complains of is in `complaints`."""
 
-    def __init__(self, browser: Any, console: RunningConsole, *, size: str = "desk", theme: str = "light") -> None:
+    def __init__(
+        self, browser: Any, console: RunningConsole, *, size: str = "desk", theme: str = "light", **more: Any
+    ) -> None:
         width, height = SIZES[size]
-        self._context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+        self._context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme, **more)
         self.page = self._context.new_page()
         self.base = console.base
         self.complaints: list[str] = []
@@ -122,6 +125,33 @@ def test_every_page_opens_in_every_size_and_theme(
         page.screenshot(path=str(tmp_path / "page.png"))
         assert sideways(page) == [], path
         assert "undefined" not in page.inner_text("main") and "NaN" not in page.inner_text("main"), path
+    visit.close()
+
+
+@pytest.mark.parametrize(
+    ("size", "theme"),
+    [
+        ("desk", "light"),
+        pytest.param("desk", "dark", marks=pytest.mark.slow),  # make test-console, as above
+        pytest.param("phone", "light", marks=pytest.mark.slow),
+        pytest.param("phone", "dark", marks=pytest.mark.slow),
+    ],
+)
+def test_no_page_has_an_accessibility_fault_that_axe_finds(
+    browser: Any, console: RunningConsole, size: str, theme: str
+) -> None:
+    import axe_playwright_python
+
+    axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+    visit = Visit(browser, console, size=size, theme=theme, bypass_csp=True)  # axe is evaluated, as no page may be
+    found: list[str] = []
+    for path in (*PAGES, "/topics?new=1", "/topics/orders/messages?record=0-1"):
+        page = visit.go(path)
+        page.evaluate(axe)
+        answer = page.evaluate(f"axe.run({{runOnly: {json.dumps(WCAG)}}})")
+        assert answer["passes"]
+        found += [f"{path or '/'}: {each['id']}: {each['nodes'][0]['html'][:120]}" for each in answer["violations"]]
+    assert found == []
     visit.close()
 
 
