@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.sql.catalogue import Catalogue, Layout, Source
-from ottla.sql.definitions import check_key_type, check_name, check_timestamp, layout_of
+from ottla.sql.columns import check_key_type
+from ottla.sql.definitions import check_name, check_timestamp, layout_of
 from ottla.sql.errors import SqlError
 from ottla.sql.plan import Named, Node, QueryPlan, ReadSource, nodes
 from ottla.sql.planning.aggregation import aggregated
