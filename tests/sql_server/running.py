@@ -17,7 +17,7 @@ from typing import Any
 from tests.processes import end
 from tests.waiting import until
 
-__all__ = ["Asked", "SqlProcess", "running_sql", "start_sql"]
+__all__ = ["Asked", "SqlProcess", "begun_sql", "running_sql", "start_sql"]
 
 READY_SECONDS_MAX = 100.0
 DELIMITED = "application/vnd.ksqlapi.delimited.v1"
@@ -108,9 +108,14 @@ def _asked(status: int, body: bytes, headers: Any) -> Asked:
 
 
 def start_sql(
-    bootstrap: str, *, port: int = 0, overrides: Sequence[str] = (), options: Sequence[str] = ()
+    bootstrap: str,
+    *,
+    port: int = 0,
+    overrides: Sequence[str] = (),
+    options: Sequence[str] = (),
+    wait: bool = True,
 ) -> SqlProcess:
-    """Start a server; returns when it has printed `ready`, or has ended."""
+    """Start a server; returns when it has printed `ready`, or has ended, at once where it is not to `wait`."""
     command = [sys.executable, "-m", "ottla.cli.main", "sql", "server", "--bootstrap-server", bootstrap, *options]
     if "--engine" not in options:
         command += ["--engine", "python"]
@@ -129,7 +134,8 @@ def start_sql(
     found = SqlProcess(process)
     ready = threading.Event()
     threading.Thread(target=_read, args=(found, ready), daemon=True).start()
-    ready.wait(READY_SECONDS_MAX)
+    if wait:
+        ready.wait(READY_SECONDS_MAX)
     return found
 
 
@@ -141,6 +147,16 @@ def _read(found: SqlProcess, ready: threading.Event) -> None:
             found.url = line.split()[1]
             ready.set()
     ready.set()
+
+
+@contextmanager
+def begun_sql(bootstrap: str, overrides: Sequence[str]) -> Iterator[SqlProcess]:
+    """Run a server until the block ends, which begins before it is ready."""
+    found = start_sql(bootstrap, overrides=overrides, wait=False)
+    try:
+        yield found
+    finally:
+        end(found.process, 60)
 
 
 @contextmanager

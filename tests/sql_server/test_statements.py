@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.server import Server
 from tests.sql_server.running import SqlProcess
 
@@ -117,6 +119,32 @@ def test_insert_values_is_refused_in_ksqldbs_words(sql: SqlProcess, name: str) -
     assert "primary key" in sql.refused(f"INSERT INTO {name} (v) VALUES (1);")[2]
     assert "does not exist" in sql.refused(f"INSERT INTO {name} (id, w) VALUES (1, 1);")[2]
     assert "unknown stream/table" in sql.refused(f"INSERT INTO {name}_none VALUES (1);")[2]
+    assert (
+        "Expected type INTEGER for field `V` but got STRING(5)"
+        in sql.refused(f"INSERT INTO {name} VALUES (1, '5');")[2]
+    )
+    assert "Invalid timestamp: -1" in sql.refused(f"INSERT INTO {name} (ROWTIME, id) VALUES (-1, 1);")[2]
+    assert "`ROWOFFSET` is not allowed" in sql.refused(f"INSERT INTO {name} (ROWOFFSET, id) VALUES (1, 1);")[2]
+
+
+def test_a_row_of_json_is_refused_by_the_rules_of_insert_values(sql: SqlProcess, name: str) -> None:
+    sql.ksql(
+        f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT) WITH (kafka_topic='{name}', value_format='JSON', partitions=1);"
+        f"CREATE SOURCE TABLE {name}_r (id INT PRIMARY KEY, v INT) WITH (kafka_topic='{name}', value_format='JSON');"
+        f"CREATE STREAM {name}_h (v INT, h BYTES HEADER('a')) WITH (kafka_topic='{name}', value_format='JSON');"
+    )
+
+    def said(target: str, row: dict[str, object]) -> str:
+        lines = "".join(f"{json.dumps(each)}\n" for each in ({"target": target}, row))
+        answer = sql.ask("POST", "/inserts-stream", lines.encode()).body
+        return str(answer.get("message", answer["status"]))
+
+    assert "primary key" in said(name, {"v": 1})
+    assert "Invalid timestamp: -1" in said(name, {"id": 1, "rowtime": -1})
+    assert "`ROWOFFSET` is not allowed" in said(name, {"id": 1, "rowoffset": 1})
+    assert "read-only" in said(f"{name}_r", {"id": 1})
+    assert "HEADER columns: H" in said(f"{name}_h", {"v": 1, "h": "YQ=="})
+    assert said(f"{name}_h", {"v": 1}) == said(name, {"id": 1, "rowtime": 5}) == "ok"
 
 
 def test_a_query_does_not_belong_to_ksql_nor_a_command_to_query(sql: SqlProcess, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from ottla.base import ErrorCode, Millis, Offset, OttlaError, TopicPartition
 from ottla.client.batches import Fetched, FetchPosition, Isolation
@@ -17,8 +17,8 @@ __all__ = ["TopicLog", "batch_of"]
 
 log = logging.getLogger(__name__)
 Entry = tuple[bytes | None, bytes | None]
-Apply = Callable[[bytes | None, bytes | None, int], None]
-"""Takes a record's key, value and offset."""
+Apply = Callable[[bytes | None, bytes | None, int], Awaitable[None] | None]
+"""Takes a record's key, value and offset; what it gives back is awaited before the next record."""
 FETCH_WAIT_MS = 500
 """How long a broker may wait for records; with several leaders the slowest answer holds up the others'."""
 FETCH_BYTES_MAX = 8 << 20
@@ -104,19 +104,21 @@ class TopicLog:
                 found = await self._client.list_offsets({fetched.partition: EARLIEST})
                 self._positions[fetched.partition] = found[fetched.partition].offset
                 continue
-            self._take(fetched.check())
+            await self._take(fetched.check())
         async with self._moved:
             self._moved.notify_all()
 
-    def _take(self, fetched: Fetched) -> None:
+    async def _take(self, fetched: Fetched) -> None:
         aborted = AbortedTransactions(fetched.aborted)
         for header, at in iter_batches(fetched.records):
             if header.next_offset <= self._positions[fetched.partition]:
                 continue
             if not aborted.hides(header):
                 for record in iter_batch_records(fetched.records, at, header):
-                    if record.offset >= self._positions[fetched.partition]:
-                        self._apply(record.key, record.value, record.offset)
+                    if record.offset < self._positions[fetched.partition]:
+                        continue
+                    if (waiting := self._apply(record.key, record.value, record.offset)) is not None:
+                        await waiting
             self._positions[fetched.partition] = header.next_offset
 
 

@@ -7,7 +7,7 @@ refused is a `SqlError` in ksqlDB's words. `ottla.sql.testing` runs statements o
 from __future__ import annotations
 
 from ottla.sql.documents import Condition, document_condition, document_path
-from ottla.sql.errors import EvaluationError, ParseError, SqlError, UnsupportedError
+from ottla.sql.errors import EvaluationError, ParseError, RegistryAwayError, SqlError, UnsupportedError
 from ottla.sql.parser.texts import (
     StatementText,
     parse_expression,
@@ -23,6 +23,7 @@ __all__ = [
     "Condition",
     "EvaluationError",
     "ParseError",
+    "RegistryAwayError",
     "SqlError",
     "StatementText",
     "UnsupportedError",

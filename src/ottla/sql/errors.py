@@ -5,6 +5,7 @@
     OttlaError
     └── SqlError            a statement that is refused: the message says what, where and what to do
         ├── ParseError      the text is no statement: has a line and a column
+        ├── RegistryAwayError the schema registry gave no answer; the same statement may do later
         ├── EvaluationError one record's value could not be computed; costs a column, never the query
         └── UnsupportedError a statement that ksqlDB knows and Ottla does not run yet; the message names the feature
 """
@@ -16,6 +17,10 @@ from ottla.base import OttlaError
 
 class SqlError(OttlaError):
     """A statement that is refused for what it means."""
+
+
+class RegistryAwayError(SqlError):
+    """A statement that needs the schema registry, which gave no answer, or none that counts: it may do so later."""
 
 
 class ParseError(SqlError):

@@ -32,12 +32,10 @@ def inserted(statement: s.InsertValues, catalogue: Catalogue) -> InsertedRecord:
     source = writable_source(statement.name, catalogue, statement.columns)
     try:
         found = _values(statement, source)
-        time = found.pop("ROWTIME", None)
-        if isinstance(time, int) and time < 0:
-            raise SqlError(f"Invalid timestamp: {time}. Timestamp should always be non-negative or null.")
+        time = check_time(found.pop("ROWTIME", None))
         if source.kind == "TABLE":
             check_primary_key(found, source)
-        return record_of(source, found, time if isinstance(time, int) else None)
+        return record_of(source, found, time)
     except SqlError as error:
         raise SqlError(f"Failed to insert values into '{source.name}'. {error}") from None
 
@@ -57,6 +55,15 @@ def _values(statement: s.InsertValues, source: Source) -> dict[str, object]:
             raise SqlError(f"Inserting into column {backticked(name)} is not allowed.")
     types["ROWTIME"] = BIGINT
     return {name: strict_value(each, name, types[name]) for name, each in zip(names, statement.values, strict=True)}
+
+
+def check_time(given: object) -> int | None:
+    """What ROWTIME is given, in milliseconds, None for the time of the insertion; raises SqlError for one below 0."""
+    if not isinstance(given, int):
+        return None
+    if given < 0:
+        raise SqlError(f"Invalid timestamp: {given}. Timestamp should always be non-negative or null.")
+    return given
 
 
 def check_primary_key(found: Mapping[str, object], source: Source) -> None:

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ottla.sql.catalogue import Source
-from ottla.sql.errors import SqlError
+from ottla.sql.errors import RegistryAwayError, SqlError
 from ottla.sql.formats import UNWRAPS
 from ottla.sql.formats.registry import WITH_SCHEMAS, SchemaForm, SchemaRegistry, key_schema_name, subject_of
 from ottla.sql.schema import Place, SqlColumn
 from ottla.sql.types import SqlType, backticked
 
 if TYPE_CHECKING:
-    from ottla.serdes import KnownSchema
+    from ottla.serdes import KnownSchema, SerdeError
 
 _ISSUES = "https://github.com/confluentinc/ksql/issues/"
 
@@ -94,7 +94,8 @@ def _known(
         side = "key" if is_key else "value"
         if error.retriable:
             said = _said(topic, schema_id)
-            raise SqlError(f"Schema registry fetch for topic {side} request failed for {said}: {error}") from None
+            words = f"Schema registry fetch for topic {side} request failed for {said}: {error}"
+            raise RegistryAwayError(words) from None
         by_id = "" if schema_id is None else f"Schema Id: {schema_id}\n"
         raise SqlError(
             f"Schema for message {side}s on topic '{topic}' does not exist in the Schema Registry.\n"
@@ -238,7 +239,7 @@ class _Side:
                 return replace(form, known=latest)
             return replace(form, known=registry.register(subject, schema))
         except SerdeError as error:
-            raise SqlError(f"Could not register schema for topic: {error}") from None
+            raise _refused(error) from None
 
     def _named(self, form: SchemaForm, schema_id: int) -> SchemaForm:
         """The form with the schema of an id, which has to have the columns, registered under this topic's subject."""
@@ -258,7 +259,7 @@ class _Side:
         try:
             now = _configured(self.registry, self.topic, self.format).register(subject, known.schema)
         except SerdeError as error:
-            raise SqlError(f"Could not register schema for topic: {error}") from None
+            raise _refused(error) from None
         if now.id != schema_id:
             side = "KEY" if self.is_key else "VALUE"
             raise SqlError(
@@ -266,6 +267,12 @@ class _Side:
                 f"Topic: {self.topic}\nSubject: {subject}\nSchema: {known.schema.text}"
             )
         return replace(form, known=now)
+
+
+def _refused(error: SerdeError) -> SqlError:
+    """A registration that did not come about, as the error of its statement."""
+    kind = RegistryAwayError if error.retriable else SqlError
+    return kind(f"Could not register schema for topic: {error}")
 
 
 def _latest(registry: SchemaRegistry, subject: str) -> KnownSchema | None:

@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Callable
 
 from ottla.base import ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
 from ottla.client import LATEST, Client, Isolation, NewTopic, TopicLog, TransactionalProducer, batch_of, create_topics
-from ottla.sql import SqlError
+from ottla.sql import RegistryAwayError, SqlError
 from ottla.sql.commands import Applied, Command, Decision, ServerState, UnreadableCommandError, apply
+from ottla.sql_server.schemas import Asking
 
 __all__ = ["CommandTimeoutError", "CommandTopic", "Written"]
 
@@ -23,6 +24,8 @@ TRANSACTION_TIMEOUT_MS = 15_000
 TRIES = 20
 """How often a command is decided anew because another server was quicker."""
 PAUSE_S = 0.05
+RETRY_S, RETRY_S_MAX = 0.5, 10.0
+"""Between two tries of a command whose schema registry is away."""
 CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "min.insync.replicas": "1"}
 """Commands are kept for ever, in their order."""
 FENCED = frozenset(
@@ -58,13 +61,17 @@ class CommandTopic:
         first: ServerState,
         replicas: int,
         timeout_s: float,
+        asking: Asking,
     ) -> None:
-        """`first` is the state before any command."""
+        """`first` is the state before any command; `asking` runs what may ask the schema registry."""
         self.state = first
         self.offset = -1
         """Of the last command that was taken in."""
         self.degraded: str | None = None
+        self.waiting: str | None = None
+        """What the command that is next waits for: the schema registry."""
         self._topic, self._replicas, self._timeout_s = topic, replicas, timeout_s
+        self._asking = asking
         self._client = make_client("commands")
         self._log = TopicLog(make_client("command-reader"), topic, self._take, isolation=Isolation.READ_COMMITTED)
         self._partition = TopicPartition(topic, 0)
@@ -129,7 +136,8 @@ class CommandTopic:
         await producer.begin()
         await self._log.read_to_end(self._client)
         end = (await self._client.list_offsets({self._partition: LATEST}))[self._partition].check().offset
-        decision = decide(self.state, int(end))
+        state = self.state
+        decision = await self._asking.run(lambda: decide(state, int(end)))
         if decision.command is None:
             return Written(decision, -1)
         await prepare(decision)
@@ -145,11 +153,11 @@ class CommandTopic:
         await self._log.read_up_to(self._partition, Offset(offset + 1))
         return Written(decision, offset)
 
-    def _take(self, key: bytes | None, value: bytes | None, offset: int) -> None:
+    async def _take(self, key: bytes | None, value: bytes | None, offset: int) -> None:
         """Take a record in; one that means nothing here is told of and passed over."""
         try:
             command = Command.read(key, value)
-            applied = apply(self.state, command)
+            applied = await self._carried_out(command, offset)
         except UnreadableCommandError as error:
             self._degrade(f"Record {offset} of topic {self._topic} is no command: {error}")
             return
@@ -158,6 +166,24 @@ class CommandTopic:
             return
         self.state, self.offset = applied.state, offset
         self._on_applied(command, applied, offset)
+
+    async def _carried_out(self, command: Command, offset: int) -> Applied:
+        """What a command leads to; raises SqlError. It is tried until its schema registry answers.
+
+        Passed over it would take its query with it, and the query's state.
+        """
+        wait_s = RETRY_S
+        while True:
+            try:
+                applied = await self._asking.run(lambda: apply(self.state, command))
+            except RegistryAwayError as error:
+                self.waiting = f"Command {offset} of topic {self._topic} waits for the schema registry: {error}"
+                log.warning("%s", self.waiting)
+            else:
+                self.waiting = None
+                return applied
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, RETRY_S_MAX)
 
     def _degrade(self, words: str) -> None:
         log.error("%s", words)

@@ -112,11 +112,13 @@ class QueryHosts:
 
     # -- office
 
-    def take_office(self, queries: Iterable[PersistentQuery]) -> None:
-        """Have all queries run here."""
+    def take_office(self, queries: Iterable[PersistentQuery], *, sweep: bool) -> None:
+        """Have all queries run here; with `sweep` what no query of these has left in the cluster is deleted."""
         self.has_office = True
         for each in queries:
             self.begin(each)
+        if not sweep:
+            return
         kept = frozenset(application_id(self._settings.service_id, each) for each in self._hosted)
         self.later(lambda: self._sweep(kept), "sweep")
 

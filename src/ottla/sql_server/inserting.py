@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
 from ottla.base import Millis, TopicPartition
 from ottla.client import Client, PartitionCounts, partition_of
 from ottla.sql.answers import InsertedRecord
+from ottla.sql_server.schemas import Asking
 from ottla.wire import Record, build_batch
 
 __all__ = ["Inserting"]
@@ -16,12 +18,14 @@ __all__ = ["Inserting"]
 class Inserting:
     """Writes records one by one; each is durable when its `write` returns."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, asking: Asking) -> None:
+        self._asking = asking
         self._client = client
         self._counts = PartitionCounts(client)
 
-    async def write(self, record: InsertedRecord) -> None:
-        """Append a record; raises KafkaError."""
+    async def write(self, make: Callable[[], InsertedRecord]) -> None:
+        """Append the record that is made, which may ask the schema registry; raises SqlError, KafkaError."""
+        record = await self._asking.run(make)
         count = await self._counts.count(record.topic)
         number = random.randrange(count) if record.key is None else partition_of(record.key, count)
         now_ms = time.time_ns() // 1_000_000

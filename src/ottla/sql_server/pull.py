@@ -21,7 +21,7 @@ from ottla.sql.commands import ServerState
 from ottla.sql.expressions import Row
 from ottla.sql.tree import queries as q
 from ottla.sql_server.errors import BAD_STATEMENT, TOO_MANY, StatementError
-from ottla.sql_server.reading import TopicReader
+from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.tables import FollowedTable
 from ottla.streams import Record
@@ -52,8 +52,10 @@ class Pulling:
         make_client: Callable[[str], Client],
         state: Callable[[], ServerState],
         later: Callable[[Callable[[], Awaitable[None]], str], None],
+        learn: Learn | None = None,
     ) -> None:
-        """`later` has something done beside what is asked."""
+        """`later` has something done beside what is asked; `learn` is the readers'."""
+        self._learn = learn
         self._settings, self._make_client, self._state, self._later = settings, make_client, state, later
         self._tables: dict[str, FollowedTable] = {}
         self._beginning: dict[str, asyncio.Lock] = {}
@@ -146,7 +148,7 @@ class Pulling:
         async with lock:
             table = self._tables.get(source.name)
             if table is None or table.source != source:
-                table = FollowedTable(source, TopicReader(self._make_client("table"), [source.topic]))
+                table = FollowedTable(source, TopicReader(self._make_client("table"), [source.topic], self._learn))
                 await self._make_room()
                 self._tables[source.name] = table
                 try:
@@ -182,7 +184,7 @@ class Pulling:
 
     async def _of_stream(self, query: PullQuery) -> PullAnswer:
         """All rows that a stream has now."""
-        reader = TopicReader(self._make_client("stream"), [query.source.topic])
+        reader = TopicReader(self._make_client("stream"), [query.source.topic], self._learn)
         try:
             await reader.begin("earliest")
             ends = await reader.ends()

@@ -18,7 +18,7 @@ from ottla.sql.tree import queries as q
 from ottla.sql.tree import statements as s
 from ottla.sql.types import SqlType, backticked
 from ottla.sql_server.errors import PUSH_LIMIT, StatementError
-from ottla.sql_server.reading import TopicReader
+from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.settings import ServerSettings
 from ottla.streams import Record
 
@@ -56,8 +56,10 @@ class Pushing:
         settings: ServerSettings,
         make_client: Callable[[str], Client],
         state: Callable[[], ServerState],
+        learn: Learn | None = None,
     ) -> None:
-        """`name` is in the ids of queries: other servers have others."""
+        """`name` is in the ids of queries: other servers have others; `learn` is the readers'."""
+        self._learn = learn
         self._name, self._settings, self._make_client, self._state = name, settings, make_client, state
         self._numbers = itertools.count(1)
         self.queries: dict[str, PushQuery] = {}
@@ -100,7 +102,7 @@ class Pushing:
     async def _rows(
         self, query: PushQuery, task: OneTask, where: str, limit: int | None
     ) -> AsyncGenerator[list[Row], None]:
-        reader = TopicReader(self._make_client(query.id), task.topics)
+        reader = TopicReader(self._make_client(query.id), task.topics, self._learn)
         try:
             await reader.begin(where.lower())
             yield []  # it has begun: what is written from now on is part of it

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from ottla.base import ErrorCode, Millis, Offset, TopicPartition
+from ottla.base import ErrorCode, Millis, Offset, OttlaError, TopicPartition
 from ottla.client import EARLIEST, LATEST, Client, Fetched, FetchPosition, Isolation
 from ottla.sql import SqlError
 from ottla.streams import Record
 from ottla.wire import AbortedTransactions, iter_batch_records, iter_batches
 
-__all__ = ["TopicReader"]
+__all__ = ["Learn", "TopicReader"]
 
+Learn = Callable[[list[Record]], Awaitable[None]]
 FETCH_BYTES_MAX = 4 << 20
 """One answer's share of memory."""
 
@@ -19,8 +20,9 @@ FETCH_BYTES_MAX = 4 << 20
 class TopicReader:
     """Reads topics from a place on; `client` is its own, since a fetch that waits holds up what else it is asked."""
 
-    def __init__(self, client: Client, topics: Iterable[str]) -> None:
-        self._client, self._topics = client, sorted(set(topics))
+    def __init__(self, client: Client, topics: Iterable[str], learn: Learn | None = None) -> None:
+        """`learn` asks the schema registry for what records need, before they are given; OttlaErrors are let through."""
+        self._client, self._topics, self._learn = client, sorted(set(topics)), learn
         self.positions: dict[TopicPartition, int] = {}
         """The next offset of each partition."""
 
@@ -44,7 +46,11 @@ class TopicReader:
         return {each: int(listed.check().offset) for each, listed in found.items()}
 
     async def read(self, wait_ms: int) -> list[Record]:
-        """Return records that are committed, of each partition in their order; none where none came in time."""
+        """Return records that are committed, of each partition in their order; none where none came in time.
+
+        Raises KafkaError, and SqlError where the schema registry is away: the same records come again then.
+        """
+        before = dict(self.positions)
         asked = [FetchPosition(each, Offset(offset)) for each, offset in self.positions.items()]
         found: list[Record] = []
         for fetched in await self._client.fetch(
@@ -54,6 +60,12 @@ class TopicReader:
                 self.positions |= await self._offsets([fetched.partition], EARLIEST)
                 continue
             self._take(fetched.check(), found)
+        if self._learn is not None and found:
+            try:
+                await self._learn(found)
+            except OttlaError:
+                self.positions = before
+                raise
         return found
 
     def _take(self, fetched: Fetched, found: list[Record]) -> None:

@@ -1,16 +1,35 @@
-"""The server's schema registry: a value that travels with plans to hosts, and asks from wherever it is."""
+"""The server's schema registry: a value that travels with plans to hosts, and asks from wherever it is.
+
+A server asks in threads (`Asking`), and no longer than its limit: a registry that is slow holds up nobody else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ottla.schemas import ParsedSchema
-from ottla.serdes import KnownSchema, Registry, SchemaText, serde_settings
+from ottla.serdes import KnownSchema, Registry, SchemaText, SerdeError, serde_settings
+from ottla.sql import RegistryAwayError
+from ottla.sql.answers import WITH_SCHEMAS
+from ottla.sql.commands import Catalogue
+from ottla.streams import Record
 
-__all__ = ["ServerRegistry", "registry_of"]
+__all__ = ["Asking", "ServerRegistry", "registry_of"]
 
 PREFIX = "ksql.schema.registry."
+WITH_PREFIX = ("url", "ssl.")
+"""What the serializers' settings have under `schema.registry.`; all else they have without it."""
+THREADS = 8
+UNKNOWN_SECONDS, UNKNOWN_MAX = 60.0, 1_000
+"""How long, and for how many ids, it is remembered that the registry has no such schema."""
+LEARNED_MAX = 10_000
+_ID_BYTES = 5
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -19,6 +38,7 @@ class ServerRegistry:
 
     properties: tuple[tuple[str, str], ...] = field(repr=False)
     _asked: Registry | None = field(default=None, compare=False, repr=False)
+    _unknown: dict[int, tuple[float, SerdeError]] = field(default_factory=dict, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[type[ServerRegistry], tuple[tuple[tuple[str, str], ...]]]:
         return type(self), (self.properties,)
@@ -38,21 +58,102 @@ class ServerRegistry:
         return self._registry.latest(subject)
 
     def by_id(self, number: int) -> SchemaText:
-        """See `SchemaRegistry`."""
-        return self._registry.by_id(number)
+        """See `SchemaRegistry`; an id that is not there is not asked for again within a minute."""
+        until_s, refused = self._unknown.get(number, (0.0, None))
+        if refused is not None and time.monotonic() < until_s:
+            raise SerdeError(str(refused))
+        try:
+            return self._registry.by_id(number)
+        except SerdeError as error:
+            if not error.retriable:
+                if len(self._unknown) >= UNKNOWN_MAX:
+                    self._unknown.clear()
+                self._unknown[number] = time.monotonic() + UNKNOWN_SECONDS, error
+            raise
 
     def parsed(self, schema: SchemaText) -> ParsedSchema:
         """See `SchemaRegistry`."""
         return self._registry.parsed(schema)
 
 
-def registry_of(properties: Mapping[str, str]) -> ServerRegistry | None:
-    """Return the registry that `ksql.schema.registry.url` names, with what else is said of it; None without one."""
+def registry_of(properties: Mapping[str, str], timeout_s: float) -> ServerRegistry | None:
+    """Return the registry that `ksql.schema.registry.url` names, with what else is said of it; None without one.
+
+    `timeout_s` bounds each of its requests where no `http.….timeout.ms` is given.
+    """
     if not properties.get(f"{PREFIX}url"):
         return None
-    found = {
-        f"schema.registry.{name.removeprefix(PREFIX)}": value
-        for name, value in properties.items()
-        if name.startswith(PREFIX) and value
+    given = {
+        name.removeprefix(PREFIX): value for name, value in properties.items() if name.startswith(PREFIX) and value
     }
+    timeout_ms = str(max(1, int(timeout_s * 1000)))
+    found = {"http.read.timeout.ms": timeout_ms, "http.connect.timeout.ms": timeout_ms}
+    found |= {f"schema.registry.{name}" if name.startswith(WITH_PREFIX) else name: each for name, each in given.items()}
     return ServerRegistry(tuple(sorted(found.items())))
+
+
+class Asking:
+    """Runs what may ask the schema registry beside the server's loop; at once where there is no registry."""
+
+    def __init__(self, url: str, timeout_s: float, catalogue: Callable[[], Catalogue]) -> None:
+        self._url, self._timeout_s, self._catalogue = url, timeout_s, catalogue
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="registry") if url else None
+        self._learned: set[int] = set()
+
+    def close(self) -> None:
+        """Ask no more; what is being asked ends with its request."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what a call gives; raises what it raises, and RegistryAwayError where it takes too long."""
+        if self._threads is None:
+            return call()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except TimeoutError:
+            raise RegistryAwayError(
+                f"The schema registry at {self._url} did not answer within {self._timeout_s:g} s "
+                "(ottla.sql.registry.timeout.ms)"
+            ) from None
+
+    async def learn(self, records: Iterable[Record]) -> None:
+        """Ask for the schemas that records were written with, so that reading them asks for nothing any more.
+
+        Raises RegistryAwayError. An id that the registry does not know is left to who reads the record.
+        """
+        ids = self._ids(records)
+        registry = self._catalogue().registry
+        if not ids or registry is None:
+            return
+
+        def ask() -> None:
+            for each in sorted(ids):
+                try:
+                    schema = registry.by_id(each)
+                    if schema.references:
+                        registry.parsed(schema)
+                except SerdeError as error:
+                    if error.retriable:
+                        raise RegistryAwayError(str(error)) from error
+                else:
+                    self._learned.add(each)
+
+        if len(self._learned) > LEARNED_MAX:
+            self._learned.clear()
+        await self.run(ask)
+
+    def _ids(self, records: Iterable[Record]) -> set[int]:
+        """The ids that keys and values begin with which are in a format with schemas."""
+        parts: dict[str, tuple[bool, bool]] = {}
+        for source in self._catalogue().sources.values():
+            key, value = parts.get(source.topic, (False, False))
+            layout = source.layout
+            parts[source.topic] = key or layout.key_format in WITH_SCHEMAS, value or layout.value_format in WITH_SCHEMAS
+        found: set[int] = set()
+        for record in records:
+            for is_there, data in zip(parts.get(record.topic, ()), (record.key, record.value), strict=False):
+                if is_there and data is not None and len(data) >= _ID_BYTES and data[0] == 0:
+                    found.add(int.from_bytes(data[1:_ID_BYTES], signed=True))
+        return found - self._learned - {0}

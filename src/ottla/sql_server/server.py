@@ -25,7 +25,6 @@ from ottla.sql.commands import (
     PauseQuery,
     ResumeQuery,
     ServerState,
-    carry_out,
     decide,
     topic_wish,
 )
@@ -36,7 +35,7 @@ from ottla.sql_server.inserting import Inserting
 from ottla.sql_server.leading import Leading
 from ottla.sql_server.pull import Pulling
 from ottla.sql_server.push import Pushing
-from ottla.sql_server.schemas import registry_of
+from ottla.sql_server.schemas import Asking, registry_of
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.topics import delete_topics, make_topic
 
@@ -56,19 +55,21 @@ class SqlServer:
         self.id = uuid.uuid4().hex[:8]
         self.client = self.make_client("server")
         self.hosts = QueryHosts(settings, self.client)
-        self.pulling = Pulling(settings, self.make_client, lambda: self.state, self.hosts.later)
-        self.pushing = Pushing(self.id, settings, self.make_client, lambda: self.state)
-        self.inserting = Inserting(self.make_client("inserts"))
+        self._first = ServerState(Catalogue(registry=registry_of(settings.properties, settings.registry_timeout_s)))
+        self.asking = Asking(settings.registry_url, settings.registry_timeout_s, lambda: self.state.catalogue)
+        learn = self.asking.learn if settings.registry_url else None
+        self.pulling = Pulling(settings, self.make_client, lambda: self.state, self.hosts.later, learn)
+        self.pushing = Pushing(self.id, settings, self.make_client, lambda: self.state, learn)
+        self.inserting = Inserting(self.make_client("inserts"), self.asking)
         self.cluster_id = ""
         self.statuses: OrderedDict[str, dict[str, Any]] = OrderedDict()
         """What became of each command, by its id; the newest last."""
         self.is_ready = False
-        self._first = ServerState(Catalogue(registry=registry_of(settings.properties)))
         self._local = self._first
         self._leading = Leading(
             self.make_client("group"),
             f"_confluent-ksql-{settings.service_id}servers",
-            take=lambda: self.hosts.take_office(self.state.queries.values()),
+            take=lambda: self.hosts.take_office(self.state.queries.values(), sweep=self.degraded is None),
             leave=self.hosts.leave_office,
         )
         self._topic: CommandTopic | None = None
@@ -102,7 +103,7 @@ class SqlServer:
     @property
     def degraded(self) -> str | None:
         """Why commands cannot all be followed, None where they can."""
-        return None if self._topic is None else self._topic.degraded
+        return None if self._topic is None else self._topic.degraded or self._topic.waiting
 
     # -- life
 
@@ -120,6 +121,7 @@ class SqlServer:
                 first=self._first,
                 replicas=self.settings.replicas,
                 timeout_s=self.settings.command_timeout_s,
+                asking=self.asking,
             )
             await self._topic.start()
         self._is_live = True
@@ -139,6 +141,7 @@ class SqlServer:
         await self._leading.close()
         await self.inserting.close()
         await self.client.close()
+        self.asking.close()
 
     async def _run_file(self) -> None:
         """Carry out the statements of the file; raises SqlError with the place of the one that cannot be."""
@@ -151,18 +154,18 @@ class SqlServer:
                 if isinstance(statement, s.SetProperty):
                     properties[statement.name] = statement.value
                 continue
-            made = decide(
-                statement,
-                each.text,
-                self._local,
-                properties=properties,
-                settings=self.settings.properties,
-                number=number,
-            )
+            made = await self._decided(statement, each.text, properties, number)
             if made.command is None or made.expected is None:
                 continue
             await self._prepare_topic(statement, made)
-            self._local = carry_out(statement, made.command, self._local, number).state
+            self._local = made.expected.state
+
+    async def _decided(self, statement: s.Statement, text: str, properties: Mapping[str, str], number: int) -> Decision:
+        return await self.asking.run(
+            lambda: decide(
+                statement, text, self._local, properties=properties, settings=self.settings.properties, number=number
+            )
+        )
 
     # -- commands
 

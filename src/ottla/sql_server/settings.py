@@ -42,6 +42,7 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
     "ksql.internal.topic.replicas": (1, 1),
     "ottla.sql.hosts": (1, 1),
     "ottla.sql.pull.rows.max": (100_000, 1),
+    "ottla.sql.registry.timeout.ms": (10_000, 1),
     "ottla.sql.pull.timeout.ms": (10_000, 1),
     "ottla.sql.followed.tables.max": (100, 1),
     "ottla.sql.request.bytes.max": (4 << 20, 1024),
@@ -101,6 +102,7 @@ class ServerSettings:
     hosts: int = 1
     connect_url: str = ""
     registry_url: str = ""
+    registry_timeout_s: float = 10.0
     queries_file: str = ""
     replicas: int = 1
     command_timeout_s: float = 15.0
@@ -163,6 +165,7 @@ def server_settings(properties: Mapping[str, str], environment: Mapping[str, str
         hosts=number["ottla.sql.hosts"],
         connect_url=text["ksql.connect.url"].rstrip("/"),
         registry_url=text["ksql.schema.registry.url"],
+        registry_timeout_s=number["ottla.sql.registry.timeout.ms"] / 1000,
         queries_file=text["ksql.queries.file"],
         replicas=number["ksql.internal.topic.replicas"],
         command_timeout_s=number["ksql.server.command.response.timeout.ms"] / 1000,

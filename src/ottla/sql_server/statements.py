@@ -101,7 +101,8 @@ class Statements:
                 asked.variables.pop(name, None)
                 return None
             case s.InsertValues():
-                await self._server.inserting.write(inserted(statement, self._server.state.catalogue))
+                catalogue = self._server.state.catalogue
+                await self._server.inserting.write(lambda: inserted(statement, catalogue))
                 return None
             case s.QueryStatement() | s.PrintTopic():
                 what = "PRINT" if isinstance(statement, s.PrintTopic) else "SELECT"

@@ -6,17 +6,20 @@ records as they come; `inserted` makes a record of INSERT VALUES; `row_text` is 
 
 from __future__ import annotations
 
-from ottla.sql.answers.inserted import InsertedRecord, inserted, inserted_fields
+from ottla.sql.answers.inserted import inserted_fields
 from ottla.sql.answers.printed import formats_text, record_text
 from ottla.sql.answers.pull import PullQuery, ScanRefusedError, pull_query
 from ottla.sql.answers.rows import RowWriter
 from ottla.sql.answers.tasks import OneTask
 from ottla.sql.formats import FormatError
 from ottla.sql.formats.json import compact_text
+from ottla.sql.formats.registry import WITH_SCHEMAS
+from ottla.sql.inserting import InsertedRecord, inserted
 from ottla.sql.lowering import application_id, topology_of
 from ottla.sql.planning import plan_select
 
 __all__ = [
+    "WITH_SCHEMAS",
     "FormatError",
     "InsertedRecord",
     "OneTask",

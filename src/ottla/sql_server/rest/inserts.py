@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any
 
 from ottla.base import OttlaError
@@ -51,9 +52,8 @@ class Inserts:
                     break
                 if not line.strip():
                     continue
-                await self._server.inserting.write(
-                    inserted_fields(name, json_object(line), self._server.state.catalogue)
-                )
+                make = partial(inserted_fields, name, json_object(line), self._server.state.catalogue)
+                await self._server.inserting.write(make)
                 told: dict[str, Any] = {"status": "ok", "seq": sequence}
             except StatementError as error:
                 told = _failure(sequence, error.code, error.message)
