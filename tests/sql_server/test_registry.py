@@ -106,10 +106,8 @@ def test_without_a_registry_a_format_with_schemas_names_the_setting(sql: SqlProc
 @contextmanager
 def silence() -> Iterator[str]:
     """An address that takes connections and never answers."""
-    with socket.socket() as listening:
-        port = free_port()
-        listening.bind(("127.0.0.1", port))
-        listening.listen(64)
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port), backlog=64):
         yield f"http://127.0.0.1:{port}"
 
 
