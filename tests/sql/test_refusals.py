@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.sql import SqlError, parse_statement, split_statements
 from ottla.sql.testing import Refused, run_case
+from ottla.sql.types import INTEGER
 
 STREAM = "CREATE STREAM S (K STRING KEY, A INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');"
 WIDE = (
@@ -168,3 +170,32 @@ def test_values_that_a_column_cannot_hold(insert: str, said: str) -> None:
 )
 def test_where_nothing_can_be_inserted(text: str, said: str) -> None:
     assert said in refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("CREATE STREAM `a b` (A INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');", "Source names may only contain"),
+        ("CREATE STREAM S (A DECIMAL(2, 4)) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');", "must be >= scale"),
+    ],
+)
+def test_what_a_grammar_allows_and_no_meaning_has_is_refused_as_a_statement(text: str, said: str) -> None:
+    with pytest.raises(Refused, match=said) as caught:
+        run_case(text, [])
+    assert caught.value.category == "statement"
+
+
+def test_places_are_those_of_the_script() -> None:
+    script = f"{WIDE}\nCREATE STREAM R AS\n  SELECT K, NOPE FROM S;"
+    line = script.count("\n") + 1
+    assert f"Line: {line}, Col: 13: SELECT column 'NOPE' cannot be resolved" in refusal(script)
+
+
+def test_a_statement_is_read_again_where_a_type_or_a_variable_says_more_of_it() -> None:
+    script = "CREATE TYPE N AS INT; SELECT CAST(A AS N), '${v}' FROM S; SELECT 1 FROM S;"
+    _, typed, plain = split_statements(script)
+    assert plain.parse({}) is plain.parse({"N": INTEGER}, {"v": "x"})
+    assert typed.parse({"N": INTEGER}) == parse_statement("SELECT CAST(A AS INT), '${v}' FROM S;")
+    assert typed.parse({"N": INTEGER}, {"V": "x"}) == parse_statement("SELECT CAST(A AS INT), 'x' FROM S;")
+    with pytest.raises(SqlError, match="unknown type: N"):
+        typed.parse({})

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.sql import SqlError
 from ottla.sql.formats import FormatError, codec
+from ottla.sql.formats.json import json_codec
 from ottla.sql.schema import SqlColumn
 from ottla.sql.types import (
     BIGINT,
@@ -57,8 +58,17 @@ def rows(types: dict[SqlType, st.SearchStrategy[object]]) -> st.SearchStrategy[t
 
 @given(rows({**PLAIN, **PARTS}))
 def test_json_gives_back_what_it_wrote(row: tuple[object, ...]) -> None:
-    json = codec("JSON", columns(*PLAIN, *PARTS))
+    json = json_codec(columns(*PLAIN, *PARTS), wrapped=True)
     assert json.decode(json.encode(row)) == row
+
+
+@pytest.mark.parametrize("format_", ["JSON", "JSON_SR", "AVRO"])
+@pytest.mark.parametrize(
+    "type_", [MapType(INTEGER, STRING), ArrayType(MapType(BIGINT, STRING)), MapType(STRING, MapType(DATE, STRING))]
+)
+def test_a_map_whose_keys_are_no_texts_is_refused(format_: str, type_: SqlType) -> None:
+    with pytest.raises(SqlError, match="with STRING keys"):
+        codec(format_, columns(StructType((("P", type_),))))
 
 
 @given(rows(PLAIN).map(lambda row: tuple(None if each in ("", b"") else each for each in row)))

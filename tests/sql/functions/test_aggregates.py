@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.sql import SqlError, functions
+from ottla.sql.errors import EvaluationError
 from ottla.sql.functions import ResolvedAggregate
 from ottla.sql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, ArrayType, DecimalType, SqlType
 
@@ -35,7 +36,7 @@ def over(aggregate: ResolvedAggregate, rows: list[tuple[object, ...]]) -> object
         ("COUNT", STRING, (), ["a", None, "b"], 2, "BIGINT"),
         ("COUNT_DISTINCT", INTEGER, (), [1, 1, None, 2], 2, "BIGINT"),
         ("SUM", INTEGER, (), [2147483647, 1], -2147483648, "INTEGER"),
-        ("SUM", DecimalType(4, 2), (), [Decimal("1.10"), Decimal("2.20")], Decimal("3.30"), "DECIMAL(14, 2)"),
+        ("SUM", DecimalType(4, 2), (), [Decimal("1.10"), Decimal("2.20")], Decimal("3.30"), "DECIMAL(4, 2)"),
         ("SUM", DOUBLE, (), [], 0.0, "DOUBLE"),
         ("SUM_LIST", ArrayType(BIGINT), (), [[1, 2], None, [3, None]], 6, "BIGINT"),
         ("AVG", INTEGER, (), [1, 2, None], 1.5, "DOUBLE"),
@@ -119,3 +120,8 @@ def test_a_table_function_makes_rows_of_an_array() -> None:
     assert cube.resolve([ArrayType(INTEGER)]).call([1, 2]) == [[None, None], [None, 2], [1, None], [1, 2]]
     with pytest.raises(SqlError, match=r"Function 'explode' does not accept parameters \(INTEGER\)"):
         explode.resolve([INTEGER])
+
+
+def test_a_sum_that_its_decimal_cannot_hold_fails() -> None:
+    with pytest.raises(EvaluationError, match="must round to an absolute value less than 10"):
+        over(resolved("SUM", DecimalType(4, 2)), [(Decimal("99.99"),), (Decimal("0.01"),)])

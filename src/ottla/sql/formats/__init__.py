@@ -15,6 +15,7 @@ from ottla.sql.formats.json import json_codec
 from ottla.sql.formats.primitives import kafka_codec, none_codec
 from ottla.sql.formats.registry import WITH_SCHEMAS, SchemaForm, SchemaRegistry
 from ottla.sql.schema import SqlColumn
+from ottla.sql.types import STRING, ArrayType, MapType, SqlType, StructType
 
 __all__ = ["FORMATS", "UNWRAPS", "WRAPS", "Codec", "FormatError", "SchemaForm", "SchemaRegistry", "codec"]
 
@@ -25,6 +26,12 @@ WRAPS = frozenset(("AVRO", "JSON", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR"))
 UNWRAPS = frozenset(("AVRO", "JSON", "JSON_SR", "KAFKA"))
 """Formats in which a single column may stand by itself."""
 _OWN_FORM = SchemaForm()
+_TEXT_KEYS = {
+    "AVRO": "Avro only supports MAPs with STRING keys",
+    "JSON": "JSON only supports MAP types with STRING keys",
+    "JSON_SR": "JSON only supports MAP types with STRING keys",
+}
+"""What formats say of maps whose keys are no texts."""
 
 
 def codec(
@@ -44,6 +51,8 @@ def codec(
     and for columns that it cannot hold.
     """
     name = format_.upper()
+    if name in _TEXT_KEYS and any(map(_has_other_keys, (column.type for column in columns))):
+        raise SqlError(_TEXT_KEYS[name])
     if name == "DELIMITED":
         return delimited_codec(columns, delimiter)
     if name == "KAFKA":
@@ -58,3 +67,16 @@ def codec(
 
         return registered_codec(name, columns, wrapped=whole, form=form, registry=registry)
     raise SqlError(f"Unknown format: {format_}")
+
+
+def _has_other_keys(type_: SqlType) -> bool:
+    """Whether a map whose keys are no texts is in a type."""
+    match type_:
+        case MapType(key, value):
+            return key != STRING or _has_other_keys(value)
+        case ArrayType(item):
+            return _has_other_keys(item)
+        case StructType(fields):
+            return any(_has_other_keys(of) for _, of in fields)
+        case _:
+            return False

@@ -1,7 +1,8 @@
 """JSON: columns as fields of an object, or a single one as it is.
 
 Numbers keep their scale, bytes are base64, a DATE is its days and a TIME or TIMESTAMP its milliseconds. A map with keys
-that are no texts is an array of objects with `key` and `value`. Fields are found by their name, else by it in upper case.
+that are no texts, which no topic holds, is an array of objects with `key` and `value`. Fields are found by their name,
+else by it in upper case.
 """
 
 from __future__ import annotations
@@ -65,9 +66,13 @@ def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
 
 
+_decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant)
+"""One for all records: `json.loads` with options makes one for each."""
+
+
 def _parsed(data: bytes) -> object:
     try:
-        return json.loads(data, parse_float=Decimal, parse_constant=_no_constant)
+        return _decoder.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
     except (ValueError, RecursionError, InvalidOperation) as error:
         raise FormatError(f"Failed to deserialize JSON: {error}") from None
 

@@ -31,7 +31,6 @@ from ottla.sql.types import (
 State = object
 COLLECTED_MAX = 1000
 """How many values a COLLECT or a HISTOGRAM holds (ksql.functions.collect_list.limit)."""
-DECIMAL_PRECISION_MAX = 38
 MANY = -1
 
 
@@ -108,8 +107,6 @@ def _count_distinct(types: Sequence[SqlType | None], literals: Sequence[object])
 
 
 def _summed_type(type_: SqlType | None) -> SqlType | None:
-    if isinstance(type_, DecimalType):
-        return DecimalType(min(type_.precision + 10, DECIMAL_PRECISION_MAX), type_.scale)
     return type_ if type_ is not None and is_number(type_) else None
 
 

@@ -25,6 +25,8 @@ class Cursor:
         self._depth = 0
         self.variable_roles: dict[int, str] = {}
         """Offset of each `${name}` that was read -> what it stands for: `name` or `literal`."""
+        self.named_types = 0
+        """How many types were read of which only the name is known."""
 
     @property
     def token(self) -> Token:

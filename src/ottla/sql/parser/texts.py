@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.sql.errors import ParseError
 from ottla.sql.lexer import Token, tokens
@@ -26,17 +26,30 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 class StatementText:
     """One statement of a script, whose grammar is known to be right: its text with the semicolon.
 
-    It is parsed when what stands before it has been carried out, since CREATE TYPE and DEFINE change what it means.
+    What it means is asked for when what stands before it has been carried out, since CREATE TYPE and DEFINE change that.
+    Only then is it parsed again, if it names such a type or a variable.
     """
 
     text: str
     testing: bool = False
+    _read: Statement | None = field(default=None, repr=False, compare=False)
+    """The statement, unless a type that it names says more of it."""
+    _tokens: tuple[Token, ...] = field(default=(), repr=False, compare=False)
+    """Its tokens, at their places in the script, and the script's end."""
 
     def parse(self, types: Mapping[str, SqlType], variables: Mapping[str, str] | None = None) -> Statement:
-        """The statement. Raises `SqlError` for what it cannot mean: an unknown type, an unknown source's column."""
-        text = substituted(self.text, variables, testing=self.testing) if variables else self.text
-        cursor = Cursor(tokens(text))
-        return StatementParser(cursor, types, testing=self.testing).statement()
+        """The statement, with lines and columns of the script, or of its own text where a variable has changed that.
+
+        Raises `SqlError` for what it cannot mean: an unknown type, an unknown source's column; and for a `${name}` that
+        none of the variables is, unless none are given.
+        """
+        found = self._tokens
+        if variables is not None and "${" in self.text:
+            text = substituted(self.text, variables, testing=self.testing)
+            found = self._tokens if text == self.text else tuple(tokens(text))
+        if self._read is not None and found is self._tokens:
+            return self._read
+        return StatementParser(Cursor(list(found)), types, testing=self.testing).statement()
 
 
 def split_statements(script: str, *, testing: bool = False) -> list[StatementText]:
@@ -44,15 +57,17 @@ def split_statements(script: str, *, testing: bool = False) -> list[StatementTex
 
     With `testing`, ASSERT VALUES and RUN SCRIPT are statements, too, as in ksqlDB's test scripts.
     """
-    cursor = Cursor(tokens(script))
+    listed = tokens(script)
+    cursor = Cursor(listed)
     found: list[StatementText] = []
     while cursor.token.kind != "end":
-        start = cursor.token.start
-        StatementParser(cursor, None, testing=testing).statement()
+        first, start, named = cursor.position, cursor.token.start, cursor.named_types
+        read = StatementParser(cursor, None, testing=testing).statement()
         if not cursor.is_word(";"):
             _not_ended(cursor)
         end = cursor.take().end
-        found.append(StatementText(script[start:end], testing))
+        own = (*listed[first : cursor.position], listed[-1])
+        found.append(StatementText(script[start:end], testing, read if cursor.named_types == named else None, own))
     return found
 
 

@@ -88,6 +88,7 @@ def _named(cursor: Cursor, custom: CustomTypes) -> SqlType:
     if name in PRIMITIVES:
         return PRIMITIVES[name]
     if custom is None:
+        cursor.named_types += 1
         return NamedType(name)
     if name not in custom:
         raise SqlError(f"Cannot resolve unknown type: {name}")

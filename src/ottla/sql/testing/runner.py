@@ -14,7 +14,7 @@ from ottla.sql.errors import ParseError, SqlError, UnsupportedError
 from ottla.sql.formats import SchemaRegistry
 from ottla.sql.inserting import inserted
 from ottla.sql.lowering import application_id, topology_of
-from ottla.sql.parser.texts import parse_statement, split_statements, substituted
+from ottla.sql.parser.texts import split_statements
 from ottla.sql.plan import QueryPlan
 from ottla.sql.planning import check_upgrade, plan_create_as, plan_insert
 from ottla.sql.registration import with_registered
@@ -179,9 +179,11 @@ def _carry_out(text: str, session: _Session) -> None:
         statements = split_statements(text)
     except ParseError as error:
         raise Refused("parse", str(error)) from None
+    except SqlError as error:
+        raise Refused("statement", str(error)) from None
     for each in statements:
         try:
-            _execute(parse_statement(substituted(each.text, session.variables), session.catalogue.types), session)
+            _execute(each.parse(session.catalogue.types, session.variables), session)
         except UnsupportedError:
             raise
         except ParseError as error:
