@@ -145,3 +145,17 @@ def test_dates_bytes_and_collections_are_told_as_json(sql: SqlProcess, name: str
     assert sql.rows(f"SELECT * FROM {name};") == [
         ["2024-02-29", "2024-02-29T01:02:03.004", "aGk=", {"k": 1.5}, {"A": 1}, [1, 2]]
     ]
+
+
+def test_rows_and_values_that_are_lost_are_lines_of_the_servers_log_few_at_a_time(sql: SqlProcess, name: str) -> None:
+    sql.ksql(
+        f"CREATE STREAM {name}_raw (v STRING) WITH (kafka_topic='{name}', value_format='KAFKA', partitions=1);"
+        f"CREATE STREAM {name} (v INT) WITH (kafka_topic='{name}', value_format='JSON');"
+    )
+    (made,) = sql.ksql(f"CREATE STREAM {name}_x AS SELECT 10 / v AS w FROM {name};")
+    sql.ksql("".join(f"INSERT INTO {name}_raw VALUES ('no json');" for _ in range(20)))
+    sql.ksql(f"INSERT INTO {name} VALUES (5);")
+    sql.wait_rows(f"SELECT * FROM {name}_x;", [[2]])
+    told = [line for line in sql.lines if f"processing.{made['commandStatus']['queryId']}: " in line]
+    assert len(told) == 10
+    assert all("a record was left out" in line for line in told)

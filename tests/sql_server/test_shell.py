@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from ottla.cli.commands.home import HOME
 from ottla.cli.sql_shell.client import ServerError, SqlClient
 from ottla.cli.sql_shell.repl import prompt_loop
 from ottla.cli.sql_shell.shell import Session, UsageMistake
@@ -28,6 +30,16 @@ def shell(sql: SqlProcess, *options: str, typed: str | None = None) -> tuple[int
     command = [sys.executable, "-m", "ottla.cli.main", "sql", sql.url, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, input=typed, check=False)
     return done.returncode, done.stdout + done.stderr
+
+
+def test_ksqldbs_script_is_the_prompt(sql: SqlProcess) -> None:
+    command = [str(HOME / "bin" / "ksql.sh"), sql.url, "-e", "LIST PROPERTIES;", "--output", "json"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, "PATH": path}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ksql.service.id" in done.stdout
 
 
 def test_statements_of_a_line_are_shown_as_tables_or_json(sql: SqlProcess, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The names of Kafka's scripts, and the nouns that do their work."""
+"""The names of Kafka's scripts, and of Confluent's and ksqlDB's beside them, and the nouns that do their work."""
 
 from __future__ import annotations
 
@@ -64,6 +64,9 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     ),
     "connect-distributed": ("connect-distributed",),
     "connect-standalone": ("connect-standalone",),
+    "ksql": ("sql", "shell"),
+    "ksql-server-start": ("sql", "server"),
+    "ksql-test-runner": ("sql", "test"),
 }
 """Script -> noun, with the action where the noun has several. A noun that is not there yet is said to be missing."""
 

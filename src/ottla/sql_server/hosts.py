@@ -18,6 +18,7 @@ from ottla.client import LATEST, Client, commit_offsets, committed_offsets, dele
 from ottla.sql import SqlError
 from ottla.sql.answers import application_id, topology_of
 from ottla.sql.commands import PersistentQuery
+from ottla.sql_server.processing_log import ProcessingLog
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.topics import delete_topics, topics_beginning
 
@@ -271,7 +272,7 @@ class QueryHosts:
         if replaces and hosted.application is not None:
             service.end(name, timeout_s=END_SECONDS)
             hosted.application = None
-        topology = topology_of(hosted.query.plan)
+        topology = topology_of(hosted.query.plan, ProcessingLog(hosted.query.id))
         hosted.application = service.add(topology, application_settings(self._settings, hosted.query))
         if hosted.query.is_paused:
             hosted.application.pause()

@@ -18,6 +18,7 @@ from ottla.sql.tree import queries as q
 from ottla.sql.tree import statements as s
 from ottla.sql.types import SqlType, backticked
 from ottla.sql_server.errors import PUSH_LIMIT, StatementError
+from ottla.sql_server.processing_log import ProcessingLog
 from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.settings import ServerSettings
 from ottla.streams import Record
@@ -90,7 +91,7 @@ class Pushing:
         plan = plan_select(query, self._state().catalogue, {**self._settings.properties, **properties}, id_)
         columns = plan.sink.schema.value
         found = PushQuery(id_, text, tuple(each.name for each in columns), tuple(each.type for each in columns))
-        task = OneTask(plan)
+        task = OneTask(plan, ProcessingLog(id_))
         where = properties.get(RESET) or properties.get(f"ksql.streams.{RESET}") or self._default_reset()
         self.queries[id_] = found
         return found, self._rows(found, task, where, query.limit)

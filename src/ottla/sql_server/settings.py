@@ -48,6 +48,7 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
     "ottla.sql.request.bytes.max": (4 << 20, 1024),
 }
 """Whole numbers: default, and least."""
+PROCESSING = "ksql.logging.processing."
 _FLAGS: Mapping[str, bool] = {
     "ksql.query.pull.table.scan.enabled": True,
     "ksql.pull.queries.enable": True,
@@ -230,4 +231,9 @@ def _warnings(given: Mapping[str, str]) -> list[str]:
     known = (*_TEXTS, *_NUMBERS, *_FLAGS, BOOTSTRAP, "ksql.persistence.", "authentication.", "oauthbearer.", PREFIX)
     known += (*_CLIENT, "auth.ssl.", "java.security.auth.login.config", "ksql.internal.", "auto.offset.reset")
     known += ("processing.guarantee",)
-    return [f"{each} is not a setting of this server; it has no effect" for each in given if not each.startswith(known)]
+    unknown = [each for each in given if not each.startswith(known)]
+    found = [f"{each} is not a setting of this server; it has no effect" for each in unknown]
+    asked = [
+        each for each in given if each.startswith(PROCESSING) and _FLAGS.get(each) is not None and _flag(given, each)
+    ]
+    return found + [f"{each} has no effect: the processing log is lines of this server's log" for each in asked]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ottla.sql.expressions import Row
 from ottla.sql.lowering import topology_of
+from ottla.sql.lowering.serdes import Line
 from ottla.sql.plan import QueryPlan
 from ottla.streams import EngineSettings, Executor, Output, Record, SourceNode
 
@@ -27,8 +28,9 @@ class _Blobs(dict[str, bytes]):
 class OneTask:
     """Takes records, and gives the rows that the query makes of them, each update by itself."""
 
-    def __init__(self, plan: QueryPlan) -> None:
-        topology = topology_of(plan)
+    def __init__(self, plan: QueryPlan, log: Line | None = None) -> None:
+        """`log` is told of rows and values that were lost."""
+        topology = topology_of(plan, log)
         self._id = plan.id
         self._executor = Executor(
             topology,
