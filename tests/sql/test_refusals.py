@@ -199,3 +199,17 @@ def test_a_statement_is_read_again_where_a_type_or_a_variable_says_more_of_it() 
     assert typed.parse({"N": INTEGER}, {"V": "x"}) == parse_statement("SELECT CAST(A AS INT), 'x' FROM S;")
     with pytest.raises(SqlError, match="unknown type: N"):
         typed.parse({})
+
+
+@pytest.mark.parametrize(
+    ("within", "said"),
+    [("-1 SECONDS", "must not be smaller"), ("1 SECOND GRACE PERIOD -1 SECONDS", "must not be negative")],
+)
+def test_a_join_reaches_no_negative_time(within: str, said: str) -> None:
+    other = STREAM.replace("STREAM S", "STREAM T")
+    assert said in refusal(f"{STREAM}{other} CREATE STREAM R AS SELECT * FROM S JOIN T WITHIN {within} ON S.K = T.K;")
+
+
+def test_a_statement_that_no_stack_holds_is_too_large() -> None:
+    either = " OR ".join(f"A = {at}" for at in range(3000))
+    assert "too large to parse" in refusal(f"{STREAM} CREATE STREAM R AS SELECT * FROM S WHERE {either};")

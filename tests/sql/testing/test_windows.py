@@ -128,6 +128,16 @@ def test_a_new_key_or_a_group_without_windows_leaves_the_windows() -> None:
             "TABLE R AS SELECT K, COUNT(*) FROM S WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 1 HOUR) GROUP BY K",
             "must be no smaller than its window size plus the grace period. Got size=[3600000], grace=[82800000]",
         ),
+        *(
+            (STREAM, f"TABLE R AS SELECT K, COUNT(*) FROM S WINDOW {window} GROUP BY K", said)
+            for window, said in (
+                ("TUMBLING (SIZE 0 SECONDS)", "Window size (sizeMs) must be larger than zero."),
+                ("SESSION (0 SECONDS)", "Gap time (inactivityGapMs) cannot be zero or negative."),
+                ("HOPPING (SIZE 1 SECOND, ADVANCE BY 2 SECONDS)", "given advancement interval is: 2000 ms"),
+                ("HOPPING (SIZE 1 SECOND, ADVANCE BY 0 SECONDS)", "given advancement interval is: 0 ms"),
+                ("TUMBLING (SIZE 1 SECOND, GRACE PERIOD -1 SECONDS)", "Grace period must not be negative."),
+            )
+        ),
         (
             WINDOWED.replace("STREAM S", "TABLE S").replace("STRING KEY", "STRING PRIMARY KEY"),
             "TABLE R AS SELECT * FROM S",

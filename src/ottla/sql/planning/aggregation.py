@@ -85,6 +85,7 @@ def aggregated(
         raise SqlError("EMIT FINAL is only supported for windowed aggregations.")
     _check_table(node, query, list(calls.values()))
     _check_states(node, list(calls.values()))
+    _check_window(query.window)
     _check_retention(query.window)
     table = Aggregate(node, group, tuple(calls.values()), query.window, query.emit == "FINAL")
     root: Node = table
@@ -225,6 +226,23 @@ def _check_states(node: Node, calls: Sequence[AggregateCall]) -> None:
             "Please remove the function or change the format.\n"
             "Consider up-voting https://github.com/confluentinc/ksql/issues/3950, which will resolve this limitation"
         )
+
+
+def _check_window(window: q.Window | None) -> None:
+    """Raise SqlError, in Kafka Streams' words, for lengths that no window has."""
+    if window is None:
+        return
+    size = window.size.ms
+    if size <= 0:
+        of_session = "Gap time (inactivityGapMs) cannot be zero or negative."
+        raise SqlError(of_session if window.kind == "SESSION" else "Window size (sizeMs) must be larger than zero.")
+    if window.advance is not None and not 0 < window.advance.ms <= size:
+        raise SqlError(
+            f"Window advancement interval should be more than zero and less than window duration of {size} ms, "
+            f"but given advancement interval is: {window.advance.ms} ms"
+        )
+    if window.grace is not None and window.grace.ms < 0:
+        raise SqlError("Grace period must not be negative.")
 
 
 def _check_retention(window: q.Window | None) -> None:

@@ -162,6 +162,11 @@ class _Joining:
                 f"A window definition was provided for a {both} join. These joins are not windowed. Please drop the "
                 f"window definition (ie. the WITHIN clause) and try to execute your {end} again."
             )
+        within = self.join.within
+        if within is not None and within.before.ms + within.after.ms < 0:
+            raise SqlError("Window endTime (i.e. beforeMs+afterMs) must not be smaller than window startTime.")
+        if within is not None and within.grace is not None and within.grace.ms < 0:
+            raise SqlError("Grace period must not be negative.")
 
     def _check_keys(self) -> None:
         for side, key in ((self.left, self.criteria.left), (self.right, self.criteria.right)):

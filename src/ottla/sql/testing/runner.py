@@ -32,6 +32,12 @@ PARTITIONS_DEFAULT = 4
 """How many partitions a topic has where nothing is said, as in ksqlDB's test runner."""
 
 
+_TOO_DEEP = (
+    "Error processing statement: Statement is too large to parse. This may be caused by having too many nested "
+    "expressions in the statement."
+)
+
+
 class Refused(SqlError):
     """A case that was refused: when, and in which words."""
 
@@ -152,7 +158,15 @@ def run_case(
     schemas before the statements. Raises `Refused` with ksqlDB's words, and UnsupportedError for
     what does not run yet.
     """
-    listed = list(topics)
+    try:
+        return _run_case(text, inputs, list(topics))
+    except RecursionError:
+        raise Refused("statement", _TOO_DEEP) from None
+
+
+def _run_case(
+    text: str, inputs: Iterable[Mapping[str, object]], listed: Sequence[Mapping[str, object]]
+) -> list[CaseRecord]:
     session = _Session(Catalogue(registry=LazyRegistry(listed)), partitions=_partitions(listed))
     _carry_out(text, session)
     for given in inputs:
