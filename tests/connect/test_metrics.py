@@ -42,9 +42,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def worker(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeWorker]:
     """A worker with a source, a sink of its topic, and a connector that cannot start."""
     folder = tmp_path_factory.mktemp("worker")
-    (folder / "broken.py").write_text(BROKEN)
+    (folder / "never_worked.py").write_text(BROKEN)
     (folder / "in").write_text("one\ntwo\n")
-    settings = {"ottla.http.listeners": "http://127.0.0.1:0", "plugin.path": str(folder / "broken.py")}
+    settings = {"ottla.http.listeners": "http://127.0.0.1:0", "plugin.path": str(folder / "never_worked.py")}
     with running_connect(folder, broker, distributed=True, **settings) as running:
         source = {"connector.class": "FileStreamSource", "file": str(folder / "in"), "topic": "to.be-counted"}
         running.create("in", {**source, "tasks.max": "1", "value.converter": TEXT})

@@ -25,7 +25,12 @@ def compiler() -> Iterator[ProtobufCompiler]:
 
 
 def children(process: psutil.Process) -> list[psutil.Process]:
-    return [each for each in process.children() if any("compiler_process" in part for part in each.cmdline())]
+    found = []
+    for each in process.children():
+        with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):  # another test's, which has just ended
+            if any("compiler_process" in part for part in each.cmdline()):
+                found.append(each)
+    return found
 
 
 def test_a_process_that_was_killed_is_started_again(compiler: ProtobufCompiler) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAEMON = ("-m", "pyspark.daemon", "pyspark.worker")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short name: a socket's path has 107 bytes at most, and pytest's own folders have nearly as many."""
+    with tempfile.TemporaryDirectory(prefix="fork-") as found:
+        yield Path(found)
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +62,9 @@ def children(server: ForkServer) -> set[int]:
     return below(server.pid) - {server.pid}
 
 
-def test_a_daemon_is_a_fork_with_the_environment_and_the_streams_of_its_stub(
-    server: ForkServer, tmp_path: Path
-) -> None:
-    process = daemon(server.python, tmp_path)
-    assert socket_of(process).parent == tmp_path
+def test_a_daemon_is_a_fork_with_the_environment_and_the_streams_of_its_stub(server: ForkServer, folder: Path) -> None:
+    process = daemon(server.python, folder)
+    assert socket_of(process).parent == folder
     assert len(children(server)) == 1
     assert process.stdin is not None
     process.stdin.close()  # so Spark's JVM ends it
@@ -67,8 +73,8 @@ def test_a_daemon_is_a_fork_with_the_environment_and_the_streams_of_its_stub(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_fork_ends_when_its_stub_is_ended(server: ForkServer, tmp_path: Path, number: signal.Signals) -> None:
-    process = daemon(server.python, tmp_path)
+def test_a_fork_ends_when_its_stub_is_ended(server: ForkServer, folder: Path, number: signal.Signals) -> None:
+    process = daemon(server.python, folder)
     socket_of(process)
     process.send_signal(number)
     process.wait(60)
@@ -98,14 +104,14 @@ def test_processes_that_hash_otherwise_are_not_forked(server: ForkServer) -> Non
     assert found.returncode == 0 and not children(server)
 
 
-def test_without_its_server_a_stub_is_the_daemon_itself(tmp_path: Path) -> None:
+def test_without_its_server_a_stub_is_the_daemon_itself(folder: Path) -> None:
     server = ForkServer([])
     assert server.pid is not None
     os.kill(server.pid, signal.SIGKILL)
     until(lambda: not server.runs)
-    process = daemon(server.python, tmp_path)
+    process = daemon(server.python, folder)
     try:
-        assert socket_of(process).parent == tmp_path
+        assert socket_of(process).parent == folder
         assert command_of(process.pid).split()[1:] == [*DAEMON]
     finally:
         process.kill()
@@ -113,11 +119,11 @@ def test_without_its_server_a_stub_is_the_daemon_itself(tmp_path: Path) -> None:
         server.close()
 
 
-def test_a_server_that_cannot_import_leaves_its_stubs_to_themselves(tmp_path: Path) -> None:
+def test_a_server_that_cannot_import_leaves_its_stubs_to_themselves(folder: Path) -> None:
     server = ForkServer(["ottla.no_such_module"])
-    process = daemon(server.python, tmp_path)
+    process = daemon(server.python, folder)
     try:
-        assert socket_of(process).parent == tmp_path
+        assert socket_of(process).parent == folder
     finally:
         process.kill()
         process.wait()

@@ -309,7 +309,5 @@ class connected(BlockingClient):
     """`BlockingClient`, connected to the broker of the thread's life."""
 
     def __init__(self, *_given: Any, **_options: Any) -> None:
-        import asyncio
-
+        super().__init__("127.0.0.1:9092")
         self.client: Any = Connection(process.broker, process.life)
-        self._loop = asyncio.new_event_loop()
