@@ -36,11 +36,6 @@ class Decoded:
     bytes: int
     attempts: tuple[Attempt, ...] = ()
 
-    @property
-    def is_document(self) -> bool:
-        """True for a value with parts that a path can name."""
-        return isinstance(self.value, dict | list)
-
 
 class _DoesNotFit(Exception):
     """Why a decoder cannot say what some bytes are."""

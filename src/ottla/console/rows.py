@@ -22,7 +22,7 @@ class Decoders:
     value: str | None = None
 
 
-def document_of(topic: str, partition: int, record: Record | Read, *, needs_value: bool = True) -> dict[str, object]:
+def document_of(topic: str, partition: int, record: Record | Read) -> dict[str, object]:
     """Return what a filter sees of a record: values in JSON's terms, numbers as floats, texts where they are texts."""
     return {
         "topic": topic,
@@ -30,7 +30,7 @@ def document_of(topic: str, partition: int, record: Record | Read, *, needs_valu
         "offset": record.offset,
         "timestamp": record.timestamp,
         "key": _quick(record.key),
-        "value": _quick(record.value) if needs_value else None,
+        "value": _quick(record.value),
         "headers": {name: _quick(value) for name, value in record.headers},
     }
 

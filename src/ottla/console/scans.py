@@ -18,7 +18,7 @@ from ottla.console.reads import Read
 from ottla.console.rows import Decoders, document_of, row_of
 from ottla.console.scan_plan import Limits, Progress, Window, newest_first, reason_to_end, windows_backwards
 from ottla.sql import Condition
-from ottla.wire import AbortedTransactions, Record, iter_batch_records, iter_batches, records_payload
+from ottla.wire import AbortedTransactions, BatchHeader, Record, iter_batch_records, iter_batches, records_payload
 
 if TYPE_CHECKING:
     from ottla.console.registry_values import RegistryValues
@@ -217,7 +217,7 @@ class Scan:
                     if self._registry is not None:
                         read = await self._registry.read(iter_batch_records(records, at, header))
                         hits += await self._hits(index, read, positions[index], end)
-                    elif _may_hold(self._request.condition, records_payload(records, at, header)):
+                    elif _may_hold(self._request.condition, records, at, header):
                         hits += await self._hits(index, iter_batch_records(records, at, header), positions[index], end)
                     else:
                         self._progress.records += header.record_count
@@ -301,9 +301,12 @@ class Scan:
         }
 
 
-def _may_hold(condition: Condition | None, data: bytes) -> bool:
+def _may_hold(condition: Condition | None, records: memoryview, at: int, header: BatchHeader) -> bool:
     """Whether a batch may hold a hit: most do not have the texts of a rare one, and need not be walked."""
-    return condition is None or b"\\" in data or all(text in data for text in condition.must_contain)
+    if condition is None or not condition.must_contain:
+        return True
+    data = records_payload(records, at, header)
+    return b"\\" in data or all(text in data for text in condition.must_contain)
 
 
 def _holds(condition: Condition, topic: str, partition: int, record: Record | Read) -> bool:
