@@ -65,6 +65,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "connect-distributed": ("connect-distributed",),
     "connect-standalone": ("connect-standalone",),
     "ksql": ("sql", "shell"),
+    "ksql-migrations": ("sql", "migrations"),
     "ksql-server-start": ("sql", "server"),
     "ksql-test-runner": ("sql", "test"),
 }

@@ -49,10 +49,12 @@ class Options(argparse.ArgumentParser):
     Ottla's own commands take none: `--form` must not become `--format` where a later version has both.
     """
 
-    def __init__(self, noun: str, description: str) -> None:
+    def __init__(self, noun: str, description: str, *, tells_version: bool = True) -> None:
+        """`tells_version` is false where `--version` names something of the command's own."""
         kafka = noun.partition(" ")[0] in KAFKA_NOUNS
         super().__init__(prog=f"ottla {noun}", description=description, allow_abbrev=kafka)
-        self.add_argument("--version", action="version", version=_version(), help="print the version")
+        if tells_version:
+            self.add_argument("--version", action="version", version=_version(), help="print the version")
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Return the parsed options; raises UsageError for what is not one."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["main", "parsers"]
 
 NOUN = "sql"
-ACTIONS = ("shell", "server", "test")
+ACTIONS = ("shell", "server", "test", "migrations")
 URL_DEFAULT = "http://localhost:8088"
 CASE_SECONDS_MAX = 10.0
 """What one case of a suite may take; it costs that case alone."""
@@ -46,6 +46,10 @@ def main(argv: list[str]) -> int:
         from ottla.cli.local.sql_run import run_sql_server
 
         return run_sql_server(args)
+    if action == "migrations":
+        from ottla.cli.sql_migrations.commands import run
+
+        return run(args)
     if args.engine == "spark":
         raise UsageError("--engine spark is not there yet; python is")
     if args.suite is not None:
@@ -59,6 +63,8 @@ def main(argv: list[str]) -> int:
 
 def parsers() -> list[Options]:
     """Return every action's parser."""
+    from ottla.cli.sql_migrations import commands as migrations
+
     words = "Run statements over records of a file, and say whether what they write is what another file expects."
     parser = Options(f"{NOUN} test", words)
     parser.add_argument("-s", "--sql-file", dest="statements", metavar="FILE", help="the statements")
@@ -70,7 +76,7 @@ def parsers() -> list[Options]:
         "--suite", metavar="DIR", help=f"run every folder of DIR ({STATEMENTS}, {INPUT}, {CASE}); a JSON line for each"
     )
     parser.add_argument("--engine", choices=("python", "spark"), default="python", help="what runs the queries: python")
-    return [_shell_options(), _server_options(), parser]
+    return [_shell_options(), _server_options(), parser, migrations.options()]
 
 
 def _shell_options() -> Options:

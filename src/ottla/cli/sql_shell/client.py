@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -15,7 +17,7 @@ from typing import Any, BinaryIO
 __all__ = ["ServerError", "SqlClient"]
 
 SECONDS_MAX = 120.0
-V1 = "application/vnd.ksql.v1+json"
+V1, DELIMITED = "application/vnd.ksql.v1+json", "application/vnd.ksqlapi.delimited.v1"
 
 
 class ServerError(Exception):
@@ -37,6 +39,8 @@ class SqlClient:
     token: str | None = field(default=None, repr=False)
     properties: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    """How an https address is checked; None for the authorities that the system knows."""
 
     def info(self) -> dict[str, Any]:
         """Return what the server says of itself; raises ServerError."""
@@ -55,6 +59,16 @@ class SqlClient:
             found: list[dict[str, Any]] = json.loads(answer.read(), parse_float=Decimal)
             return found
 
+    def rows(self, text: str) -> list[list[Any]]:
+        """Return the rows of a query that ends by itself; raises ServerError."""
+        body = {"sql": text, "properties": self.properties, "sessionVariables": self.variables}
+        with self._opened("POST", "/query-stream", body, accept=DELIMITED) as answer:
+            found = [json.loads(line, parse_float=Decimal) for line in answer][1:]
+        failed = next((each for each in found if isinstance(each, dict)), None)
+        if failed is not None:
+            raise ServerError(str(failed.get("message")))
+        return found
+
     @contextmanager
     def streamed(self, text: str) -> Iterator[Iterator[str]]:
         """Yield the lines of a query's answer (`/query`); leaving the block ends the query. Raises ServerError."""
@@ -66,23 +80,29 @@ class SqlClient:
 
     @contextmanager
     def _opened(
-        self, method: str, path: str, body: Mapping[str, Any] | None, *, seconds: float | None = SECONDS_MAX
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        *,
+        seconds: float | None = SECONDS_MAX,
+        accept: str = V1,
     ) -> Iterator[BinaryIO]:
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Accept": V1, "Content-Type": V1}
+        headers = {"Accept": accept, "Content-Type": V1}
         if self.user is not None:
             headers["Authorization"] = f"Basic {base64.b64encode(f'{self.user}:{self.password}'.encode()).decode()}"
         elif self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=seconds) as answer:
+            with urllib.request.urlopen(request, timeout=seconds, context=self.tls) as answer:
                 yield answer
         except urllib.error.HTTPError as error:
             raise _refusal(error) from None
         except urllib.error.URLError as error:
             raise ServerError(f"The server at {self.url} does not answer: {error.reason}") from None
-        except (TimeoutError, OSError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise ServerError(f"The connection to {self.url} broke: {error}") from None
 
 

@@ -37,6 +37,11 @@ class StatementText:
     _tokens: tuple[Token, ...] = field(default=(), repr=False, compare=False)
     """Its tokens, at their places in the script, and the script's end."""
 
+    @property
+    def first_word(self) -> str:
+        """The word that it begins with, in upper case."""
+        return self._tokens[0].word
+
     def parse(self, types: Mapping[str, SqlType], variables: Mapping[str, str] | None = None) -> Statement:
         """The statement, with lines and columns of the script, or of its own text where a variable has changed that.
 
