@@ -21,7 +21,18 @@ NO_BOUND = 1 << 62
 class Queue:
     """One partition's records; `position` is behind the last that was taken, `fetched` behind the last that has come."""
 
-    __slots__ = ("end", "fetched", "partition", "position", "records", "size_bytes", "source", "times")
+    __slots__ = (
+        "end",
+        "fetched",
+        "partition",
+        "position",
+        "records",
+        "records_total",
+        "size_bytes",
+        "size_bytes_total",
+        "source",
+        "times",
+    )
 
     def __init__(self, partition: TopicPartition, source: str, offset: int) -> None:
         self.partition, self.source = partition, source
@@ -31,7 +42,7 @@ class Queue:
         self.records: list[Record] = []
         self.times: list[int] = []
         """The time at which each may go: its own, or that of a later one before it."""
-        self.size_bytes = 0
+        self.size_bytes = self.size_bytes_total = self.records_total = 0
 
     @property
     def is_behind(self) -> bool:
@@ -53,6 +64,8 @@ class Queue:
         self.records += records
         self.fetched = max(self.fetched, next_offset)
         self.size_bytes += size_bytes
+        self.size_bytes_total += size_bytes
+        self.records_total += len(records)
         if not self.records:
             self.position = self.fetched
 

@@ -69,7 +69,7 @@ class Fetching:
         self._decoder = ColumnDecoder(with_headers=True)
         self._running: set[asyncio.Task[None]] = set()
         self._worker: asyncio.Task[None] | None = None
-        self.fetches = self.bytes = 0
+        self.fetches = self.bytes = self.records = 0
 
     def start(self) -> None:
         """Begin."""
@@ -204,6 +204,7 @@ class Fetching:
             self._fail(stream, error)
             return False
         self.bytes += len(fetched.records)
+        self.records += len(records)
         size = len(fetched.records)
         moved = False
         for queue in stream.asked:

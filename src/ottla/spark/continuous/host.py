@@ -27,6 +27,7 @@ from ottla.base import OttlaError
 from ottla.client import ConsumerGroupMetadata
 from ottla.spark.continuous.lane import FencedError, Lane, OnHost
 from ottla.spark.continuous.plan import ApplicationPlan
+from ottla.spark.continuous.work import Work
 from ottla.streams import StreamsWork
 
 __all__ = ["STOP", "Host", "HostPort", "HostSpec", "Orders"]
@@ -107,6 +108,8 @@ class Host:
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._failed: BaseException | None = None
+        self._told: dict[StreamsWork, tuple[int, int]] = {}
+        """How many turns and commits each work had done when its details were told last."""
 
     async def run(self) -> None:
         """Run until `stop`, or until a lane has failed, which it raises: FencedError, KafkaError."""
@@ -289,10 +292,29 @@ class Host:
                     except ConnectionError:
                         return
 
+    def _details(self, name: StreamsWork, work: Work) -> dict[str, Any] | None:
+        """Return what nodes and stores of a work have counted; None where that is as it was told before."""
+        now = work.counts.turns, work.counts.commits
+        if self._told.get(name) == now:
+            return None
+        self._told[name] = now
+        queues = work.arrivals.queues.values()
+        return {
+            "buffered": sum(len(queue.records) for queue in queues),
+            "consumed": [
+                [queue.source, queue.partition.topic, queue.records_total, queue.size_bytes_total] for queue in queues
+            ],
+            "produced": [[*each, *meter.told()] for each, meter in work.produced.items()],
+            "stores": work.store_entries,
+        }
+
     def _tell_report(self) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         lanes = [
             {
+                "applications": sorted({name.application for name in lane.works}),
+                "restoring": lane.restoring,
+                "meters": lane.meters.told(),
                 "turns": lane.turns,
                 "commits": lane.commits,
                 "commit_s_total": lane.commit_s_total,
@@ -309,10 +331,13 @@ class Host:
                 "counts": asdict(work.counts),
                 "positions": [[*each, queue.position, queue.end] for each, queue in work.arrivals.queues.items()],
                 "committed": [[*each, offset] for each, offset in work.offsets_committed.items()],
+                "details": self._details(name, work),
             }
             for lane in self._lanes.values()
             for name, work in lane.works.items()
         ]
+        held = {name for lane in self._lanes.values() for name in lane.works}
+        self._told = {name: done for name, done in self._told.items() if name in held}
         cpu_s = usage.ru_utime + usage.ru_stime
         self._port.note("report", works=works, lanes=lanes, cpu_s=cpu_s, rss_kib=usage.ru_maxrss)
 

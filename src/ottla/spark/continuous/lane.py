@@ -30,6 +30,7 @@ from ottla.client import (
 )
 from ottla.spark.continuous.arrivals import Queue
 from ottla.spark.continuous.fetching import Fetching
+from ottla.spark.continuous.meters import LaneMeters
 from ottla.spark.continuous.plan import ApplicationPlan
 from ottla.spark.continuous.restoring import place_of, restore
 from ottla.spark.continuous.work import Made, Work
@@ -139,10 +140,12 @@ class Lane:
         self._is_stopping = False
         self.in_hand: tuple[str, float] | None = None
         """Whose functions run now, and since when."""
+        self.meters = LaneMeters()
         self.commits = 0
         self.commit_s_total = self.commit_s_max = 0.0
         self.busy_s = 0.0
         self.turns = 0
+        self._fetched_before = 0
 
     def _client(self, part: str, limits: Limits | None = None) -> Client:
         plan = self._plan
@@ -162,6 +165,11 @@ class Lane:
     def fetched_bytes(self) -> int:
         """Bytes of records that they brought."""
         return self._fetching.bytes
+
+    @property
+    def restoring(self) -> int:
+        """How many works are being restored."""
+        return len(self._restoring)
 
     # -- orders, in the loop
 
@@ -195,6 +203,7 @@ class Lane:
         gone = [each for each in self.works if each.application == application]
         for name in gone:
             self._fetching.remove(self.works.pop(name).queues)
+            self.meters.closed += 1
             self._made.pop(name, None)
             self._leaving.discard(name)
         return restoring + gone
@@ -269,9 +278,16 @@ class Lane:
             timer = asyncio.get_running_loop().call_later(max(0.0, wait_s), self._wake.set)
             await self._wake.wait()
             timer.cancel()
+            self.meters.poll.add(asyncio.get_running_loop().time() - now_s)
         self._wake.clear()
         if (error := self._fetching.error) is not None:
             raise error
+
+    def _note_fetched(self) -> None:
+        """Count what has come since this was called before."""
+        count, self._fetched_before = self._fetching.records - self._fetched_before, self._fetching.records
+        if count:
+            self.meters.poll_records.add(count)
 
     def _due_s(self) -> float:
         """Return when the commit is due, by the loop's time."""
@@ -283,6 +299,7 @@ class Lane:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         self.turns += 1
+        self._note_fetched()
         for work in list(self.works.values()):
             self._process(work)
             if loop.time() - began_s > TURN_SECONDS:
@@ -310,9 +327,14 @@ class Lane:
         began_s = time.perf_counter()
         self.in_hand = work.name.application, time.monotonic()
         try:
-            work.process()
+            count = work.process()
+            if count:
+                self.meters.process.add(time.perf_counter() - began_s, count)
+                self.meters.process_records.add(count)
             if due_ms is not None and due_ms <= now_ms:
+                before_s = time.perf_counter()
                 work.advance(now_ms)
+                self.meters.punctuate.add(time.perf_counter() - before_s)
         except Exception as error:  # a user's function may raise anything
             self._failed(work.name.application, error)
         self.in_hand = None
@@ -349,7 +371,7 @@ class Lane:
         for name, each in made.items():
             work = self.works.get(name)
             if work is not None:
-                await self._writer.gather(work.plan, name.partition, dict(work.group.changelogs), each)
+                await self._writer.gather(work.plan, name.partition, work.group.changelogs, each, work.produced)
 
     async def _send(self) -> None:
         """Have what this turn made leave."""
@@ -385,6 +407,7 @@ class Lane:
             self.commits += 1
             self.commit_s_total += took_s
             self.commit_s_max = max(self.commit_s_max, took_s)
+            self.meters.commit.add(took_s)
         self._let_go()
 
     async def _step(self, event: commit.CommitEvent, error: BaseException | None = None) -> None:
@@ -456,6 +479,7 @@ class Lane:
             self._leaving.discard(name)
             if name in self.works:
                 self._fetching.remove(self.works.pop(name).queues)
+                self.meters.closed += 1
         if gone:
             self._listener.on_released(gone)
 
@@ -520,6 +544,7 @@ class Lane:
             return
         self._restoring.pop(name, None)
         self.works[name] = work
+        self.meters.created += 1
         if not self._is_paused(name.application):
             self._fetching.add(work.queues)
         self._listener.on_running(name)

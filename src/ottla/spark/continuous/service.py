@@ -24,6 +24,7 @@ from ottla.spark.connect.control import Attempt, ControlServer
 from ottla.spark.continuous.host import HostSpec
 from ottla.spark.continuous.jobs import HostJobs
 from ottla.spark.continuous.lane import transactional_id
+from ottla.spark.continuous.metrics import Windows
 from ottla.spark.continuous.plan import ApplicationPlan, works_of
 from ottla.spark.private_api.workers import pickled
 from ottla.spark.source.secured import network_of
@@ -59,6 +60,8 @@ class WorkFacts:
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What its nodes and stores have counted, as `Host` tells it."""
 
     @property
     def lag(self) -> int:
@@ -141,6 +144,8 @@ class HostService:
         self._lanes: set[tuple[Any, ...]] = set()
         """Lanes whose transactional ids are this life's: nobody of an earlier one commits by them any more."""
         self._is_closing = False
+        self.windows = Windows()
+        """What hosts have measured lately."""
 
     # -- for any thread
 
@@ -473,6 +478,7 @@ class HostService:
     def _reported(self, host: _Host, message: Mapping[str, Any]) -> None:
         facts = host.facts
         facts.cpu_s, facts.rss_kib, facts.lanes = message["cpu_s"], message["rss_kib"], message["lanes"]
+        self.windows.note(host.number, facts.pid, message, time.monotonic())
         costs = {}
         for each in message["works"]:
             work = StreamsWork(*each["work"])
@@ -484,6 +490,7 @@ class HostService:
             found.positions = {TopicPartition(name, part): at for name, part, at, _ in each["positions"]}
             found.ends = {TopicPartition(name, part): end for name, part, _, end in each["positions"]}
             found.committed = {TopicPartition(name, part): at for name, part, at in each["committed"]}
+            found.details = each["details"] or found.details
             spent = max(0.0, found.counts["process_s"] - before)
             costs[work] = 0.9 * self._places.cost(work) + 0.1 * (0.01 + spent)
         if self._count > 1:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ottla.base import Offset, OttlaError, TopicPartition
 from ottla.client import ConsumerGroupMetadata
+from ottla.spark.continuous.metrics import Metric, ShownWork, streams_metrics
 from ottla.spark.continuous.plan import ApplicationPlan, GroupPlan, works_of
 from ottla.spark.continuous.service import HostFacts, HostService, WorkFacts
 from ottla.spark.streams.restarts import Failure, Restarts, failure_of
@@ -226,6 +227,16 @@ class ContinuousSupervisor:
             for place, offset in facts.committed.items():
                 found[place] = min(Offset(offset), found.get(place, Offset(offset)))
         return found
+
+    def metrics(self, state: str, now_s: float) -> list[Metric]:
+        """Return Kafka Streams' metrics; `now_s` is of the monotonic clock."""
+        name = self._plan.application_id
+        works = self._service.fate(name).works if self._is_added else {}
+        shown = [
+            ShownWork(work, each.host, each.is_running, each.details) for work, each in sorted(dict(works).items())
+        ]
+        windows = self._service.windows
+        return list(streams_metrics(name, self._plan.client_id, state, windows, shown, now_s=now_s))
 
     def hosts(self) -> list[dict[str, Any]]:
         """Return how the hosts stand, fit for JSON."""

@@ -131,8 +131,9 @@ class ServiceServer:
         return json_reply(self._service.status())
 
     async def _metrics(self, _request: Request) -> Reply:
-        found = [each.status() for each in self._service.applications.values()]
-        return text_reply(metrics_text(found), content_type=PROMETHEUS)
+        running = list(self._service.applications.values())
+        measured = [metric for each in running for metric in each.metrics()]
+        return text_reply(metrics_text([each.status() for each in running], measured), content_type=PROMETHEUS)
 
     async def _list(self, _request: Request) -> Reply:
         named = {id_: name for name, id_ in self._ids.items()}

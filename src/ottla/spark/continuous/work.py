@@ -12,6 +12,7 @@ from operator import attrgetter
 
 from ottla.base import TopicPartition
 from ottla.spark.continuous.arrivals import Arrivals, Queue
+from ottla.spark.continuous.meters import TopicMeter
 from ottla.spark.continuous.plan import ApplicationPlan, GroupPlan
 from ottla.spark.streams.progress import OWN_WORDS
 from ottla.streams import (
@@ -96,6 +97,8 @@ class Work:
             waits=False,
         )
         self.counts = WorkCounts()
+        self.produced: dict[tuple[str, str], TopicMeter] = {}
+        """What was sent, by sink and topic."""
         self.is_dirty = False
         """Whether something was done that is not committed."""
         self._is_unfinished = False
@@ -105,6 +108,11 @@ class Work:
     def queues(self) -> Iterable[Queue]:
         """Everything that it reads."""
         return (*self.globals.queues.values(), *self.arrivals.queues.values())
+
+    @property
+    def store_entries(self) -> dict[str, int]:
+        """Return how many keys each store holds, those that were not read from a checkpoint yet left out."""
+        return {name: self.state.entries(name) for name in self.group.group.stores}
 
     def restore(self, changes: Iterable[StoreChange]) -> None:
         """Take in records of changelogs, in the order of their topics."""

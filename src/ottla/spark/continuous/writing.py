@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ottla.client import (
     TransactionalProducer,
     encode_records,
 )
+from ottla.spark.continuous.meters import TopicMeter
 from ottla.spark.continuous.plan import ApplicationPlan
 from ottla.spark.continuous.work import Made, by_topic
 from ottla.streams import Output
@@ -50,13 +51,23 @@ class Writer:
         """Take a producer id; raises KafkaError."""
         await self.producer.start()
 
-    async def gather(self, plan: ApplicationPlan, task: int, changelogs: dict[str, str], made: Made) -> None:
-        """Take in what a work has made; full requests leave. Raises KafkaError."""
+    async def gather(
+        self,
+        plan: ApplicationPlan,
+        task: int,
+        changelogs: Mapping[str, str],
+        made: Made,
+        produced: dict[tuple[str, str], TopicMeter],
+    ) -> None:
+        """Take in what a work has made, counted in `produced`; full requests leave. Raises KafkaError."""
         now_ms = time.time_ns() // 1_000_000
         self._turn += 1
         places: dict[TopicPartition, list[Record]] = {}
+        meters: dict[str, TopicMeter] = {}
         for topic, outputs in by_topic(made.outputs):
             count = plan.counts.get(topic) or await self._counts.count(topic)
+            meter = meters[topic] = produced.setdefault((outputs[0].target, topic), TopicMeter())
+            meter.add(0, [now_ms - each.timestamp if each.timestamp >= 0 else 0 for each in outputs])
             for partition, output in zip(self._partitions(outputs, count), outputs, strict=True):
                 time_ms = output.timestamp if output.timestamp >= 0 else now_ms
                 record = Record(Offset(0), Millis(time_ms), output.key, output.value, output.headers)
@@ -69,7 +80,10 @@ class Writer:
                 places.setdefault(TopicPartition(changelog, task), []).append(record)
         for place, records in places.items():
             for batch in _batches(records):
-                self.producer.gather(encode_records(place, batch), plan.application_id)
+                encoded = encode_records(place, batch)
+                if (found := meters.get(place.topic)) is not None:
+                    found.size_bytes += len(encoded.records)
+                self.producer.gather(encoded, plan.application_id)
                 if self.producer.is_full:
                     await self.producer.send_full()
 

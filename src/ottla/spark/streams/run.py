@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.spark.continuous.jobs import HostJobs
+    from ottla.spark.continuous.metrics import Metric
     from ottla.spark.continuous.plan import ApplicationPlan
     from ottla.spark.continuous.preparation import ContinuousPrepared
     from ottla.spark.continuous.service import HostService
@@ -282,6 +283,11 @@ class StreamsApplication:
             "notices": list(self.settings.notices),
             "hosts": self._supervisor_hosts(),
         }
+
+    def metrics(self) -> list[Metric]:
+        """Return Kafka Streams' metrics (`KafkaStreams.metrics`); none in micro-batch mode, which has no threads."""
+        metrics = getattr(self._supervisor, "metrics", None)
+        return [] if metrics is None else metrics(str(self.state), time.monotonic())
 
     def store(self, name: str) -> StoreView:
         """Return a materialised store to look keys up in: what its changelog topic says, read by this process.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base import ErrorCode, KafkaError
@@ -17,12 +17,14 @@ from ottla.http import (
     json_reply,
     text_reply,
 )
+from ottla.spark.continuous.metrics import prometheus_lines
 from ottla.spark.streams.plain_values import key_of_text, plain
 from ottla.spark.streams.state.store_tables import LAST
 from ottla.spark.streams.web_door import Door, door_of
 from ottla.spark.streams.web_server import ThreadedServer
 
 if TYPE_CHECKING:
+    from ottla.spark.continuous.metrics import Metric
     from ottla.spark.streams.state.stores import StoreView
     from ottla.spark.streams.states import State
     from ottla.streams import Topology
@@ -75,13 +77,17 @@ class ShownApplication(Protocol):
         """Return how its queries stand."""
         ...
 
+    def metrics(self) -> Iterable[Metric]:
+        """Return Kafka Streams' metrics, where it has them."""
+        ...
+
     def store(self, name: str) -> StoreView:
         """Return a store to look into."""
         ...
 
 
-def metrics_text(statuses: Sequence[dict[str, Any]]) -> str:
-    """Return applications' statuses as Prometheus reads them."""
+def metrics_text(statuses: Sequence[dict[str, Any]], metrics: Iterable[Metric] = ()) -> str:
+    """Return applications' statuses, and Kafka Streams' metrics of them, as Prometheus reads them."""
     lines = [
         "# HELP ottla_streams_state 1 for the application's state, 0 for the others.",
         "# TYPE ottla_streams_state gauge",
@@ -99,6 +105,7 @@ def metrics_text(statuses: Sequence[dict[str, Any]]) -> str:
             for query in status["queries"]:
                 labels = f'application_id="{application}",query="{_label(query["name"])}"'
                 lines.append(f"{name}{{{labels}}} {query[field]}")
+    lines += prometheus_lines(metrics)
     return "\n".join(lines) + "\n"
 
 
@@ -188,7 +195,9 @@ class ApplicationServer:
         return json_reply({"state": str(state)}, status=200 if state.is_running_or_rebalancing else 503)
 
     async def _metrics(self, _request: Request) -> Reply:
-        return text_reply(metrics_text([self._application.status()]), content_type=PROMETHEUS)
+        return text_reply(
+            metrics_text([self._application.status()], self._application.metrics()), content_type=PROMETHEUS
+        )
 
 
 def application_routes(prefix: str, of: Callable[[Request], ShownApplication]) -> Iterator[Route]:

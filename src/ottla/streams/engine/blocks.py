@@ -59,7 +59,7 @@ class Blocks:
 
     def __init__(self, backend: StateBackend, store: str, limit: int) -> None:
         self._backend = backend
-        self._is_resident = isinstance(backend, ResidentState)
+        self._resident = backend if isinstance(backend, ResidentState) else None
         self._store = store
         self._limit = limit
         found = backend.get(f"{store}/")
@@ -71,6 +71,25 @@ class Blocks:
         self._mask = 0
         self._directory: list[Block] = []
         self._index()
+        if self._resident is not None:
+            self._resident.keep(self)
+
+    @property
+    def store(self) -> str:
+        """Whose blocks these are."""
+        return self._store
+
+    @property
+    def loaded(self) -> int:
+        """How many entries are in memory, decoded."""
+        return sum(len(each.entries) for each in self._all if each.entries is not None)
+
+    def saved(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the blobs of everything: what `write` would have written of all blocks."""
+        yield f"{self._store}/", _encode([(block.depth, block.bits, block.earliest) for block in self._all])
+        for block in self._all:
+            if block.entries:
+                yield block.name, _encode(block.entries)
 
     def _index(self) -> None:
         depth = max(block.depth for block in self._all)
@@ -94,7 +113,10 @@ class Blocks:
     def load(self, block: Block) -> dict[bytes, Any]:
         """Return a block's entries, from the backend where they are not there yet."""
         if block.entries is None:
-            blob = self._backend.get(block.name)
+            if self._resident is None:
+                blob = self._backend.get(block.name)
+            else:  # nobody writes it any more, so it must not be let go either
+                blob, block.dirty = self._resident.take(block.name), True
             block.entries = {} if blob is None else _decode(blob, block.name)
         return block.entries
 
@@ -136,7 +158,7 @@ class Blocks:
         if len(self._all) != count:
             self._index()
             self._changed = True
-        if self._changed and not self._is_resident:
+        if self._changed and self._resident is None:
             rows = [(block.depth, block.bits, block.earliest) for block in self._all]
             self._backend.put(f"{self._store}/", _encode(rows))
             self._changed = False
@@ -147,10 +169,10 @@ class Blocks:
             return [block]
         entries = self.load(block)
         if len(entries) > self._limit and block.depth < _DEPTH_MAX:
-            if not self._is_resident:
+            if self._resident is None:
                 self._backend.put(block.name, None)
             return [written for half in self._split(block, entries) for written in self._write_or_split(half)]
-        if not self._is_resident:
+        if self._resident is None:
             block.dirty = False
             self._backend.put(block.name, _encode(entries) if entries else None)
         return [block]

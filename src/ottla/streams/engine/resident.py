@@ -1,6 +1,7 @@
 """State that stays decoded in memory from batch to batch, in a process that is a task's for as long as the task lives.
 
-Nothing of a store is encoded at the end of a batch: what is lost with the process is read again from the changelogs. What a
+Nothing of a store is encoded at the end of a batch: what is lost with the process is read again from the changelogs, and
+from what `saved` returned at some time, where somebody has kept that. What a
 task remembers besides stores (stream times, when schedules are due) is one small blob, which whoever commits offsets keeps
 beside them: `kept_memory` is what of it changelogs do not tell.
 """
@@ -8,6 +9,8 @@ beside them: `kept_memory` is what of it changelogs do not tell.
 from __future__ import annotations
 
 import marshal
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 __all__ = ["TASK_BLOB", "ResidentState", "kept_memory"]
 
@@ -18,12 +21,52 @@ _TOLD = frozenset({"count", "bytes", "left", "right"})
 _STORE = "store "
 
 
+class _KeptBlocks(Protocol):
+    """A store's blocks, which stay where they are."""
+
+    @property
+    def store(self) -> str:
+        """Whose they are."""
+        ...
+
+    @property
+    def loaded(self) -> int:
+        """How many entries are decoded."""
+        ...
+
+    def saved(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the blobs that hold all entries."""
+        ...
+
+
 class ResidentState:
     """A `StateBackend` of a task that lives on: blocks of its stores stay where they are."""
 
-    def __init__(self, memory: bytes | None = None) -> None:
-        """`memory` is what `kept_memory` returned where the task stood before."""
-        self._blobs: dict[str, bytes] = {} if memory is None else {TASK_BLOB: memory}
+    def __init__(self, memory: bytes | None = None, blobs: Mapping[str, bytes] | None = None) -> None:
+        """`memory` is what `kept_memory` returned where the task stood before, `blobs` what `saved` did."""
+        self._blobs: dict[str, bytes] = dict(blobs or {})
+        if memory is not None:
+            self._blobs[TASK_BLOB] = memory
+        self._kept: list[_KeptBlocks] = []
+
+    def keep(self, blocks: _KeptBlocks) -> None:
+        """Note blocks that stay where they are: `saved` asks them."""
+        self._kept.append(blocks)
+
+    def take(self, blob: str) -> bytes | None:
+        """Return a blob, and hold it no longer: its entries are decoded from now on."""
+        return self._blobs.pop(blob, None)
+
+    def entries(self, store: str) -> int:
+        """Return how many entries of a store are decoded."""
+        return sum(each.loaded for each in self._kept if each.store == store)
+
+    def saved(self) -> dict[str, bytes]:
+        """Return everything as of the last batch, as blobs that another `ResidentState` begins with."""
+        found = dict(self._blobs)
+        for each in self._kept:
+            found.update(each.saved())
+        return found
 
     def get(self, blob: str) -> bytes | None:
         """Return a blob; nothing of a store that was not put."""
