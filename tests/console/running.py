@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from typing import Any
 
 from tests.waiting import until
 
-LINK = re.compile(r"console (http\S+)/#key=(\S+)")
+LINK = re.compile(r"console (http\S+?)/(?:#key=(\S+))?$", re.MULTILINE)
 
 
 @dataclass
@@ -38,6 +39,7 @@ class RunningConsole:
     token: str = ""
     base: str = ""
     more: dict[str, str] = field(default_factory=dict)
+    tls: ssl.SSLContext | None = None
 
     def link(self) -> str:
         """The newest link that it has printed."""
@@ -46,10 +48,22 @@ class RunningConsole:
     def log_in(self) -> None:
         """Open a session with the newest link."""
         self.base, key = LINK.findall(f"console {self.link()}")[0]
-        answer = self.ask("POST", "/api/login", {"key": key})
+        assert self.enter({"key": key}).status == 200
+
+    def as_user(self, user: str, password: str, mechanism: str = "PLAIN") -> RunningConsole:
+        """The same console for another session, that of a user who logs in."""
+        other = RunningConsole(self.process, self.lines, base=self.base, tls=self.tls)
+        answer = other.enter({"user": user, "password": password, "mechanism": mechanism})
         assert answer.status == 200, answer
-        self.cookie = answer.headers["Set-Cookie"].split(";")[0]
-        self.token = answer.body["token"]
+        return other
+
+    def enter(self, body: dict[str, str]) -> Answer:
+        """Try to begin a session."""
+        answer = self.ask("POST", "/api/login", body)
+        if answer.status == 200:
+            self.cookie = answer.headers["Set-Cookie"].split(";")[0]
+            self.token = answer.body["token"]
+        return answer
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """Ask for a path, with the session's cookie and token where there are any."""
@@ -59,7 +73,7 @@ class RunningConsole:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.base + path, method=method, data=data, headers=said)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=60, context=self.tls) as answer:
                 return Answer(answer.status, answer.headers, _read(answer.read()))
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.headers, _read(error.read()))
@@ -96,13 +110,15 @@ def _read(data: bytes) -> Any:
 
 
 @contextmanager
-def running_console(bootstrap: str, *options: str) -> Iterator[RunningConsole]:
+def running_console(
+    bootstrap: str, *options: str, log_in: bool = True, listen: str = "127.0.0.1:0"
+) -> Iterator[RunningConsole]:
     """A console over brokers, with a session open; it has ended when the block ends."""
     command = [sys.executable, "-m", "ottla.cli.main", "console", "--bootstrap-server", bootstrap]
-    yield from _serving([*command, "--listen", "127.0.0.1:0", *options])
+    yield from _serving([*command, "--listen", listen, *options], log_in=log_in)
 
 
-def _serving(command: Sequence[str]) -> Iterator[RunningConsole]:
+def _serving(command: Sequence[str], *, log_in: bool) -> Iterator[RunningConsole]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     console = RunningConsole(process, [])
     assert process.stdout is not None
@@ -111,7 +127,9 @@ def _serving(command: Sequence[str]) -> Iterator[RunningConsole]:
     reading.start()
     try:
         until(lambda: any(LINK.search(line) for line in list(console.lines)), lambda: console.lines)
-        console.log_in()
+        console.base = LINK.findall(f"console {console.link()}")[0][0]
+        if log_in:
+            console.log_in()
         yield console
     finally:
         process.terminate()

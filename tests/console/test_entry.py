@@ -115,5 +115,5 @@ def test_an_address_that_others_reach_is_refused_unless_it_is_allowed() -> None:
 def test_a_setting_that_there_is_not_is_named() -> None:
     with pytest.raises(ConfigError, match="there is no such setting"):
         console_settings({"ottla.console.readonly": "true"}, CLUSTERS)
-    with pytest.raises(ConfigError, match="HOST:PORT is expected"):
+    with pytest.raises(ConfigError, match="HOST:PORT, or https"):
         console_settings({"ottla.console.listeners": "9180"}, CLUSTERS)

@@ -7,7 +7,17 @@ export interface Session {
   read_only: boolean;
   anonymous: boolean;
   clusters: string[];
+  mechanisms: string[];
+  users: Record<string, { user: string; kept: string }>;
 }
+
+// How one comes in: by the console's link, or, where there are mechanisms, as a user of a cluster.
+export interface Way {
+  mechanisms: string[];
+  clusters?: string[];
+}
+
+const NOT_LOGGED_IN = 40102;
 
 export class ApiError extends Error {
   constructor(
@@ -21,6 +31,7 @@ export class ApiError extends Error {
 
 export const session = signal<Session | null>(null);
 export const loginError = signal<string>("");
+export const way = signal<Way>({ mechanisms: [] });
 
 export async function call<T>(path: string, options: { method?: string; body?: unknown; signal?: AbortSignal } = {}): Promise<T> {
   const headers: Record<string, string> = {};
@@ -49,7 +60,7 @@ export async function call<T>(path: string, options: { method?: string; body?: u
     body = {};
   }
   if (!answer.ok) {
-    if (answer.status === 401) session.value = null;
+    if (answer.status === 401 && body["error_code"] !== NOT_LOGGED_IN) session.value = null;
     throw new ApiError(answer.status, String(body["message"] ?? answer.statusText), body);
   }
   return body as T;
@@ -67,12 +78,22 @@ export async function enter(): Promise<void> {
       loginError.value = (error as Error).message;
     }
   }
+  way.value = await call<Way>("/api/door").catch(() => way.value);
   try {
     session.value = await call<Session>("/api/session");
     loginError.value = "";
   } catch (error) {
-    if (!loginError.value) loginError.value = (error as Error).message;
+    if (!loginError.value && way.value.mechanisms.length === 0) loginError.value = (error as Error).message;
   }
+}
+
+export async function logIn(cluster: string, mechanism: string, user: string, password: string): Promise<void> {
+  session.value = await call<Session>("/api/login", { method: "POST", body: { cluster, mechanism, user, password } });
+}
+
+export async function logOut(): Promise<void> {
+  await call("/api/logout", { method: "POST", body: {} }).catch(() => undefined);
+  session.value = null;
 }
 
 export interface Frame {

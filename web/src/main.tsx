@@ -2,7 +2,9 @@ import { useSignal } from "@preact/signals";
 import { type ComponentType, type JSX, render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter-preact";
-import { Live, enter, loginError, session } from "./api";
+import { Live, enter, logOut, session } from "./api";
+import { Door } from "./door";
+import { Mark } from "./mark";
 import { ago } from "./ago";
 import "./ottla.css";
 import "./console.css";
@@ -66,9 +68,9 @@ function App() {
   return (
     <Switch>
       <Route path="/c/:cluster" nest={false}>
-        {(names) => <Shell key={names.cluster} cluster={names.cluster} />}
+        {(names) => <Inside cluster={names.cluster} />}
       </Route>
-      <Route path="/c/:cluster/*">{(names) => <Shell key={names.cluster} cluster={names.cluster} />}</Route>
+      <Route path="/c/:cluster/*">{(names) => <Inside cluster={names.cluster} />}</Route>
       <Route>
         <Redirect to={`/c/${first}`} replace />
       </Route>
@@ -76,27 +78,11 @@ function App() {
   );
 }
 
-const Mark = () => (
-  <svg viewBox="0 0 24 24" aria-hidden="true">
-    <path d="M2.500 8.500h19" stroke="var(--accent)" stroke-width="2.600" stroke-linecap="round" />
-    <path d="M8 3.500v13.200c0 2.400 1 3.600 3 3.600M15 3.500v13.200c0 2.400 1 3.600 3 3.600" fill="none" stroke="currentColor" stroke-width="2.600" stroke-linecap="round" />
-  </svg>
-);
-
-function Door() {
-  return (
-    <main class="door">
-      <div class="brand">
-        <Mark />
-        ottla
-      </div>
-      <h1>Open the console's link</h1>
-      <p>
-        It was printed when the console started, and after each use: <code>console http://…/#key=…</code>. A link opens once.
-      </p>
-      {loginError.value && <p class="dim">{loginError.value}</p>}
-    </main>
-  );
+// A cluster is shown to who has logged in to it, where users do.
+function Inside({ cluster }: { cluster: string }) {
+  const known = session.value;
+  if (known && known.mechanisms.length > 0 && known.clusters.includes(cluster) && !known.users[cluster]) return <Door key={cluster} cluster={cluster} />;
+  return <Shell key={cluster} cluster={cluster} />;
 }
 
 function Shell({ cluster }: { cluster: string }) {
@@ -174,8 +160,21 @@ function Shell({ cluster }: { cluster: string }) {
             </div>
           ))}
           <div class="me">
-            <span class="dim">Ottla {session.value?.version}</span>
-            <span class="pill plain last">{session.value?.read_only ? "read-only" : "can write"}</span>
+            {session.value?.users[cluster] ? (
+              <>
+                <span class="clip" title={keptText(session.value.users[cluster]?.kept)}>
+                  {session.value.users[cluster]?.user}
+                </span>
+                <button class="btn last" onClick={() => void logOut()}>
+                  Log out
+                </button>
+              </>
+            ) : (
+              <>
+                <span class="dim">Ottla {session.value?.version}</span>
+                <span class="pill plain last">{session.value?.read_only ? "read-only" : "can write"}</span>
+              </>
+            )}
           </div>
         </nav>
         <header class="top">
@@ -247,6 +246,9 @@ function Shell({ cluster }: { cluster: string }) {
     </HereContext.Provider>
   );
 }
+
+const keptText = (kept: string | undefined): string =>
+  kept === "token" ? "Logged in by a delegation token; the password is forgotten." : kept === "secret" ? "The salted password is kept until you log out." : "The password is kept in the console's memory until you log out: the cluster has no delegation tokens.";
 
 const isHere = (here: string, path: string): boolean => (path === "" ? here === "" || here === "/" : here === path || here.startsWith(`${path}/`));
 

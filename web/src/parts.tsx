@@ -374,3 +374,9 @@ export function indented(text: string): Token[] {
   });
   return found;
 }
+
+// What a control that needs an operation is given: disabled, and saying what is missing, where the brokers do not allow it.
+export function needs(operations: readonly string[] | undefined, operation: string, what: string): { disabled?: boolean; title?: string } {
+  if (operations === undefined || operations.includes(operation)) return {};
+  return { disabled: true, title: `needs ${operation} on ${what}` };
+}

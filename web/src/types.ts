@@ -65,6 +65,7 @@ export interface PartitionRow {
 export interface Topic extends Sampled, TopicRow {
   partition_rows: PartitionRow[];
   group_rows: GroupRow[];
+  operations: string[];
 }
 
 export interface ConfigRow {

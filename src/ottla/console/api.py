@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.admin import AdminError, ConfigEntity, describe_config, describe_group
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
@@ -16,44 +16,35 @@ from ottla.client import FetchPosition, Isolation, partition_of
 from ottla.console.actions import plan_action
 from ottla.console.clusters import Cluster
 from ottla.console.decoding import DECODERS
+from ottla.console.places import Place
 from ottla.console.plans import PlanGoneError, Plans, WorldMovedError
 from ottla.console.reads import Read
 from ottla.console.requests import new_record, object_of, scan_request
 from ottla.console.rows import Decoders, row_of
-from ottla.console.sampler import Sampler
 from ottla.console.scans import Frame, ScanRequest, scan
 from ottla.console.views import (
+    Seen,
     broker_rows,
     findings,
     group_partitions,
     group_row,
     group_rows,
     overview,
+    topic_row,
     topic_rows,
     why_behind,
+    with_recent,
 )
 from ottla.http import HttpError, Reply, Request, StreamedReply, json_reply
 from ottla.wire import Record, build_batch, iter_batch_records, iter_batches
 
-if TYPE_CHECKING:
-    from ottla.console.registry_values import RegistryValues
-
-__all__ = ["Api", "Endpoint", "Place", "openapi_document"]
+__all__ = ["Api", "Endpoint", "http_error", "openapi_document", "scan_frames"]
 
 LIST_LIMIT = 100
 LIST_LIMIT_MAX = 500
 LOOK_SECONDS_MAX = 5.0
 RECORD_BYTES_MAX = 16 << 20
 NDJSON = "application/x-ndjson"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One cluster with what looks at it."""
-
-    cluster: Cluster
-    sampler: Sampler
-    registry: RegistryValues | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,35 +93,41 @@ class Api:
     # -- what is sampled
 
     async def _overview(self, place: Place, request: Request) -> Reply:
-        seen = await place.sampler.seen()
-        return _sampled(place, request, overview(seen))
+        seen = await place.seen()
+        return _sampled(place, seen, request, overview(seen))
 
     async def _findings(self, place: Place, request: Request) -> Reply:
-        seen = await place.sampler.seen()
-        return _sampled(place, request, {"items": [asdict(each) for each in findings(seen)]})
+        seen = await place.seen()
+        return _sampled(place, seen, request, {"items": [asdict(each) for each in findings(seen)]})
 
     async def _topics(self, place: Place, request: Request) -> Reply:
-        rows = topic_rows(await place.sampler.seen())
+        seen = await place.seen()
+        rows = topic_rows(seen)
         if request.query.get("internal") != "true":
             rows = [row for row in rows if not row["is_internal"]]
-        return _sampled(place, request, _page(rows, request, "name"))
+        return _sampled(place, seen, request, _page(rows, request, "name"))
 
     async def _topic(self, place: Place, request: Request) -> Reply:
         name = request.match_info["topic"]
-        seen = await place.sampler.seen_with(lambda sample: name in sample.topics)
-        row = next((each for each in topic_rows(seen) if each["name"] == name), None)
+        seen = await place.seen_with(lambda sample: name in sample.topics)
+        row = topic_row(seen, name)
         if row is None:
             raise HttpError(404, f"There is no topic {name}")
+        allowed = (await place.allowed()).topics.get(name, frozenset())
         partitions = [{"partition": index, **asdict(each)} for index, each in sorted(seen.sample.topics[name].items())]
-        groups = [each for each in group_rows(seen) if name in _listed(each["topics"])]
-        return _sampled(place, request, {**row, "partition_rows": partitions, "group_rows": groups})
+        groups = [with_recent(seen, each) for each in group_rows(seen, of_topic=name)]
+        answer = {**row, "partition_rows": partitions, "group_rows": groups, "operations": sorted(allowed)}
+        return _sampled(place, seen, request, answer)
 
     async def _groups(self, place: Place, request: Request) -> Reply:
-        return _sampled(place, request, _page(group_rows(await place.sampler.seen()), request, "name"))
+        seen = await place.seen()
+        page = _page(group_rows(seen), request, "name")
+        page["items"] = [with_recent(seen, each) for each in page["items"]]
+        return _sampled(place, seen, request, page)
 
     async def _group(self, place: Place, request: Request) -> Reply:
         name = request.match_info["group"]
-        seen = await place.sampler.seen_with(lambda sample: name in sample.groups)
+        seen = await place.seen_with(lambda sample: name in sample.groups)
         group = seen.sample.groups.get(name)
         if group is None:
             raise HttpError(404, f"There is no group {name}")
@@ -153,7 +150,7 @@ class Api:
             ]
         marks = seen.history.marks(f"lag/{name}", 0, 1 << 60)
         answer = {
-            **group_row(seen, name, group),
+            **with_recent(seen, group_row(seen, name, group)),
             "partition_rows": group_partitions(seen, name),
             "members": members,
             "members_error": said,
@@ -162,15 +159,17 @@ class Api:
             "why": why_behind(seen, name, None if members is None else len(members)),
             "marks": [asdict(each) for each in marks],
         }
-        return _sampled(place, request, answer)
+        return _sampled(place, seen, request, answer)
 
     async def _brokers(self, place: Place, request: Request) -> Reply:
-        seen = await place.sampler.seen()
-        return _sampled(place, request, {"items": broker_rows(seen.sample)})
+        seen = await place.seen()
+        return _sampled(place, seen, request, {"items": broker_rows(seen.sample)})
 
     async def _history(self, place: Place, request: Request) -> Reply:
         now = self._now_ms()
         series = request.query.get("series", "")
+        if place.login is not None and not (await place.allowed()).may_read_series(series):
+            raise HttpError(403, f"The history {series} may not be seen: it needs DESCRIBE", error_code=40300)
         to_ms = _query_number(request, "to", now)
         from_ms = _query_number(request, "from", to_ms - 3_600_000)
         points = _query_number(request, "points", 600)
@@ -246,30 +245,38 @@ class Api:
 
     async def _planned(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Reply:
         plan = await place.cluster.admin(plan_action, action, arguments)
-        return json_reply({**plan.shown(), "id": self._plans.keep(place.cluster.name, plan)}, status=201)
+        return json_reply({**plan.shown(), "id": self._plans.keep(place, plan)}, status=201)
 
     async def _run_plan(self, place: Place, request: Request) -> Reply:
         body = object_of(await _body(request))
         try:
             entry = await self._plans.run(
-                place.cluster, request.match_info["plan"], hash=body.get("hash"), typed=body.get("typed")
+                place, request.match_info["plan"], hash=body.get("hash"), typed=body.get("typed")
             )
         except PlanGoneError as error:
             raise HttpError(404, str(error)) from None
         except WorldMovedError as error:
             return json_reply({"error_code": 409, "message": str(error), "plan": error.shown}, status=409)
+        place.rights.ask_again()
         with suppress(TimeoutError):  # pages look at once, and shall see what was changed
             async with asyncio.timeout(LOOK_SECONDS_MAX):
                 await place.sampler.look_again()
         return json_reply(entry.shown(), status=200 if entry.outcome == "done" else 422)
 
     async def _audit(self, place: Place, request: Request) -> Reply:
-        return json_reply({"items": [each.shown() for each in self._plans.audit.newest(place.cluster.name)]})
+        found = self._plans.audit.newest(place.cluster.name, await self._whose(place))
+        return json_reply({"items": [each.shown() for each in found]})
+
+    async def _whose(self, place: Place) -> str | None:
+        """Return whose changes are shown: one's own, and everybody's to who may alter the cluster."""
+        if place.login is None or "ALTER" in (await place.allowed()).cluster:
+            return None
+        return place.who
 
     async def _undo(self, place: Place, request: Request) -> Reply:
         number = request.match_info["entry"]
         entry = self._plans.audit.entry(int(number)) if number.isdigit() else None
-        if entry is None or entry.cluster != place.cluster.name:
+        if entry is None or entry not in self._plans.audit.newest(place.cluster.name, await self._whose(place)):
             raise HttpError(404, f"There is no change {number} (any more)")
         if entry.plan.undo is None or entry.outcome != "done":
             raise HttpError(409, "This change cannot be taken back")
@@ -364,11 +371,7 @@ def _query_number(request: Request, name: str, default: int) -> int:
     return int(text)
 
 
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
-
-
-def _page(rows: list[dict[str, object]], request: Request, by: str) -> dict[str, object]:
+def _page(rows: list[dict[str, object]], request: Request, by: str) -> dict[str, Any]:
     """Return what of a list is asked for: those that contain `q`, sorted, from a cursor on, so many."""
     wanted = request.query.get("q", "").casefold()
     found = [row for row in rows if wanted in str(row[by]).casefold()]
@@ -390,14 +393,13 @@ def _order(value: object) -> tuple[int, float, str]:
     return (0, 0.0, "") if value is None else (1, 0.0, str(value).casefold())
 
 
-def _sampled(place: Place, request: Request, answer: Mapping[str, object]) -> Reply:
+def _sampled(place: Place, seen: Seen, request: Request, answer: Mapping[str, object]) -> Reply:
     """Return an answer with the time of its sample; one that the page has already is 304 (`ETag`)."""
     sampler = place.sampler
-    sample = sampler.newest
     whole = {
-        "sampled_at": None if sample is None else sample.at_ms,
+        "sampled_at": seen.sample.at_ms,
         "period_s": sampler.period_s,
-        "partial": [] if sample is None else list(sample.partial),
+        "partial": list(seen.sample.partial),
         "error": sampler.error,
         **answer,
     }

@@ -61,9 +61,11 @@ class Audit:
         log.info("%s of %s by %s: %s (%s)", plan.action, cluster, who, changes or "nothing", outcome)
         return entry
 
-    def newest(self, cluster: str) -> list[AuditEntry]:
-        """Return a cluster's changes, the newest first."""
-        return [each for each in reversed(self._entries.values()) if each.cluster == cluster]
+    def newest(self, cluster: str, who: str | None = None) -> list[AuditEntry]:
+        """Return a cluster's changes, or those by somebody, the newest first."""
+        return [
+            each for each in reversed(self._entries.values()) if each.cluster == cluster and who in (None, each.who)
+        ]
 
     def entry(self, number: int) -> AuditEntry | None:
         """Return one change."""

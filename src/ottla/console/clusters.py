@@ -1,4 +1,4 @@
-"""A cluster as the console reaches it: a client on the loop for figures and records, one in a thread to administer it."""
+"""A cluster as the console reaches it, for itself or as a user: a client on the loop, and a thread to administer it from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, TypeVar
 
-from ottla.client import BlockingClient, Client, Limits, client_network
+from ottla.client import BlockingClient, Client, ClientSecurity, Limits, SecuredNetwork, client_network
 
 __all__ = ["Cluster", "ClusterSettings"]
 
@@ -28,45 +28,37 @@ class ClusterSettings:
     bootstrap: str
     properties: Mapping[str, str]
 
+    @property
+    def takes_logins(self) -> bool:
+        """True where its users log in by SASL."""
+        return (self.properties.get("security.protocol") or "").strip().upper().startswith("SASL_")
+
 
 class Cluster:
-    """The doors to one cluster; they open when first asked for."""
+    """The doors to one cluster, as one user: a client for the running loop, and the same for functions of `ottla.admin`."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ClusterSettings, security: ClientSecurity | None = None) -> None:
+        """Open doors as the settings say, or protected otherwise: as somebody else who logs in."""
         self.name = settings.name
         self._settings = settings
-        self._network = client_network(settings.properties)
-        self.client = self._made()
-        """For the running loop: figures, and whole batches of records."""
+        self._network = client_network(settings.properties) if security is None else SecuredNetwork(security)
+        self.client = self.reader()
+        """Figures, and whole batches of records."""
         self._thread = ThreadPoolExecutor(1, f"admin-{settings.name}")
-        self._blocking: BlockingClient | None = None
-
-    def _made(self) -> Client:
-        return Client(self._settings.bootstrap, client_id=CLIENT_ID, limits=LIMITS, network=self._network)
 
     def reader(self) -> Client:
         """Return a client of its own for a search: closing it ends the search's reading at once."""
-        return self._made()
+        return Client(self._settings.bootstrap, client_id=CLIENT_ID, limits=LIMITS, network=self._network)
 
     async def admin(
         self, function: Callable[Concatenate[BlockingClient, P], T], *arguments: P.args, **named: P.kwargs
     ) -> T:
         """Call a function of `ottla.admin`, one at a time, without holding the loop up; raises what it raises."""
-
-        def call() -> T:
-            if self._blocking is None:
-                network = client_network(self._settings.properties)
-                self._blocking = BlockingClient(
-                    self._settings.bootstrap, client_id=CLIENT_ID, limits=LIMITS, network=network
-                )
-            return function(self._blocking, *arguments, **named)
-
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        loop = asyncio.get_running_loop()
+        blocking = BlockingClient.over(self.client, loop)
+        return await loop.run_in_executor(self._thread, lambda: function(blocking, *arguments, **named))
 
     async def close(self) -> None:
-        """Close both doors; what is asked for meanwhile fails."""
+        """Close the doors; what is asked for meanwhile fails."""
         await self.client.close()
-        blocking = self._blocking
-        if blocking is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, blocking.close)
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -101,6 +101,11 @@ class History:
         if known is None or known[0] != value:
             self._last[name] = (value, at_ms)
 
+    def newest(self, name: str) -> float | None:
+        """Return a series' last value."""
+        known = self._last.get(name)
+        return None if known is None else known[0]
+
     def mark(self, name: str, mark: Mark) -> None:
         """Keep what happened to a series; the oldest of `MARKS_MAX` leave."""
         self._marks.append((name, mark))

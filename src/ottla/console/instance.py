@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla import __version__
 from ottla.base import OttlaError
-from ottla.console.api import Api, Endpoint, Place, http_error, openapi_document, scan_frames
+from ottla.console.api import Api, Endpoint, http_error, openapi_document, scan_frames
 from ottla.console.audit import Audit
 from ottla.console.clusters import Cluster
-from ottla.console.entry import SECURITY_HEADERS, Entry, Session
+from ottla.console.entry import SECURITY_HEADERS, SESSION_SECONDS_MAX, Entry, Session
 from ottla.console.live import Live
+from ottla.console.logins import USER_CHARACTERS_MAX, WRONG_LOGIN, log_in
+from ottla.console.places import Place
 from ottla.console.plans import Plans
 from ottla.console.requests import object_of
+from ottla.console.rights import KeptRights
 from ottla.console.sampler import PERIOD_SECONDS, Sampler
 from ottla.console.settings import ConsoleSettings
 from ottla.http import (
@@ -36,7 +41,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Console"]
 
+log = logging.getLogger(__name__)
+
 COOKIE = "ottla_console"
+SWEEP_SECONDS = 30.0
+NOT_LOGGED_IN = 40102
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 SAFE = ("GET", "HEAD")
 
@@ -58,19 +67,41 @@ class Console:
         self._new_link = new_link
         self._period_s = period_s
         hosts = {*THIS_MACHINE, *settings.hosts, *(host for host, _ in settings.listeners if host)}
-        self._entry = Entry(frozenset(hosts), time.monotonic, new_key=self._tell_key)
+        self._entry = Entry(frozenset(hosts), time.monotonic, new_key=self._tell_key, ended=self._ended)
         self._audit = Audit()
-        plans = Plans(self._audit, who="console", now_s=time.monotonic, now_ms=_now_ms)
+        plans = Plans(self._audit, now_s=time.monotonic, now_ms=_now_ms)
         self._api = Api(plans, now_ms=_now_ms)
         self._endpoints = self._api.endpoints()
         self._places: dict[str, Place] = {}
         self._server: HttpServer | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        """Logins that are being closed."""
         self.addresses: list[str] = []
         """Where it is served, as `http://HOST:PORT`, once it has started."""
 
     def _tell_key(self, key: str) -> None:
         for address in self.addresses[:1]:
-            self._new_link(f"{address}/#key={key}")
+            self._new_link(f"{address}/" if self._settings.mechanisms else f"{address}/#key={key}")
+
+    def _ended(self, session: Session) -> None:
+        """Close what a session that is over has open."""
+
+        async def close() -> None:
+            for socket in list(session.sockets):
+                await socket.close()
+            for place in session.places.values():
+                await place.cluster.close()
+            session.places.clear()
+
+        task = asyncio.get_running_loop().create_task(close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self._entry.sweep()
 
     async def start(self) -> None:
         """Serve; raises OSError where an address is taken."""
@@ -78,22 +109,29 @@ class Console:
         for each in self._settings.clusters:
             cluster = Cluster(each)
             sampler = Sampler(cluster.client, period_s=self._period_s)
-            self._places[each.name] = Place(cluster, sampler, None if self._places else values)
+            self._places[each.name] = Place(
+                cluster, sampler, KeptRights(cluster.client), None if self._places else values
+            )
         self._server = HttpServer(self._routes(), headers=SECURITY_HEADERS)
         try:
             for host, port in self._settings.listeners:
-                bound = await self._server.listen(host, port)
-                shown = host or "127.0.0.1"
-                self.addresses.append(f"http://{f'[{shown}]' if ':' in shown else shown}:{bound}")
+                bound = await self._server.listen(host, port, self._settings.tls)
+                shown, scheme = host or "127.0.0.1", "http" if self._settings.tls is None else "https"
+                self.addresses.append(f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{bound}")
         except BaseException:
             await self.stop()
             raise
         for place in self._places.values():
             place.sampler.start()
+        self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
         self._tell_key(self._entry.key)
 
     async def stop(self) -> None:
         """Stop serving, and let the clusters go."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        self._entry.end_all()
+        await asyncio.gather(*self._closing)
         if self._server is not None:
             await self._server.close()
         for place in self._places.values():
@@ -105,6 +143,7 @@ class Console:
 
     def _routes(self) -> list[Route | SocketRoute]:
         routes: list[Route | SocketRoute] = [
+            Route("GET", "/api/door", self._door),
             Route("POST", "/api/login", self._login),
             Route("POST", "/api/logout", self._logout),
             Route("GET", "/api/session", self._session),
@@ -131,7 +170,7 @@ class Console:
             if endpoint.changes and self._settings.read_only:
                 raise HttpError(403, "This console is read-only (ottla.console.read.only)", error_code=40301)
             try:
-                return await endpoint.handle(self._place(request), request)
+                return await endpoint.handle(self._place(request, session), request)
             except HttpError:
                 raise
             except OttlaError as error:
@@ -146,24 +185,81 @@ class Console:
     def _cookie(self, request: Request) -> str:
         """Cookies are kept by host alone, so that consoles on two ports would take each other's."""
         port = (request.headers.get("Host") or "").rpartition(":")[2]
-        return f"{COOKIE}_{port}" if port.isdigit() else COOKIE
+        name = f"{COOKIE}_{port}" if port.isdigit() else COOKIE
+        return name if self._settings.tls is None else f"__Host-{name}"
 
-    def _place(self, request: Request) -> Place:
+    def _place(self, request: Request, session: Session) -> Place:
         name = request.match_info["cluster"]
         place = self._places.get(name)
         if place is None:
-            raise HttpError(404, f"This console has no cluster {name}: it has {', '.join(self._places)}")
-        return place
+            raise HttpError(404, f"This console has no cluster {name}: it has {', '.join(self._offered())}")
+        if not self._settings.mechanisms:
+            return place
+        mine: Place | None = session.places.get(name)
+        if mine is None:
+            raise HttpError(401, f"Log in to {name}", error_code=NOT_LOGGED_IN)
+        return mine
+
+    def _offered(self) -> list[str]:
+        """Return the clusters that the console shows; where users log in, those that take logins."""
+        return [each.name for each in self._settings.clusters if each.takes_logins or not self._settings.mechanisms]
+
+    async def _door(self, request: Request) -> Reply:
+        """Say how one comes in: by a link, or as a user of a cluster."""
+        self._entry.check_host(request.headers.get("Host"))
+        said = {"mechanisms": list(self._settings.mechanisms)}
+        return json_reply(said | ({"clusters": self._offered()} if self._settings.mechanisms else {}))
 
     async def _login(self, request: Request) -> Reply:
         self._entry.check_host(request.headers.get("Host"))
         self._entry.check_origin(request.headers)
+        self._entry.check_json(request.headers)
         try:
             body = object_of(await request.json())
         except ValueError:
             raise HttpError(400, "The body is not JSON") from None
-        cookie, session = self._entry.open(body.get("key"), request.remote or "")
+        if not self._settings.mechanisms:
+            return self._begun(request, *self._entry.open(body.get("key"), request.remote or ""))
+        place = await self._logged_in(body, request.remote or "")
+        cookie = request.cookies.get(self._cookie(request)) or ""
+        session = self._entry.known(cookie)
+        if session is None:
+            cookie, session = self._entry.begin()
+        before = session.places.get(place.cluster.name)
+        session.places[place.cluster.name] = place
+        if before is not None:
+            await before.cluster.close()
+        return self._begun(request, cookie, session)
+
+    async def _logged_in(self, body: Mapping[str, Any], address: str) -> Place:
+        name, mechanism = body.get("cluster") or self._offered()[0], body.get("mechanism")
+        user, password = body.get("user"), body.get("password")
+        settings = next((each for each in self._settings.clusters if each.name == name), None)
+        if settings is None or name not in self._offered():
+            raise HttpError(404, f"One can log in to {', '.join(self._offered())}")
+        if mechanism not in self._settings.mechanisms:
+            raise HttpError(400, f"mechanism is one of {', '.join(self._settings.mechanisms)}")
+        if not isinstance(user, str) or not isinstance(password, str):
+            raise HttpError(400, "user and password are texts")
+        if not user or not password or len(user) > USER_CHARACTERS_MAX:
+            raise HttpError(400, "A user and a password are needed")
+        tries = f"address {address}", f"user {user} of {name}"
+        self._entry.attempt(*tries)
+        lifetime_ms = int(SESSION_SECONDS_MAX * 1000)
+        try:
+            login = await log_in(settings, mechanism=mechanism, user=user, password=password, lifetime_ms=lifetime_ms)
+        except HttpError as error:
+            if error.error_code != WRONG_LOGIN:
+                self._entry.succeeded(*tries)  # the cluster did not say that it was wrong
+            log.info("a login as %r at %s from %s was refused: %s", user, name, address, error.message)
+            raise
+        self._entry.succeeded(*tries)
+        log.info("%r has logged in at %s from %s (kept: %s)", user, name, address, login.kept)
+        return self._places[name].as_user(login)
+
+    def _begun(self, request: Request, cookie: str, session: Session) -> Reply:
         value = f"{self._cookie(request)}={cookie}; HttpOnly; SameSite=Strict; Path=/"
+        value += "" if self._settings.tls is None else "; Secure"
         return Reply(
             json_reply(self._told(session)).body,
             "application/json",
@@ -184,7 +280,9 @@ class Console:
             "version": __version__,
             "read_only": self._settings.read_only,
             "anonymous": self._settings.allow_anonymous,
-            "clusters": list(self._places),
+            "clusters": self._offered(),
+            "users": {name: {"user": place.who, "kept": place.login.kept} for name, place in session.places.items()},
+            "mechanisms": list(self._settings.mechanisms),
         }
 
     async def _openapi(self, request: Request) -> Reply:
@@ -192,14 +290,23 @@ class Console:
         return json_reply(openapi_document(self._endpoints, __version__))
 
     def _admit_socket(self, request: Request) -> None:
-        self._admitted(request)
+        session = self._admitted(request)
         self._entry.check_origin(request.headers)
-        self._place(request)
+        self._place(request, session)
 
     async def _live(self, request: Request, socket: Socket) -> None:
-        place = self._place(request)
-        live = Live(socket, place.sampler, lambda args: scan_frames(place, args))
-        await live.run()
+        session = self._entry.known(request.cookies.get(self._cookie(request)) or "")
+        if session is None:
+            return  # it has ended since it was admitted
+        place = self._place(request, session)
+        session.sockets.add(socket)
+        try:
+            live = Live(
+                *(socket, place.sampler, lambda args: scan_frames(place, args)), lambda: self._entry.holds(session)
+            )
+            await live.run()
+        finally:
+            session.sockets.discard(socket)
 
 
 def _registry_values(settings: ConsoleSettings) -> RegistryValues | None:

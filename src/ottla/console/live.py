@@ -54,8 +54,11 @@ class Credit:
 class Live:
     """What one tab listens to."""
 
-    def __init__(self, socket: Socket, sampler: Sampler, frames: Frames) -> None:
-        self._socket, self._sampler, self._frames = socket, sampler, frames
+    def __init__(
+        self, socket: Socket, sampler: Sampler, frames: Frames, holds: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`holds` says whether the session is still open: with it the socket ends."""
+        self._socket, self._sampler, self._frames, self._holds = socket, sampler, frames, holds
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._credit: dict[int, Credit] = {}
 
@@ -120,6 +123,9 @@ class Live:
         seen = 0
         for seq in range(1 << 62):
             seen = await self._sampler.next(seen)
+            if not self._holds():
+                await self._socket.close()
+                return
             sample = self._sampler.newest
             frame = {
                 "type": "sample",

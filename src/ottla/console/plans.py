@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ottla.base import OttlaError
 from ottla.console.actions import ActionPlan, plan_action
 from ottla.console.audit import Audit, AuditEntry
-from ottla.console.clusters import Cluster
+from ottla.console.places import Place
 from ottla.http import HttpError
 
 __all__ = ["PlanGoneError", "Plans", "WorldMovedError"]
@@ -35,6 +35,7 @@ class WorldMovedError(OttlaError):
 @dataclass(frozen=True, slots=True)
 class _Kept:
     cluster: str
+    who: str
     plan: ActionPlan
     until_s: float
 
@@ -42,27 +43,26 @@ class _Kept:
 class Plans:
     """Keeps plans until they are run."""
 
-    def __init__(self, audit: Audit, *, who: str, now_s: Callable[[], float], now_ms: Callable[[], int]) -> None:
+    def __init__(self, audit: Audit, *, now_s: Callable[[], float], now_ms: Callable[[], int]) -> None:
         self.audit = audit
-        self._who = who
         self._now_s, self._now_ms = now_s, now_ms
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
-    def keep(self, cluster: str, plan: ActionPlan) -> str:
-        """Keep a plan, and return the name by which it is run."""
+    def keep(self, place: Place, plan: ActionPlan) -> str:
+        """Keep a plan, and return the name by which who has made it runs it."""
         name = secrets.token_urlsafe(12)
-        self._kept[name] = _Kept(cluster, plan, self._now_s() + SECONDS_MAX)
+        self._kept[name] = _Kept(place.cluster.name, place.who, plan, self._now_s() + SECONDS_MAX)
         while len(self._kept) > PLANS_MAX:
             self._kept.popitem(last=False)
         return name
 
-    async def run(self, cluster: Cluster, name: str, *, hash: object, typed: object) -> AuditEntry:
+    async def run(self, place: Place, name: str, *, hash: object, typed: object) -> AuditEntry:
         """Run a plan, and return what is in the audit of it, a refusal by the brokers too.
 
         Raises PlanGoneError, WorldMovedError, and HttpError where the hash or the typed name is not the plan's.
         """
-        kept = self._kept.get(name)
-        if kept is None or kept.cluster != cluster.name or self._now_s() >= kept.until_s:
+        kept, cluster = self._kept.get(name), place.cluster
+        if kept is None or (kept.cluster, kept.who) != (cluster.name, place.who) or self._now_s() >= kept.until_s:
             raise PlanGoneError("There is no such plan (any more): plan again")
         plan = kept.plan
         if not isinstance(hash, str) or not hmac.compare_digest(hash.encode(), plan.hash.encode()):
@@ -72,10 +72,10 @@ class Plans:
         del self._kept[name]
         again = await cluster.admin(plan_action, plan.action, plan.pinned or plan.arguments)
         if again.hash != plan.hash:
-            raise WorldMovedError({**again.shown(), "id": self.keep(cluster.name, again)})
+            raise WorldMovedError({**again.shown(), "id": self.keep(place, again)})
         try:
             await cluster.admin(lambda client: again.run(client))
             outcome = "done"
         except OttlaError as error:
             outcome = str(error)
-        return self.audit.add(self._now_ms(), self._who, cluster.name, plan, outcome)
+        return self.audit.add(self._now_ms(), place.who, cluster.name, plan, outcome)

@@ -86,21 +86,26 @@ class TopicFigures:
     is_internal: bool
 
 
-def group_lags(sample: Sample, group: GroupSample) -> dict[TopicPartition, int | None]:
-    """Return how many records a group has still to read of each partition that it has committed; None is not known."""
+def group_lags(sample: Sample, group: GroupSample, only: str | None = None) -> dict[TopicPartition, int | None]:
+    """Return how many records a group has still to read of each partition that it has committed; None is not known.
+
+    With `only`, of that topic's partitions.
+    """
     found: dict[TopicPartition, int | None] = {}
     for partition, committed in group.committed.items():
+        if only is not None and partition.topic != only:
+            continue
         known = sample.topics.get(partition.topic, {}).get(partition.partition)
         found[partition] = max(0, known.end - committed) if known is not None and known.end >= 0 else None
     return found
 
 
-def topic_figures(sample: Sample, before: Sample | None) -> list[TopicFigures]:
-    """Return each topic's numbers, sorted by name."""
+def topic_figures(sample: Sample, before: Sample | None, only: str | None = None) -> list[TopicFigures]:
+    """Return each topic's numbers, sorted by name, or those of one topic, where there is one of that name."""
     readers: dict[str, set[str]] = {}
     lags: dict[str, int] = {}
     for name, group in sample.groups.items():
-        for partition, lag in group_lags(sample, group).items():
+        for partition, lag in group_lags(sample, group, only).items():
             readers.setdefault(partition.topic, set()).add(name)
             lags[partition.topic] = lags.get(partition.topic, 0) + (lag or 0)
     return [
@@ -118,6 +123,7 @@ def topic_figures(sample: Sample, before: Sample | None) -> list[TopicFigures]:
             is_internal=name in sample.internal,
         )
         for name, partitions in sorted(sample.topics.items())
+        if only is None or name == only
     ]
 
 

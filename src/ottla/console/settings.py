@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from ottla.base import ConfigError
 from ottla.console.clusters import ClusterSettings
+from ottla.console.logins import MECHANISMS
+from ottla.http import serving_context
 
 __all__ = ["LISTENER_DEFAULT", "ConsoleSettings", "console_settings", "is_loopback"]
 
@@ -15,8 +18,10 @@ LISTENER_DEFAULT = "127.0.0.1:9180"
 LISTENERS, READ_ONLY = "ottla.console.listeners", "ottla.console.read.only"
 ANONYMOUS, HOSTS = "ottla.console.allow.anonymous", "ottla.console.hosts"
 REGISTRY = "ottla.console.registry.url"
-KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY)
+LOGIN = "ottla.console.login.mechanisms"
+KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN)
 PREFIX = "ottla.console."
+TLS = "ottla.console.ssl."
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,10 @@ class ConsoleSettings:
 
     clusters: tuple[ClusterSettings, ...]
     listeners: tuple[tuple[str, int], ...] = (("127.0.0.1", 9180),)
+    tls: Callable[[], ssl.SSLContext] | None = None
+    """What gives the context of the next connection, where it is served by HTTPS."""
+    mechanisms: tuple[str, ...] = ()
+    """By which mechanisms of SASL users of the cluster log in; empty where the link alone opens it."""
     read_only: bool = False
     allow_anonymous: bool = False
     hosts: frozenset[str] = field(default_factory=frozenset)
@@ -36,19 +45,64 @@ class ConsoleSettings:
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
     """Read `ottla.console.*`; raises ConfigError for what is unknown, and for what would let strangers in."""
     for key in properties:
-        if key.startswith(PREFIX) and key not in KEYS:
-            raise ConfigError(key, properties[key], f"there is no such setting; there are {', '.join(KEYS)}")
-    listeners = tuple(_listener(each) for each in _listed(properties.get(LISTENERS) or LISTENER_DEFAULT))
-    anonymous = _flag(properties, ANONYMOUS)
+        if key.startswith(PREFIX) and key not in KEYS and not key.startswith(TLS):
+            raise ConfigError(key, properties[key], f"there is no such setting; there are {', '.join(KEYS)}, {TLS}…")
+    text = properties.get(LISTENERS) or LISTENER_DEFAULT
+    found = [_listener(each) for each in _listed(text)]
+    schemes = {scheme for scheme, _, _ in found}
+    if len(schemes) > 1:
+        raise ConfigError(LISTENERS, text, "all of http:// or all of https://")
+    listeners = tuple((host, port) for _, host, port in found)
+    anonymous, mechanisms = _flag(properties, ANONYMOUS), _mechanisms(properties, clusters)
+    is_secure = schemes == {"https"}
     for host, _ in listeners:
-        if not is_loopback(host) and not anonymous:
+        if is_loopback(host):
+            continue
+        if mechanisms and not is_secure:
             raise ConfigError(
-                *(LISTENERS, properties.get(LISTENERS, ""), "an address of this machine alone, such as 127.0.0.1:9180"),
-                f"{LISTENERS}: on {host or 'every interface'} whoever reaches it could do what this console may, since it "
-                f"asks nobody who they are; {ANONYMOUS}=true allows that",
+                *(LISTENERS, text, "https://HOST:PORT, or an address of this machine alone"),
+                f"{LISTENERS}: on {host or 'every interface'} passwords would go over the network in clear: begin it with "
+                f"https:// and set {TLS}keystore.location",
             )
-    hosts = frozenset(each.lower() for each in _listed(properties.get(HOSTS) or ""))
-    return ConsoleSettings(clusters, listeners, _flag(properties, READ_ONLY), anonymous, hosts, _registry(properties))
+        if not mechanisms and not anonymous:
+            raise ConfigError(
+                *(LISTENERS, text, "an address of this machine alone, such as 127.0.0.1:9180"),
+                f"{LISTENERS}: on {host or 'every interface'} whoever reaches it could do what this console may, since it "
+                f"asks nobody who they are; {LOGIN} has the cluster's users log in, {ANONYMOUS}=true allows it",
+            )
+    return ConsoleSettings(
+        clusters,
+        listeners,
+        _tls(properties) if is_secure else None,
+        mechanisms,
+        _flag(properties, READ_ONLY),
+        anonymous and not mechanisms,
+        frozenset(each.lower() for each in _listed(properties.get(HOSTS) or "")),
+        _registry(properties),
+    )
+
+
+def _mechanisms(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> tuple[str, ...]:
+    """Return the mechanisms of logins; raises ConfigError for one that is unknown, or for a cluster without any."""
+    text = properties.get(LOGIN) or ""
+    found = tuple(dict.fromkeys(_listed(text)))
+    if unknown := [each for each in found if each not in MECHANISMS]:
+        raise ConfigError(LOGIN, unknown[0], f"some of {', '.join(MECHANISMS)}")
+    if found and not any(each.takes_logins for each in clusters):
+        raise ConfigError(
+            *(LOGIN, text, "a cluster with security.protocol=SASL_SSL or SASL_PLAINTEXT"),
+            f"{LOGIN}: nobody can log in to {', '.join(each.name for each in clusters)}: its security.protocol "
+            "(--command-config) is neither SASL_SSL nor SASL_PLAINTEXT",
+        )
+    return found
+
+
+def _tls(properties: Mapping[str, str]) -> Callable[[], ssl.SSLContext]:
+    given = {"ssl." + key.removeprefix(TLS): value for key, value in properties.items() if key.startswith(TLS)}
+    try:
+        return serving_context(given)
+    except ConfigError as error:
+        raise ConfigError(LISTENERS, "https://", error.allowed, f"HTTPS cannot be served: {error}") from error
 
 
 def _registry(properties: Mapping[str, str]) -> dict[str, str] | None:
@@ -64,12 +118,12 @@ def _listed(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
-def _listener(text: str) -> tuple[str, int]:
-    place = text.removeprefix("http://")
+def _listener(text: str) -> tuple[str, str, int]:
+    scheme, separator, place = text.rpartition("://")
     host, colon, port = place.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(LISTENERS, text, "HOST:PORT is expected")
-    return host.strip("[]"), int(port)
+    if (separator and scheme.lower() not in ("http", "https")) or not colon or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(LISTENERS, text, "HOST:PORT, or https://HOST:PORT, is expected")
+    return scheme.lower() or "http", host.strip("[]"), int(port)
 
 
 def _flag(properties: Mapping[str, str], key: str) -> bool:

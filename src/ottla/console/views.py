@@ -19,8 +19,10 @@ __all__ = [
     "group_row",
     "group_rows",
     "overview",
+    "topic_row",
     "topic_rows",
     "why_behind",
+    "with_recent",
 ]
 
 DISK_SHARE_LOW = 0.15
@@ -56,9 +58,18 @@ def topic_rows(seen: Seen) -> list[dict[str, object]]:
     return [asdict(each) for each in topic_figures(seen.sample, seen.before)]
 
 
-def group_rows(seen: Seen) -> list[dict[str, object]]:
-    """Return a row for each group, those that are furthest behind first."""
-    rows = [group_row(seen, name, group) for name, group in seen.sample.groups.items()]
+def topic_row(seen: Seen, name: str) -> dict[str, object] | None:
+    """Return one topic's row; None where there is no such topic."""
+    return next((asdict(each) for each in topic_figures(seen.sample, seen.before, only=name)), None)
+
+
+def group_rows(seen: Seen, of_topic: str | None = None) -> list[dict[str, object]]:
+    """Return a row for each group, or each that has committed something of a topic, the furthest behind first."""
+    rows = [
+        group_row(seen, name, group)
+        for name, group in seen.sample.groups.items()
+        if of_topic is None or any(each.topic == of_topic for each in group.committed)
+    ]
     return sorted(rows, key=lambda row: (-int(str(row["lag"] or 0)), str(row["name"])))
 
 
@@ -68,7 +79,7 @@ def group_row(seen: Seen, name: str, group: GroupSample) -> dict[str, object]:
     known = [lag for lag in lags.values() if lag is not None]
     ages = [age for each in lags if (age := _age(seen, group, each)) is not None]
     lag = sum(known) if known else None
-    consumed, comes = _newest(seen.history, f"consumed/{name}"), _comes_in(seen, lags)
+    consumed, comes = seen.history.newest(f"consumed/{name}"), _comes_in(seen, lags)
     return {
         "name": name,
         "state": group.state,
@@ -80,8 +91,12 @@ def group_row(seen: Seen, name: str, group: GroupSample) -> dict[str, object]:
         "consumed_per_s": consumed,
         "in_per_s": comes,
         "caught_up_in_s": _caught_up_in_s(lag, consumed, comes),
-        "recent": [bucket.last for bucket in _recent(seen, f"lag/{name}")],
     }
+
+
+def with_recent(seen: Seen, row: Mapping[str, object]) -> dict[str, object]:
+    """Return a group's row with its lag of the last four hours: what is shown needs it, what is sorted does not."""
+    return {**row, "recent": [bucket.last for bucket in _recent(seen, f"lag/{row['name']}")]}
 
 
 def _recent(seen: Seen, series: str) -> list[Bucket]:
@@ -90,11 +105,6 @@ def _recent(seen: Seen, series: str) -> list[Bucket]:
 
 def _age(seen: Seen, group: GroupSample, partition: TopicPartition) -> int | None:
     return seen.times.age_ms(partition, group.committed[partition], seen.sample.at_ms)
-
-
-def _newest(history: History, series: str) -> float | None:
-    found = history.read(series, 0, 1 << 60)
-    return found[-1].last if found else None
 
 
 def _comes_in(seen: Seen, partitions: Iterable[TopicPartition]) -> float | None:
@@ -271,7 +281,7 @@ def overview(seen: Seen) -> dict[str, object]:
         "copies": copies,
         "copies_out_of_sync": copies - in_sync,
         "lag": sum(int(str(row["lag"])) for row in behind),
-        "groups_with_lag": behind[:8],
+        "groups_with_lag": [with_recent(seen, each) for each in behind[:8]],
         "groups": len(groups),
         "bytes": sum(each.bytes for each in sample.brokers.values() if each.bytes > 0),
         "disk_total": sum(each.total_bytes for each in totals) or None,

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { Link, useLocation } from "wouter-preact";
 import { bytesText, count, duration, plural, rate } from "../format";
-import { Card, type Column, Empty, Pill, Rail, Rows, Shown, Tabs } from "../parts";
+import { Card, type Column, Empty, Pill, Rail, Rows, Shown, Tabs, needs } from "../parts";
 import { PlanDialog, type PlanRequest } from "../plan";
 import { useHere, useLoaded } from "../state";
 import type { PartitionRow, Topic } from "../types";
@@ -34,16 +34,16 @@ export default function TopicPage({ name, tab }: { name: string; tab: string }) 
               </p>
             </div>
             <div class="acts">
-              <button class="btn" onClick={() => (dialog.value = "produce")}>
+              <button class="btn" {...needs(data.operations, "WRITE", `topic ${name}`)} onClick={() => (dialog.value = "produce")}>
                 Produce…
               </button>
-              <button class="btn m-hide" onClick={() => (dialog.value = "partitions")}>
+              <button class="btn m-hide" {...needs(data.operations, "ALTER", `topic ${name}`)} onClick={() => (dialog.value = "partitions")}>
                 Add partitions…
               </button>
-              <button class="btn m-hide" onClick={() => (dialog.value = { title: "Empty topic", action: "empty-topic", arguments: { topic: name } })}>
+              <button class="btn m-hide" {...needs(data.operations, "DELETE", `topic ${name}`)} onClick={() => (dialog.value = { title: "Empty topic", action: "empty-topic", arguments: { topic: name } })}>
                 Empty…
               </button>
-              <button class="btn danger" onClick={() => (dialog.value = { title: "Delete topic", action: "delete-topic", arguments: { topic: name } })}>
+              <button class="btn danger" {...needs(data.operations, "DELETE", `topic ${name}`)} onClick={() => (dialog.value = { title: "Delete topic", action: "delete-topic", arguments: { topic: name } })}>
                 Delete…
               </button>
             </div>

@@ -18,7 +18,7 @@ from ottla.security.sasl.jwks import Jwks, JwksError
 from ottla.security.sasl.jwt import JwtRules, JwtValidator, UnsecuredValidator, unsecured_token
 from ottla.security.sasl.oauthbearer import BearerToken, OAuthBearerClient, OAuthBearerServer, TokenRefusedError
 from ottla.security.sasl.plain import PlainClient, PlainServer, PlainUsers
-from ottla.security.sasl.scram import ScramClient, ScramLogin, ScramServer
+from ottla.security.sasl.scram import SaltedSecret, ScramClient, ScramLogin, ScramServer
 from ottla.security.sasl.sessions import Session, reauthentication_ms
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "PlainClient",
     "PlainServer",
     "PlainUsers",
+    "SaltedSecret",
     "ScramClient",
     "ScramLogin",
     "ScramServer",

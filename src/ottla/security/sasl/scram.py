@@ -10,7 +10,7 @@ import hmac
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from re import ASCII, compile
 
 from ottla.security.sasl.exchange import AuthenticationError, LoggedIn
@@ -25,7 +25,7 @@ from ottla.security.scram_credentials import (
     server_signature,
 )
 
-__all__ = ["ScramClient", "ScramLogin", "ScramServer"]
+__all__ = ["SaltedSecret", "ScramClient", "ScramLogin", "ScramServer"]
 
 CLIENT_ITERATIONS_MAX = 1_000_000
 """How often a client hashes because a server says so: more would be a server that keeps its clients busy."""
@@ -134,11 +134,26 @@ class ScramServer:
         return AuthenticationError.of(self.mechanism, reason)
 
 
+@dataclass(frozen=True, slots=True)
+class SaltedSecret:
+    """What a client can keep in a password's place until that is set anew: `Hi(password, salt, iterations)`."""
+
+    salt: bytes = field(repr=False)
+    iterations: int
+    salted: bytes = field(repr=False)
+
+
 class ScramClient:
     """A client's side. `nonce` is fresh and random for each exchange; `by_token` where a delegation token logs in."""
 
     def __init__(
-        self, mechanism: ScramMechanism, *, user: str, password: str, nonce: str, by_token: bool = False
+        self,
+        mechanism: ScramMechanism,
+        *,
+        user: str,
+        password: str | SaltedSecret,
+        nonce: str,
+        by_token: bool = False,
     ) -> None:
         assert _PRINTABLE.fullmatch(nonce)
         if not user or not password or "\0" in user:
@@ -147,6 +162,8 @@ class ScramClient:
         self.complete = False
         self._mechanism = mechanism
         self._password = password
+        self.secret: SaltedSecret | None = None
+        """What logs in again without the password, once the server has said its salt."""
         self._nonce = nonce
         extension = f",{TOKEN_AUTHENTICATED}=true" if by_token else ""
         self._bare = f"n={_sasl_name(user)},r={nonce}{extension}"
@@ -178,7 +195,7 @@ class ScramClient:
             raise AuthenticationError(
                 f"Requested iterations {iterations} is more than the maximum {CLIENT_ITERATIONS_MAX} for {self.mechanism}"
             )
-        salted = salted_password(self._mechanism, self._password, salt=salt, iterations=iterations)
+        salted = self._salted(salt, iterations)
         without_proof = f"c={b64encode(b'n,,').decode()},r={nonce}"
         auth_message = f"{self._bare},{message},{without_proof}".encode()
         server_key = self._mechanism.keyed(salted, b"Server Key")
@@ -186,6 +203,16 @@ class ScramClient:
         self._step = self._final
         proof = b64encode(proof_of(self._mechanism, salted, auth_message)).decode()
         return f"{without_proof},p={proof}".encode()
+
+    def _salted(self, salt: bytes, iterations: int) -> bytes:
+        if isinstance(self._password, SaltedSecret):
+            if (self._password.salt, self._password.iterations) != (salt, iterations):
+                raise AuthenticationError("The password has been set anew since the login: log in again")
+            self.secret = self._password
+        else:
+            salted = salted_password(self._mechanism, self._password, salt=salt, iterations=iterations)
+            self.secret = SaltedSecret(salt, iterations, salted)
+        return self.secret.salted
 
     def _final(self, message: str) -> None:
         (key, value), *_ = _fields(self.mechanism, message)

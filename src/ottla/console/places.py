@@ -1,0 +1,58 @@
+"""A cluster as one session has it: its figures, narrowed to what its user may see, and a client that acts as that user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ottla.console.clusters import Cluster
+from ottla.console.logins import Login
+from ottla.console.rights import KeptRights, Rights
+from ottla.console.sampler import Sampler
+from ottla.console.samples import Sample
+from ottla.console.views import Seen
+
+if TYPE_CHECKING:
+    from ottla.console.registry_values import RegistryValues
+
+__all__ = ["CONSOLE", "Place"]
+
+CONSOLE = "console"
+"""Who changes something where nobody logs in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One cluster with what looks at it."""
+
+    cluster: Cluster
+    sampler: Sampler
+    rights: KeptRights
+    registry: RegistryValues | None = None
+    login: Login | None = None
+    """Who has logged in; None where the console itself asks, which may see all that its sampler sees."""
+
+    @property
+    def who(self) -> str:
+        """Who stands for changes."""
+        return CONSOLE if self.login is None else self.login.user
+
+    def as_user(self, login: Login) -> Place:
+        """Return the same cluster for a user."""
+        return replace(self, cluster=login.cluster, rights=KeptRights(login.cluster.client), login=login)
+
+    async def allowed(self) -> Rights:
+        """Return what may be seen and done here; raises OttlaError."""
+        return await self.rights.now()
+
+    async def seen(self) -> Seen:
+        """Return what is known of the cluster and may be seen; raises OttlaError."""
+        return await self._narrowed(await self.sampler.seen())
+
+    async def seen_with(self, holds: Callable[[Sample], bool]) -> Seen:
+        """Return what is known, after one more look where something of it is missing; raises OttlaError."""
+        return await self._narrowed(await self.sampler.seen_with(holds))
+
+    async def _narrowed(self, seen: Seen) -> Seen:
+        return seen if self.login is None else (await self.rights.now()).narrowed(seen)
