@@ -231,6 +231,17 @@ def test_ports_come_from_one_place() -> None:
     assert found == OWN_PORTS
 
 
+def test_a_process_of_tests_has_one_spark_session() -> None:
+    tests = Path(__file__).parent
+    found = {
+        str(path.relative_to(tests))
+        for path in tests.rglob("*.py")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef) and node.name == "spark"
+    }
+    assert found == {"spark/conftest.py", "streams/spark/conftest.py"}, "who stops one of its own stops everybody's"
+
+
 def ports_of_its_own(tree: ast.AST) -> Iterator[str]:
     """Yield the constants that are ports, and where a socket is bound."""
     for node in ast.walk(tree):

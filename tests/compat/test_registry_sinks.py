@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -28,7 +26,6 @@ from ottla.client import BlockingClient
 from ottla.connect import SchemaBuilder, SinkRecord, Struct, data
 from ottla.connect.plugins import PluginKind, discover
 from ottla.connectors.s3 import S3SinkTask
-from ottla.spark import session
 from tests.connectors.jdbc import worker as jdbc
 from tests.connectors.s3_server import KEYS, S3Server, Worker, running_s3
 from tests.registry.running import RegistryProcess, running_registry
@@ -37,7 +34,8 @@ from tests.spark.conftest import create_topic
 from tests.spark.query_tasks import produce, query_task, until
 from tools.postgres import PASSWORD, USER, PostgresServer, missing, private_cluster
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
+# slow: Spark, PostgreSQL and S3 together, for what seldom changes
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(600)]
 CONVERTERS = {
     "avro": "io.confluent.connect.avro.AvroConverter",
     "json": "io.confluent.connect.json.JsonSchemaConverter",
@@ -87,14 +85,6 @@ def postgres() -> Iterator[PostgresServer]:
 def s3() -> Iterator[S3Server]:
     with running_s3() as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    found = session("sinks")
-    yield found
-    found.stop()
 
 
 def converter(registry: RegistryProcess, form: str) -> Any:

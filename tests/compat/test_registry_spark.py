@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +21,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from ottla.schemas import SchemaType
 from ottla.serdes import SchemaText, SerdeError
-from ottla.spark import StreamsApplication, session
+from ottla.spark import StreamsApplication
 from ottla.spark.registry import from_registry, to_registry
 from ottla.spark.registry_serde import registry_serde
 from ottla.streams import Materialized, StreamsBuilder
@@ -55,14 +53,6 @@ def registry(server: Server) -> Iterator[RegistryProcess]:
     overrides = ["kafkastore.topic=_spark", "schema.registry.group.id=spark"]
     with running_registry(server.bootstrap, overrides=overrides) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    found = session("registry")
-    yield found
-    found.stop()
 
 
 @pytest.fixture
@@ -200,7 +190,7 @@ def test_json_and_protobuf_are_columns_both_ways(
 
 
 def test_a_streams_application_reads_keeps_and_writes_by_the_registry(
-    server: Server, client: SchemaRegistryClient, options: dict[str, str], topic: str
+    spark: Any, server: Server, client: SchemaRegistryClient, options: dict[str, str], topic: str
 ) -> None:
     serialize = AvroSerializer(client, V1)
     orders = [serialize({"id": each, "who": "Anna" if each % 3 else "Åsa"}, context(topic)) for each in range(9)]
@@ -226,8 +216,7 @@ def test_a_streams_application_reads_keeps_and_writes_by_the_registry(
         "auto.offset.reset": "earliest",
         "statestore.cache.max.bytes": "0",
     }
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    with StreamsApplication(builder.build(), settings):
+    with StreamsApplication(builder.build(), settings, spark=spark):
         found = consumed(server, f"{topic}-out", 9)
     read = AvroDeserializer(client)
     last = {each.key(): read(each.value(), context(f"{topic}-out")) for each in found}
