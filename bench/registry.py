@@ -18,6 +18,8 @@ import psutil
 from bench.__main__ import available_modes, say, wanted
 from bench.registry_load import Asking, answers, schema_text, subject_name
 from bench.registry_serdes import FORMATS, rates
+from bench.registry_takeover import METRICS as TAKEOVER_METRICS
+from bench.registry_takeover import takeovers
 from bench.rows import Case, Metric, Rounds, Row, print_table, write_rows
 from bench.systems import KAFKA, Ottla
 from ottla.base import TopicPartition
@@ -185,6 +187,15 @@ def _starting(measured: Rounds, mode: str, rounds: int, *, scale: float) -> list
     return list(metrics)
 
 
+def _taking_over(measured: Rounds, mode: str, rounds: int) -> list[Metric]:
+    for each in range(rounds):
+        say(f"takeover: round {each + 1}")
+        for name, value in takeovers().items():
+            measured.add(mode, name, value)
+            say(f"    {name}: {value:.4g}")
+    return list(TAKEOVER_METRICS)
+
+
 def _serdes(measured: Rounds, mode: str, rounds: int, port: int, *, scale: float) -> list[Metric]:
     names = [f"{kind}: {way}" for kind in FORMATS for way in ("write", "read")]
     for each in range(rounds):
@@ -223,6 +234,8 @@ def main(argv: list[str]) -> int:
             metrics += _serdes(measured, mode, args.rounds, registry.port, scale=args.scale)
     if wanted("start", args.only):
         metrics += _starting(measured, mode, args.rounds, scale=args.scale)
+    if wanted("takeover", args.only):
+        metrics += _taking_over(measured, mode, args.rounds)
     rows: list[Row] = measured.rows(metrics, [mode])
     write_rows(rows, args.out)
     print_table(rows)

@@ -37,7 +37,12 @@ class Group:
         self._server, self._name, self._stack = server, name, stack
 
     def member(
-        self, *, kind: str = "test", woken: asyncio.Event | None = None, lost: asyncio.Event | None = None
+        self,
+        *,
+        kind: str = "test",
+        woken: asyncio.Event | None = None,
+        lost: asyncio.Event | None = None,
+        heartbeat_ms: int = 50,
     ) -> GroupMember:
         client = Client(self._server.bootstrap, limits=Limits(unreachable_s=0.5))
         member = GroupMember(
@@ -46,7 +51,7 @@ class Group:
             protocol_type=kind,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=10_000,
-            heartbeat_interval_ms=50,
+            heartbeat_interval_ms=heartbeat_ms,
             wake=(woken or asyncio.Event()).set,
             lost=(lost or asyncio.Event()).set,
         )
@@ -95,6 +100,23 @@ def test_members_share_as_their_leader_says_and_join_again_when_one_comes_or_goe
         assert (await joined(first)).assignment == b"1 of 1"
 
     run(server, "shared", test)
+
+
+def test_a_member_that_is_hurried_does_not_wait_for_its_next_heartbeat(server: Server) -> None:
+    async def test(group: Group) -> None:
+        woken = asyncio.Event()
+        first, second = group.member(woken=woken, heartbeat_ms=3_600_000), group.member()
+        await joined(first)
+        other = asyncio.create_task(joined(second))
+        first.start_heartbeats()
+        while not first.rejoins:  # the other one may not have asked yet when the group was looked at
+            first.hurry()
+            await asyncio.sleep(0)
+        await woken.wait()
+        await joined(first)
+        await other
+
+    run(server, "hurried", test)
 
 
 def test_a_member_asks_to_join_again_and_stays_who_it_is(server: Server) -> None:

@@ -94,6 +94,7 @@ class GroupMember:
         self._wake, self._lost = wake, lost
         self._rejoin: str | None = "the member has started"
         self._heartbeats: asyncio.Task[None] | None = None
+        self._hurried = asyncio.Event()
 
     @property
     def rejoins(self) -> bool:
@@ -198,12 +199,25 @@ class GroupMember:
         assert self._heartbeats is None, "a join comes between"
         self._heartbeats = asyncio.get_running_loop().create_task(self._beat(), name="heartbeats")
 
+    def hurry(self) -> None:
+        """Have the next heartbeat sent now: there is a reason to think that the group has changed."""
+        self._hurried.set()
+
+    async def _pause(self) -> None:
+        """Wait until the next heartbeat is due, or is wanted."""
+        try:
+            async with asyncio.timeout(self._heartbeat_interval_ms / 1000):
+                await self._hurried.wait()
+        except TimeoutError:
+            pass
+        self._hurried.clear()
+
     async def _beat(self) -> None:
         """Send heartbeats; without an answer for a session, the membership is lost."""
         loop = asyncio.get_running_loop()
         answered = loop.time()
         while self._rejoin is None:
-            await asyncio.sleep(self._heartbeat_interval_ms / 1000)
+            await self._pause()
             asked = loop.time()
             until = answered + self._session_timeout_ms / 1000
             try:

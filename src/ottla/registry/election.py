@@ -82,6 +82,10 @@ class Election:
         self._is_lost = True
         self._member.request_rejoin(reason)
 
+    def look(self) -> None:
+        """Ask the group now whether it has changed: somebody waits for a primary, and there is none at hand."""
+        self._member.hurry()
+
     def _lose(self) -> None:
         self._is_lost = True
         self._wake.set()

@@ -50,6 +50,7 @@ class Registry:
         access = settings.access
         self._authorization = Authorization(self._client, access.super_users) if access.is_authorized else None
         self._turn = asyncio.Lock()
+        self._warming: asyncio.Task[None] | None = None
 
     def _client(self, purpose: str) -> Client:
         return Client(
@@ -100,6 +101,7 @@ class Registry:
             leave_office=self.store.release,
         )
         self._election.start()
+        self._warming = asyncio.get_running_loop().create_task(self.examiner.warm(), name="warm the examiner")
 
     async def leave(self) -> None:
         """Leave the group, so that another one becomes the primary at once."""
@@ -111,6 +113,9 @@ class Registry:
         if self._authorization is not None:
             await self._authorization.close()
         await self.store.close()
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)
         await self.examiner.close()
 
     # Writing

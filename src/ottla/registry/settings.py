@@ -25,7 +25,7 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
     "kafkastore.timeout.ms": (10_000, 100),
     "kafkastore.init.timeout.ms": (60_000, 100),
     "kafkagroup.session.timeout.ms": (6_000, 1),
-    "kafkagroup.heartbeat.interval.ms": (1_000, 1),
+    "kafkagroup.heartbeat.interval.ms": (300, 1),
     "kafkagroup.rebalance.timeout.ms": (10_000, 1),
     "leader.read.timeout.ms": (60_000, 100),
     "leader.connect.timeout.ms": (60_000, 100),
@@ -97,7 +97,7 @@ class RegistrySettings:
     """How long a write, or a read that has to be up to date, may take (`kafkastore.timeout.ms`)."""
     init_timeout_s: float = 60.0
     session_timeout_ms: int = 6_000
-    heartbeat_interval_ms: int = 1_000
+    heartbeat_interval_ms: int = 300
     rebalance_timeout_ms: int = 10_000
     leader_wait_s: float = 60.0
     """How long the primary is waited for where another one has to answer."""

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from ottla.registry.core import RegistryError
 from ottla.registry.core.errors import invalid_schema, store_failed, timed_out
+from ottla.registry.examining.questions import Text, canonical_question
+from ottla.schemas import SchemaType
 
 __all__ = ["Examiner"]
 
@@ -27,6 +30,8 @@ KNOWN_BYTES_MAX = 64 << 10
 KNOWN_BYTES_SUM_MAX = 32 << 20
 """Of the questions that are remembered, all together; an answer is seldom longer than its question."""
 
+WARMING = Text(SchemaType.AVRO, '"string"')
+
 
 class Examiner:
     """Answers questions of `questions`; small ones do not wait behind large ones."""
@@ -35,6 +40,14 @@ class Examiner:
         self._small, self._large = _Lane(seconds_max), _Lane(seconds_max)
         self._known: OrderedDict[bytes, Any] = OrderedDict()
         self._known_bytes = 0
+
+    async def warm(self) -> None:
+        """Start the process for small questions now, so that the first of them does not wait for that.
+
+        Fails silently: a question that needs the process says what is wrong.
+        """
+        with suppress(RegistryError):
+            await self._small.ask(json.dumps(canonical_question(WARMING, normalize=False)).encode())
 
     async def ask(self, question: Mapping[str, Any]) -> Any:
         """Return the answer; raises RegistryError 42201 for what is no schema, 50002 where it takes too long."""

@@ -53,6 +53,7 @@ class Forwarding:
                 raise unknown_leader("The request was sent on to an instance that is not the primary")
             if loop.time() >= until:
                 raise unknown_leader("No instance is the primary; the request was not carried out")
+            election.look()
             try:
                 async with asyncio.timeout(PAUSE_S), election.changed:
                     await election.changed.wait()
