@@ -82,10 +82,10 @@ def create_topic(client: BlockingClient, name: str, partitions: int = 2) -> str:
     return name
 
 
-def narrow_topic(client: BlockingClient, name: str, batch_bytes: int = 100) -> None:
+def narrow_topic(client: BlockingClient, name: str, batch_bytes: int = 100, partitions: int = 1) -> None:
     """Create a topic that takes no batch of more than some bytes."""
     small = CreatableTopicConfig(name="max.message.bytes", value=str(batch_bytes))
-    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=[small])
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=[small])
     answer = client.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
     assert answer.topics[0].error_code == 0, answer.topics[0].error_message
 

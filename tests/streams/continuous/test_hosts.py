@@ -135,9 +135,6 @@ def test_auto_says_why_it_begins_in_micro_batches(world: World) -> None:
     assert why(counting(world.name)) == "continuous: execution=auto: results in milliseconds"
     assert why(shouting(world)).startswith("micro-batch: every step is Spark's own")
     assert "soundex is not known here" in why(shouting(world, "soundex(value)"))
-    assert why(counting(world.name), production_exception_handler="continue").startswith(
-        "micro-batch: production.exception.handler"
-    )
     assert why(counting(world.name), spark_master="sc://somewhere").startswith(
         "micro-batch: a session of Spark Connect"
     )

@@ -32,6 +32,7 @@ from ottla.spark.continuous.arrivals import Queue
 from ottla.spark.continuous.fetching import Fetching
 from ottla.spark.continuous.meters import LaneMeters
 from ottla.spark.continuous.plan import ApplicationPlan
+from ottla.spark.continuous.refusals import Refusals
 from ottla.spark.continuous.restoring import place_of, restore
 from ottla.spark.continuous.work import Made, Work
 from ottla.spark.continuous.writing import Writer
@@ -115,6 +116,7 @@ class Lane:
         self._client_id = f"{plan.client_id}-host-{host}"
         self._writing, self._reading = self._client("writer"), self._client("reader", _READER)
         self._writer: Writer | None = None
+        self._refusals = Refusals(plan.codec)
         self._transaction: TransactionalProducer | None = None
         isolation = Isolation.READ_COMMITTED if plan.exactly_once else Isolation.READ_UNCOMMITTED
         self._fetching = Fetching(
@@ -253,7 +255,9 @@ class Lane:
         if plan.exactly_once:
             self._transaction = TransactionalProducer(self._writing, self._id, timeout_ms=plan.transaction_timeout_ms)
             await self._transaction.begin()
-        self._writer = Writer(self._writing, acks=plan.acks, codec=plan.codec, transaction=self._transaction)
+        self._writer = Writer(
+            self._writing, acks=plan.acks, codec=plan.codec, refusals=self._refusals, transaction=self._transaction
+        )
         await self._writer.start()
 
     async def _close(self) -> None:
@@ -371,7 +375,8 @@ class Lane:
         for name, each in made.items():
             work = self.works.get(name)
             if work is not None:
-                await self._writer.gather(work.plan, name.partition, work.group.changelogs, each, work.produced)
+                changelogs, produced = work.group.changelogs, work.produced
+                work.counts.poison += await self._writer.gather(work.plan, name.partition, changelogs, each, produced)
 
     async def _send(self) -> None:
         """Have what this turn made leave."""

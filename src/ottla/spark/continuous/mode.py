@@ -47,9 +47,6 @@ def why_not_continuous(topology: Topology, settings: StreamsSettings) -> str | N
     reasons = can_evaluate(topology)
     if reasons:
         return f"{reasons[0]} without Spark's own operators"
-    production = settings.production
-    if production.decide is not None or production.action == "continue":
-        return "production.exception.handler is not fail, and a host's results leave together"
     if str(settings["spark.master"]).startswith(CONNECT):
         return "a session of Spark Connect runs no hosts"
     return None

@@ -12,6 +12,7 @@ from ottla.spark.streams.internal_topics import changelog_topic, repartition_top
 from ottla.spark.streams.lowering.record_times import extractor_of
 from ottla.streams import (
     EngineSettings,
+    ExceptionPolicy,
     FailOnInvalidTimestamp,
     PartitionPlan,
     SourceNode,
@@ -32,6 +33,7 @@ TRANSACTION_TIMEOUT_MS_DEFAULT = 10_000
 FETCH_BYTES_DEFAULT = 1 << 20
 NO_IDLING = -1
 """`max.task.idle.ms` that waits for no partition."""
+_FAIL = ExceptionPolicy("fail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class ApplicationPlan:
     acks: int
     codec: Codec
     fetch_bytes: int
+    production: ExceptionPolicy = _FAIL
+    """What is done about records that no broker takes."""
 
     def of_group(self, number: int) -> GroupPlan:
         """Return a sub-topology; raises KeyError."""
@@ -124,6 +128,8 @@ def application_plan(
             skip_failing=settings.processing.action == "continue",
             decide_undecodable=settings.deserialization.decide,
             decide_failing=settings.processing.decide,
+            skip_unwritable=settings.production.action == "continue",
+            decide_unwritable=settings.production.decide,
             dead_letter_topic=settings.processing.dead_letter_topic,
             partition_counts=dict(counts),
         ),
@@ -134,6 +140,7 @@ def application_plan(
         acks=-1 if settings.exactly_once else writing.acks,
         codec=writing.codec,
         fetch_bytes=int(consumer.get("max.partition.fetch.bytes", FETCH_BYTES_DEFAULT)),
+        production=settings.production,
     )
 
 

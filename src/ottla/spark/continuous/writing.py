@@ -7,21 +7,21 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ottla.base import Millis, Offset, TopicPartition
+from ottla.base import KafkaError, Millis, Offset, TopicPartition
 from ottla.client import (
     Client,
     PartitionCounts,
     Producer,
     ProducerOptions,
-    RecordTooLargeError,
     SettledBatch,
     TransactionalProducer,
     encode_records,
 )
 from ottla.spark.continuous.meters import TopicMeter
 from ottla.spark.continuous.plan import ApplicationPlan
+from ottla.spark.continuous.refusals import Refusals, Sent
 from ottla.spark.continuous.work import Made, by_topic
-from ottla.streams import Output
+from ottla.streams import ExceptionPolicy, Output
 from ottla.wire import Codec, Record, hash_keys
 
 __all__ = ["Writer"]
@@ -29,6 +29,7 @@ __all__ = ["Writer"]
 BATCH_BYTES = 256 << 10
 """Bytes of records in a batch, about; a record alone may be more."""
 RECORD_OVERHEAD = 40
+_FAIL = ExceptionPolicy("fail")
 KEYS_KEPT = 50_000
 """Keys whose hashes are remembered: hashing one by one costs more than it does for many at once."""
 
@@ -37,13 +38,20 @@ class Writer:
     """One lane's producer: idempotent, or in transactions, which the lane ends."""
 
     def __init__(
-        self, client: Client, *, acks: int, codec: Codec, transaction: TransactionalProducer | None = None
+        self,
+        client: Client,
+        *,
+        acks: int,
+        codec: Codec,
+        refusals: Refusals,
+        transaction: TransactionalProducer | None = None,
     ) -> None:
         self._counts = PartitionCounts(client)
         options = ProducerOptions(acks=acks, idempotent=acks == -1, codec=codec)
         self.producer = Producer(client, options, transaction=transaction, settled=self._settled)
+        self._refusals = refusals
         self.culprit: str | None = None
-        """Whose record no broker takes, however often it is sent."""
+        """Whose records are refused, however often they are sent."""
         self._hashes: dict[bytes, int] = {}
         self._turn = 0
 
@@ -58,16 +66,19 @@ class Writer:
         changelogs: Mapping[str, str],
         made: Made,
         produced: dict[tuple[str, str], TopicMeter],
-    ) -> None:
-        """Take in what a work has made, counted in `produced`; full requests leave. Raises KafkaError."""
+    ) -> int:
+        """Take in what a work has made, counted in `produced`; full requests leave. Raises KafkaError.
+
+        Returns how many records were left out, as `production.exception.handler` says.
+        """
         now_ms = time.time_ns() // 1_000_000
         self._turn += 1
         places: dict[TopicPartition, list[Record]] = {}
         meters: dict[str, TopicMeter] = {}
         for topic, outputs in by_topic(made.outputs):
             count = plan.counts.get(topic) or await self._counts.count(topic)
-            meter = meters[topic] = produced.setdefault((outputs[0].target, topic), TopicMeter())
-            meter.add(0, [now_ms - each.timestamp if each.timestamp >= 0 else 0 for each in outputs])
+            made_of = meters[topic] = produced.setdefault((outputs[0].target, topic), TopicMeter())
+            made_of.add(0, [now_ms - each.timestamp if each.timestamp >= 0 else 0 for each in outputs])
             for partition, output in zip(self._partitions(outputs, count), outputs, strict=True):
                 time_ms = output.timestamp if output.timestamp >= 0 else now_ms
                 record = Record(Offset(0), Millis(time_ms), output.key, output.value, output.headers)
@@ -78,18 +89,33 @@ class Writer:
                 time_ms = change.timestamp if change.timestamp >= 0 else now_ms
                 record = Record(Offset(0), Millis(time_ms), change.key, change.value, change.headers)
                 places.setdefault(TopicPartition(changelog, task), []).append(record)
+        left_out = 0
         for place, records in places.items():
-            for batch in _batches(records):
+            meter = meters.get(place.topic)
+            policy = _FAIL if meter is None else plan.production
+            bytes_max = BATCH_BYTES
+            if meter is not None and place.topic in self._refusals.topics:
+                before, bytes_max = len(records), 0
+                records = self._allowed(place, Sent(plan.application_id, records, policy))
+                left_out += before - len(records)
+            for batch in _batches(records, bytes_max):
                 encoded = encode_records(place, batch)
-                if (found := meters.get(place.topic)) is not None:
-                    found.size_bytes += len(encoded.records)
-                self.producer.gather(encoded, plan.application_id)
+                if meter is not None:
+                    meter.size_bytes += len(encoded.records)
+                self.producer.gather(encoded, Sent(plan.application_id, batch, policy))
                 if self.producer.is_full:
                     await self.producer.send_full()
+        return left_out
+
+    def _allowed(self, place: TopicPartition, sent: Sent) -> list[Record]:
+        try:
+            return list(self._refusals.allowed(place, sent))
+        except KafkaError:
+            self.culprit = sent.application
+            raise
 
     def _settled(self, found: SettledBatch) -> None:
-        if isinstance(found.error, RecordTooLargeError):
-            self.culprit = found.token
+        self.culprit = self._refusals.learn(found) or self.culprit
 
     async def send(self) -> None:
         """Have everything leave, without waiting for answers; raises KafkaError."""
@@ -122,14 +148,14 @@ class Writer:
         ]
 
 
-def _batches(records: list[Record]) -> Iterable[list[Record]]:
-    """Cut a partition's records into batches of about `BATCH_BYTES`."""
+def _batches(records: list[Record], bytes_max: int) -> Iterable[list[Record]]:
+    """Cut a partition's records into batches of about so many bytes."""
     found: list[Record] = []
     size = 0
     for record in records:
         size += RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
         found.append(record)
-        if size >= BATCH_BYTES:
+        if size >= bytes_max:
             yield found
             found, size = [], 0
     if found:

@@ -62,16 +62,26 @@ def sink(node: SinkNode, task: Task) -> Process:
         topic = _full_name(node.topic, task)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            data = changed(value) if type(value) is Change else value_bytes(value)
-            append(new(Output, (name, topic, key_bytes(key), data, timestamp, headers, None)))
+            try:
+                data = changed(value) if type(value) is Change else value_bytes(value)
+                raw = key_bytes(key)
+            except Exception as error:  # a serde may raise anything
+                task.unwritable(name, error)
+                return
+            append(new(Output, (name, topic, raw, data, timestamp, headers, None)))
 
         return process
 
     def process_chosen(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         topic = _full_name(node.topic, task) if topic_of is None else topic_of(key, value)
         partition = None if partition_of is None else partition_of(topic, key, value)
-        data = changed(value) if type(value) is Change else value_bytes(value)
-        append(Output(name, topic, key_bytes(key), data, timestamp, headers, partition))
+        try:
+            data = changed(value) if type(value) is Change else value_bytes(value)
+            raw = key_bytes(key)
+        except Exception as error:  # a serde may raise anything
+            task.unwritable(name, error)
+            return
+        append(Output(name, topic, raw, data, timestamp, headers, partition))
 
     return process_chosen
 

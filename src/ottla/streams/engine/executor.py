@@ -72,6 +72,7 @@ class Executor:
             wall_clock_ms=wall_clock_ms,
         )
         self._task.make_store = self._make_store
+        self._task.unwritable = self._unwritable
         self._load_memory()
         self._processes: dict[str, Process] = {}
         self._entries: dict[str, Callable[[Iterable[Record]], None]] = {}
@@ -260,6 +261,14 @@ class Executor:
             settings.skip_failing, settings.decide_failing, record, error
         ):
             raise ProcessingError(f"{source}: cannot process {_where(record)}{_in(error)}: {error!r}") from error
+        self._skip(record, error)
+
+    def _unwritable(self, sink: str, error: Exception) -> None:
+        """Skip what a sink's serdes cannot write, or raise: no handler of processing is asked (KIP-399)."""
+        settings, record = self._settings, self._task.record
+        if not self._skips(settings.skip_unwritable, settings.decide_unwritable, record, error):
+            words = f"{sink}: cannot write a result of {_where(record)}{_in(error)}: {error!r}"
+            raise ProcessingError(words) from error
         self._skip(record, error)
 
     def _skips(self, skips: bool, decide: Callable[..., str] | None, record: Record, error: Exception) -> bool:

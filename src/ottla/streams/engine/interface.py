@@ -88,6 +88,10 @@ class EngineSettings:
     """A handler of the user's in the place of `skip_undecodable`: (record as it came, error) → `fail` or `continue`."""
     decide_failing: Callable[..., str] | None = None
     """The same in the place of `skip_failing`."""
+    skip_unwritable: bool = False
+    """production.exception.handler: log and continue with what a sink's serdes cannot write; False fails the batch."""
+    decide_unwritable: Callable[..., str] | None = None
+    """The same as `decide_undecodable` in its place."""
     dead_letter_topic: str | None = None
     """Where a skipped record goes too, as it came, with Kafka's `__streams.errors.*` headers (KIP-1034)."""
     partition_counts: Mapping[str, int] = field(default_factory=dict)

@@ -129,6 +129,8 @@ class Task:
         """Aggregates that a source may feed directly (`fused.Direct`), by node."""
         self.stores: dict[str, AnyStore] = {}
         self.make_store: Callable[[str], AnyStore]
+        self.unwritable: Callable[[str, Exception], None]
+        """Called with a sink's name and what its serdes have raised; raises where that is not to be skipped."""
         self.flushes: list[tuple[int, Callable[[], None]]] = []
         self.finishes: list[tuple[int, Callable[[], None]]] = []
         self.clocks: list[tuple[int, Callable[[int], None]]] = []

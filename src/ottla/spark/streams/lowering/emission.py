@@ -331,6 +331,10 @@ class _Emission:
             cache=settings.cache,
             skip_undecodable=settings.deserialization.action == "continue",
             skip_failing=settings.processing.action == "continue",
+            skip_unwritable=settings.production.action == "continue",
+            decide_undecodable=settings.deserialization.decide,
+            decide_failing=settings.processing.decide,
+            decide_unwritable=settings.production.decide,
             dead_letter_topic=settings.processing.dead_letter_topic,
             partition_counts=dict(self.topics.counts),
         )
