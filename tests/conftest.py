@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from random import SystemRandom
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import hangs, minutes, peer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SPARK_SECONDS_MAX = 600
 """How long a test on Spark may take: the first one starts a JVM, and each may wait for Python workers on a busy machine."""
@@ -62,6 +66,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SPARK_SECONDS_MAX))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one Spark session of this process, which Spark itself has no second of (`tests/spark_session.py`)."""
+    from tests.spark_session import for_all_tests
+
+    with for_all_tests(tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

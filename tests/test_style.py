@@ -239,7 +239,7 @@ def test_a_process_of_tests_has_one_spark_session() -> None:
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef) and node.name == "spark"
     }
-    assert found == {"spark/conftest.py", "streams/spark/conftest.py"}, "who stops one of its own stops everybody's"
+    assert found == {"conftest.py"}, "who stops one of its own stops everybody's"
 
 
 def ports_of_its_own(tree: ast.AST) -> Iterator[str]:

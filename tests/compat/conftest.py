@@ -7,10 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.server import Server, running_server
-from tests.streams.spark.conftest import spark
-
-__all__ = ["spark"]
-"""A process has one Spark session: who stopped one of its own would stop that of all tests behind it."""
 
 GROUPS_IN_A_HURRY = (
     "group.initial.rebalance.delay.ms=100",

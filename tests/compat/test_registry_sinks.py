@@ -157,6 +157,7 @@ def test_parquet_on_s3_has_decimals_dates_and_times(registry: RegistryProcess, s
     assert pq.read_table(io.BytesIO(content)).to_pylist() == [VALUES]
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("form", FORMATS)
 def test_parquet_files_have_decimals_dates_and_times(
     server: Server, registry: RegistryProcess, spark: Any, tmp_path: Path, form: str

@@ -29,7 +29,7 @@ from tests.compat.registry_messages import greeting_class
 from tests.registry.running import RegistryProcess, running_registry
 from tests.server import Server
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.compat, pytest.mark.spark, pytest.mark.timeout(600)]
 V1 = json.dumps(
     {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, {"name": "who", "type": "string"}]}
 )
@@ -190,7 +190,7 @@ def test_json_and_protobuf_are_columns_both_ways(
 
 
 def test_a_streams_application_reads_keeps_and_writes_by_the_registry(
-    spark: Any, server: Server, client: SchemaRegistryClient, options: dict[str, str], topic: str
+    server: Server, client: SchemaRegistryClient, options: dict[str, str], topic: str
 ) -> None:
     serialize = AvroSerializer(client, V1)
     orders = [serialize({"id": each, "who": "Anna" if each % 3 else "Åsa"}, context(topic)) for each in range(9)]
@@ -216,7 +216,7 @@ def test_a_streams_application_reads_keeps_and_writes_by_the_registry(
         "auto.offset.reset": "earliest",
         "statestore.cache.max.bytes": "0",
     }
-    with StreamsApplication(builder.build(), settings, spark=spark):
+    with StreamsApplication(builder.build(), settings):
         found = consumed(server, f"{topic}-out", 9)
     read = AvroDeserializer(client)
     last = {each.key(): read(each.value(), context(f"{topic}-out")) for each in found}

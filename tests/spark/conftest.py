@@ -1,26 +1,15 @@
-"""One Spark session and one broker for every test that needs them."""
+"""One broker for every test of Spark's."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ottla.client import BlockingClient
-from ottla.spark import find_java
-from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
-from ottla.spark.private_api.local_files import quick_local_files
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests import spark_connector
 from tests.server import running_server
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -34,43 +23,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def client(broker: str) -> Iterator[BlockingClient]:
     with BlockingClient(broker) as opened:
         yield opened
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session that nobody registered anything with: Spark finds `pyspark_ottla` by its name."""
-    java = find_java()
-    assert java is not None, "tests/conftest.py skips where there is none"
-    os.environ["JAVA_HOME"] = str(java.home)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    from ottla.spark.fork_server import forked_python
-    from ottla.spark.sessions import SOURCE_MODULES
-    from ottla.spark.streams.launch import QUICK_COMPILER
-
-    folder: Path = tmp_path_factory.mktemp("spark")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": QUICK_COMPILER,
-        "spark.driver.host": "127.0.0.1",
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(folder),
-        "spark.log.level": "OFF",
-    }
-    if spark_connector.missing() is None:
-        settings["spark.jars"] = spark_connector.jars()
-    builder = SparkSession.builder.master("local[2]").appName("tests")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    with forked_python(SOURCE_MODULES):
-        session = builder.getOrCreate()
-    quick_local_files(session)
-    answer_callbacks_by_poll()
-    yield session
-    session.stop()
 
 
 def create_topic(client: BlockingClient, name: str, partitions: int = 2) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -104,30 +105,55 @@ def test_processes_that_hash_otherwise_are_not_forked(server: ForkServer) -> Non
     assert found.returncode == 0 and not children(server)
 
 
-def test_without_its_server_a_stub_is_the_daemon_itself(folder: Path) -> None:
+def is_the_daemon_itself(server: ForkServer, folder: Path) -> bool:
+    """Start Spark's daemon by a server's stub, and return whether the stub has become it."""
+    process = daemon(server.python, folder)
+    try:
+        assert socket_of(process).parent == folder
+        return command_of(process.pid).split()[1:] == [*DAEMON]
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_without_its_server_a_stub_is_the_daemon_itself(folder: Path, number: signal.Signals) -> None:
     server = ForkServer([])
     assert server.pid is not None
-    os.kill(server.pid, signal.SIGKILL)
+    os.kill(server.pid, number)
     until(lambda: not server.runs)
-    process = daemon(server.python, folder)
-    try:
-        assert socket_of(process).parent == folder
-        assert command_of(process.pid).split()[1:] == [*DAEMON]
-    finally:
-        process.kill()
-        process.wait()
-        server.close()
+    assert is_the_daemon_itself(server, folder)
+    server.close()
 
 
-def test_a_server_that_cannot_import_leaves_its_stubs_to_themselves(folder: Path) -> None:
-    server = ForkServer(["ottla.no_such_module"])
-    process = daemon(server.python, folder)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "import os\ndef fork(): raise BlockingIOError('no more processes')\nos.fork = fork",
+        "import os\ndef fork(): raise MemoryError\nos.fork = fork",  # that ends the server itself
+        "import ottla.no_such_module",
+    ],
+    ids=["no-process", "no-memory", "no-module"],
+)
+def test_a_server_that_cannot_do_it_leaves_its_stubs_to_themselves(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    (tmp_path / "broken_server.py").write_text(fault)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    server = ForkServer(["broken_server"])
+    for _ in range(2):
+        assert is_the_daemon_itself(server, folder)
+    server.close()
+
+
+def test_what_clears_temporary_folders_leaves_the_stub_alone(server: ForkServer) -> None:
+    """systemd-tmpfiles passes over a folder that somebody has locked."""
+    folder = os.open(Path(server.python).parent, os.O_RDONLY)
     try:
-        assert socket_of(process).parent == folder
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
-        process.kill()
-        process.wait()
-        server.close()
+        os.close(folder)
 
 
 @pytest.mark.parametrize("sent", [b"", b"nonsense\n", b'{"module": 1}\n', b"x" * 100_000], ids=len)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pytest
 
+from ottla.base import ConfigError
 from ottla.client import BlockingClient
-from ottla.spark import register
-from ottla.spark.sessions import SETTINGS
+from ottla.spark import register, session, sessions
+from ottla.spark.sessions import SETTINGS, let_go
 from tests.spark.conftest import create_topic
 
 if TYPE_CHECKING:
@@ -58,3 +60,25 @@ def test_no_batch_of_a_python_worker_has_more_bytes_than_arrow_counts(spark: Spa
     assert max(row.bytes for row in found) < (64 << 20) + 1_000_000
     rows = int(SETTINGS["spark.sql.execution.arrow.maxRecordsPerBatch"])
     assert rows * MESSAGE_BYTES_DEFAULT < 1 << 31
+
+
+@pytest.mark.parametrize("made_by", ["session", "somebody else"])
+def test_who_lets_go_a_session_that_others_use_does_not_stop_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, made_by: str
+) -> None:
+    if made_by == "somebody else":
+        monkeypatch.setattr(sessions, "_users", WeakKeyDictionary())
+    for _ in range(2):
+        assert session("another", master="local[2]", settings={"spark.app.name": "another"}) is spark
+    for _ in range(2):
+        let_go(spark)
+    assert spark.range(3).count() == 3
+
+
+def test_a_session_that_is_refused_stays_whole_for_those_that_have_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # so that nothing is known of the session before it is there
+    with pytest.raises(ConfigError, match="needs"):
+        session("another", master="spark://cluster:7077", secured="security.protocol=SSL")
+    assert spark.range(3).count() == 3

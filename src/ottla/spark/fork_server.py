@@ -9,13 +9,18 @@ They talk over a Unix socket in a folder that only this user can enter. After a 
 
 1. here `READY`, when everything is imported; until then the stub may change its mind;
 2. there an order (`_Order`), a line of JSON, and the descriptors 0, 1 and 2;
-3. here, when the child has ended, a byte: its exit code. Where the stub was ended before, by SIGTERM as Java's
+3. here `FORKED`, or the connection's end where nothing could be forked: then the stub becomes the interpreter itself;
+4. here, when the child has ended, a byte: its exit code. Where the stub was ended before, by SIGTERM as Java's
    `Process.destroy` does, its child gets SIGTERM.
+
+The stub stays where it is for as long as the process that started the server, whatever becomes of the server: Spark runs it
+for every Python process, and could run none without it.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -61,7 +66,11 @@ class ForkServer:
         self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="ottla-fork-"))  # for this user alone
+        self._kept = os.open(self._folder, os.O_RDONLY)
+        """Locked for as long as we live: systemd-tmpfiles, which removes from /tmp what is ten days old, leaves it alone."""
         try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(self._kept, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.python = _written_stub(self._folder)
             self._process = _launched(self._folder, modules)
         except OSError:
@@ -87,6 +96,9 @@ class ForkServer:
             with suppress(OSError):
                 self._process.stdin.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._kept >= 0:
+            os.close(self._kept)
+            self._kept = -1
 
 
 _servers: dict[tuple[str, ...], ForkServer] = {}
@@ -231,11 +243,19 @@ class _Server:
         except (OSError, ValueError, TypeError):  # the stub has changed its mind, or is none
             stub.close()
             return
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:  # no memory or too many processes now; the stub sees to itself
+            pid = -1
         if pid == 0:
             self._go_on_as_child(stub, order, descriptors)
         for each in descriptors:
             os.close(each)
+        if pid < 0:
+            stub.close()
+            return
+        with suppress(OSError):  # the stub is gone, and `_end` sees that
+            stub.send(python_stub.FORKED)
         self._children[stub.fileno()] = _Child(pid, stub)
         self._poll.register(stub.fileno(), select.POLLIN)
 
@@ -335,10 +355,8 @@ def main(arguments: Sequence[str]) -> None:
         each.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakeup.fileno())
-    try:
-        _Server(listener, ours).run()
-    finally:
-        shutil.rmtree(arguments[1], ignore_errors=True)
+    _Server(listener, ours).run()
+    shutil.rmtree(arguments[1], ignore_errors=True)  # its owner has ended; until then Spark runs what is in it
 
 
 if __name__ == "__main__":

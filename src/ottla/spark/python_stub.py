@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 
-READY = b"R"
+READY, FORKED = b"R", b"F"
 READY_SECONDS_MAX = 60.0
 """How long the server may import, on a machine with much other work."""
 OURS = ("pyspark.", "ottla.")
@@ -42,12 +42,14 @@ def stand_in(address: str, arguments: list[str]) -> int | None:
             server.connect(address)
             if server.recv(1) != READY:
                 return None
-        except OSError:
+            line = order(arguments)
+            socket.send_fds(server, [line[:1]], [0, 1, 2])  # of more it might send a part only
+            server.sendall(line[1:])
+            server.settimeout(None)
+            if server.recv(1) != FORKED:
+                return None
+        except OSError:  # there is no child yet
             return None
-        line = order(arguments)
-        socket.send_fds(server, [line[:1]], [0, 1, 2])  # of more it might send a part only
-        server.sendall(line[1:])
-        server.settimeout(None)
         ended = server.recv(1)
         return ended[0] if ended else 1
 

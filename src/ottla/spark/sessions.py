@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from ottla.base import ConfigError
 from ottla.spark.class_archive import class_archive_options
@@ -16,13 +18,14 @@ from ottla.spark.fork_server import forked_python
 from ottla.spark.java import find_java
 from ottla.spark.private_api.callbacks import answer_callbacks_by_poll
 from ottla.spark.private_api.local_files import quick_local_files
-from ottla.spark.private_api.sessions import is_classic
+from ottla.spark.private_api.sessions import has_context, is_classic
 from ottla.spark.requirements import check_spark
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["register", "session", "settings_of"]
+__all__ = ["let_go", "register", "session", "settings_of"]
 
 MASTER_DEFAULT = "local[*]"
 JVM_OPTIONS = "spark.driver.extraJavaOptions"
@@ -84,7 +87,7 @@ def session(
     secured: str | None = None,
     preload: Sequence[str] = SOURCE_MODULES,
 ) -> SparkSession:
-    """Return a Spark session with `format("ottla")`, or the one that is there already.
+    """Return a Spark session with `format("ottla")`, or the one that is there already; `let_go` ends its use.
 
     `master` is Spark's; `settings` override ours. Python workers run this interpreter, or `spark.pyspark.python`. Raises
     SparkMissingError with one line that says what to install where Spark's packages or its Java are not there. Registering
@@ -125,12 +128,11 @@ def session(
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    with forked_python(preload) if is_local else nullcontext():
-        spark = builder.getOrCreate()
+    spark = _taken(builder, preload if is_local else None)
     try:
         check_cluster(master, secured, spark.sparkContext.getConf().get)
     except ConfigError:
-        spark.stop()
+        let_go(spark)
         raise
     spark.sparkContext.setLogLevel(log_level)
     quick_local_files(spark)
@@ -138,6 +140,37 @@ def session(
     if registered:
         register(spark)
     return spark
+
+
+_users: WeakKeyDictionary[SparkContext, int] = WeakKeyDictionary()
+"""How many use a context that `session` has returned. A process has one at most, whoever asks."""
+_counting = threading.Lock()
+
+
+def _taken(builder: SparkSession.Builder, preload: Sequence[str] | None) -> SparkSession:
+    """Return the process's session, and count one user more; who had made it before without us is one, too."""
+    with _counting:
+        is_there = has_context()
+        with nullcontext() if is_there or preload is None else forked_python(preload):
+            spark = builder.getOrCreate()
+        context = spark.sparkContext
+        _users[context] = _users.get(context, int(is_there)) + 1
+    return spark
+
+
+def let_go(spark: SparkSession) -> None:
+    """Stop a session that `session` has returned, once for each time; not before the last of its users lets it go.
+
+    Spark has one session in a process: two applications in it, or an application in a notebook, get the same.
+    """
+    if not is_classic(spark):
+        spark.stop()
+        return
+    with _counting:
+        context = spark.sparkContext
+        _users[context] = left = _users.get(context, 1) - 1
+        if left <= 0:
+            spark.stop()
 
 
 def register(spark: SparkSession, *, checked: bool = False) -> None:

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 NOW_MS = time.time_ns() // 1_000_000
 QUERY_ID = "sql.streaming.queryId"
+NO_QUERY: Any = None
+"""What removes a local property; PySpark's type says text alone."""
 Batches = Callable[..., "DataFrame"]
 
 
@@ -79,7 +81,7 @@ def batch(spark: SparkSession, out: str) -> Iterator[Batches]:
         )
 
     yield made
-    spark.sparkContext.setLocalProperty(QUERY_ID, "")
+    spark.sparkContext.setLocalProperty(QUERY_ID, NO_QUERY)
 
 
 @pytest.fixture
@@ -202,7 +204,7 @@ def test_what_exactly_once_does_not_go_with_is_refused_by_name(
             deliver(batch(), 0, delivery)
     finally:
         spark.conf.set("spark.sql.adaptive.enabled", "false")
-    spark.sparkContext.setLocalProperty(QUERY_ID, "")
+    spark.sparkContext.setLocalProperty(QUERY_ID, NO_QUERY)
     with pytest.raises(ConfigError, match="foreachBatch of a streaming query"):
         deliver(batch(), 0, delivery)
 

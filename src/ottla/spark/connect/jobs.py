@@ -21,7 +21,7 @@ from ottla.spark.connect.query_sinks import is_query_sink, run_query_sink
 from ottla.spark.connect.slots import HEADROOM, SLOTS_DEFAULT, SLOTS_SETTING
 from ottla.spark.private_api.gateway import forget_gateway
 from ottla.spark.private_api.sessions import executor_slots
-from ottla.spark.sessions import register, session
+from ottla.spark.sessions import let_go, register, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -250,7 +250,7 @@ class SparkJobs:
         spark, self.spark = self.spark, None
         if spark is not None and not self._launch.given_up:
             try:
-                spark.stop()
+                let_go(spark)
             except Exception as error:  # Py4J's, where the JVM has ended first
                 log.debug("the Spark session did not stop in order: %s", error)
 

@@ -144,7 +144,9 @@ class StreamsService:
         if self._hosts is not None:
             self._hosts.close()
         if self._made is not None:
-            self._made.stop()
+            from ottla.spark.sessions import let_go
+
+            let_go(self._made)
         return in_time
 
     def __enter__(self) -> Self:

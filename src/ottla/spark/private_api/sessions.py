@@ -1,4 +1,4 @@
-"""What a session does not say publicly: whether its JVM is here, and what its executors can run."""
+"""What sessions do not say publicly: whether there is one, whether its JVM is here, and what its executors can run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["executor_slots", "is_classic"]
+__all__ = ["executor_slots", "has_context", "is_classic"]
+
+
+def has_context() -> bool:
+    """Whether this process has a Spark context that was not stopped.
+
+    By `_active_spark_context`: `SparkSession.active` also returns a session whose context somebody has stopped.
+    """
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
 
 
 def is_classic(of: SparkSession | DataFrame) -> bool:

@@ -203,9 +203,11 @@ class SparkLauncher:
         )
 
     def close(self) -> None:
-        """Stop the session, if it is this launcher's own."""
+        """Let the session go, if it is this launcher's own."""
+        from ottla.spark.sessions import let_go
+
         if self._own:
-            self._spark.stop()
+            let_go(self._spark)
 
     def _own_topics(self, stage: Stage) -> frozenset[str]:
         """Return the topics, by full name, that no other stage reads."""

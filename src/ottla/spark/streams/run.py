@@ -384,8 +384,7 @@ class StreamsApplication:
 
         spark = self._spark
         if spark is None:
-            spark = self._made = self._made or self._own_session()
-            self._starting = None
+            spark = self._own_session()
             ship_files(spark, with_ottla=not self.settings["spark.master"].startswith("local"))
         else:
             take_over(spark, self.settings)
@@ -428,12 +427,14 @@ class StreamsApplication:
         threads.shutdown(wait=False)
 
     def _own_session(self) -> SparkSession:
-        """Return a session of this application's own, when it has started."""
-        if self._starting is not None:
-            return self._starting.result()
-        from ottla.spark.streams.launch import application_session
+        """Return a session of this application's own, when it has started; it is asked for once."""
+        if self._made is None and self._starting is not None:
+            self._made, self._starting = self._starting.result(), None
+        if self._made is None:
+            from ottla.spark.streams.launch import application_session
 
-        return application_session(self.settings, continuous=self._is_continuous)
+            self._made = application_session(self.settings, continuous=self._is_continuous)
+        return self._made
 
     @property
     def _is_continuous(self) -> bool | None:
@@ -444,9 +445,7 @@ class StreamsApplication:
         place = self.settings.state_dir
         if place is None or not is_uri(place):
             return None
-        spark = self._spark
-        if spark is None:
-            spark = self._made = self._own_session()
+        spark = self._spark or self._own_session()
         return HadoopFiles(spark, place) if is_classic(spark) else None
 
     def _stop_made(self) -> None:
@@ -455,7 +454,9 @@ class StreamsApplication:
             self._made = self._starting.result()
         self._starting = None
         if self._made is not None:
-            self._made.stop()
+            from ottla.spark.sessions import let_go
+
+            let_go(self._made)
             self._made = None
 
     def _join(self) -> bool:
