@@ -9,7 +9,7 @@ from typing import cast
 from ottla.sql.errors import SqlError
 from ottla.sql.formats import FORMATS, UNWRAPS, WRAPS
 from ottla.sql.formats.registry import WITH_SCHEMAS, Nullables
-from ottla.sql.functions.java_dates import parts_of
+from ottla.sql.functions.java_patterns import parts_of
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree.statements import Properties
 from ottla.sql.words import TIME_UNITS, unit_name

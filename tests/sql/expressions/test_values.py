@@ -67,7 +67,7 @@ def test_an_expression_has_a_type_and_a_value(text: str, type_: str, value: obje
         ("CAST(DT AS STRING)", "2020-01-01"),
         ("CAST(TM AS STRING)", "10:10:10"),
         ("CAST(A AS STRING)", "[3, 1, 2]"),
-        ("CAST(M AS STRING)", "{b=2, a=1}"),
+        ("CAST(M AS STRING)", "{a=1, b=2}"),
         ("CAST(ST AS STRING)", "Struct{P=4}"),
         ("CAST(D AS INTEGER)", 12),
         ("CAST(-2.9E0 AS INTEGER)", -2),

@@ -65,8 +65,40 @@ def test_an_aggregate_is_worth(
     assert over(aggregate, [(value,) for value in values]) == result and str(aggregate.returns) == returns
 
 
-def test_collections_are_bounded() -> None:
-    assert len(over(resolved("COLLECT_LIST", INTEGER), [(at,) for at in range(1500)])) == 1000  # type: ignore[arg-type]
+def test_collections_are_bounded_where_a_limit_is_set() -> None:
+    collect, histogram = functions.aggregate("COLLECT_LIST"), resolved("HISTOGRAM", STRING)
+    assert collect is not None
+    many = [(at,) for at in range(1500)]
+    for limit, size in ((None, 1500), (-1, 1500), (1000, 1000), (0, 0)):
+        assert len(over(collect.resolve([INTEGER], (), limit), many)) == size  # type: ignore[arg-type]
+    assert len(over(histogram, [(str(at),) for at in range(1500)])) == 1000  # type: ignore[arg-type]
+
+
+def test_of_merged_sessions_the_value_counts_that_came_first_or_last_and_not_the_earlier_session() -> None:
+    def state(aggregate: functions.ResolvedAggregate, *values: object) -> object:
+        found = aggregate.initial()
+        for value in values:
+            found = aggregate.add(found, value)
+        return found
+
+    for name, literals, wanted in (
+        ("EARLIEST_BY_OFFSET", (), 1),
+        ("LATEST_BY_OFFSET", (), 4),
+        ("EARLIEST_BY_OFFSET", (3,), [1, 2, 3]),
+        ("LATEST_BY_OFFSET", (3,), [1, 2, 3]),  # as ksqlDB has it
+    ):
+        function = functions.aggregate(name)
+        assert function is not None
+        aggregate = function.resolve([INTEGER], literals)
+        early, late = state(aggregate, 1, 2), state(aggregate, 3, 4)
+        assert aggregate.merge is not None
+        assert aggregate.result(aggregate.merge(late, early)) == wanted
+        assert aggregate.result(aggregate.merge(aggregate.initial(), late)) == aggregate.result(late)
+
+
+def test_sums_of_an_average_overflow_as_those_of_their_type_do() -> None:
+    assert over(resolved("AVG", INTEGER), [(2**31 - 1,), (1,)]) == -(2.0**30)
+    assert over(resolved("AVG", BIGINT), [(2**31 - 1,), (1,)]) == 2.0**30
 
 
 def test_a_correlation_of_what_lies_on_a_line_is_one() -> None:
@@ -102,7 +134,8 @@ def test_two_merged_states_are_that_of_all_rows(name: str, one: list[int | None]
         for value in values:
             state = aggregate.add(state, value)
         states.append(state)
-    assert aggregate.result(aggregate.merge(*states)) == over(aggregate, [(value,) for value in [*one, *other]])
+    found, wanted = aggregate.result(aggregate.merge(*states)), over(aggregate, [(value,) for value in [*one, *other]])
+    assert found == wanted or (isinstance(found, float) and math.isclose(found, wanted, rel_tol=1e-9))  # type: ignore[arg-type]
 
 
 def test_an_aggregate_refuses_types_that_it_does_not_take() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Callable
@@ -66,6 +67,15 @@ def _double_of_text(text: str) -> float:
     return float(given)
 
 
+def bytes_of_base64(text: str) -> bytes:
+    """The bytes that a text says in base64, its padding perhaps left out; raises EvaluationError."""
+    given = text.strip()
+    try:
+        return base64.b64decode(given + "=" * (-len(given) % 4 if "=" not in given else 0), validate=True)
+    except ValueError as error:
+        raise EvaluationError(f"'{given}' is no base64: {error}") from None
+
+
 def _whole_of_double(bits: int) -> Callable[[float], object]:
     most = (1 << (bits - 1)) - 1
 
@@ -86,6 +96,8 @@ def _from_text(to: SqlType) -> Callable[..., object] | None:
         return lambda text: bool(boolean_of(text))
     if to.base == "DOUBLE":
         return _double_of_text
+    if to.base == "BYTES":
+        return bytes_of_base64
     return {"INTEGER": _whole_of_text(INT_BITS), "BIGINT": _whole_of_text(LONG_BITS)}.get(to.base)
 
 

@@ -6,7 +6,10 @@ import math
 from decimal import Decimal
 
 from ottla.sql.expressions.times import date_text, time_text, timestamp_text
+from ottla.sql.java_maps import java_ordered
 from ottla.sql.types import ArrayType, MapType, SqlType, StructType
+
+_SUBNORMAL = 1e-321
 
 
 def double_text(value: float) -> str:
@@ -15,6 +18,10 @@ def double_text(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
+    if 0 < abs(value) < _SUBNORMAL:  # Java writes two digits where one would do
+        digits, _, exponent = f"{value:.1e}".partition("e")
+        if float(f"{digits}e{exponent}") == value:
+            return f"{digits}E{int(exponent)}"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         text = repr(value)
         if "e" in text:
@@ -42,7 +49,7 @@ def value_text(value: object, type_: SqlType) -> str:
         return f"[{', '.join(value_text(each, type_.item) for each in value)}]"
     if isinstance(type_, MapType):
         assert isinstance(value, dict), type_
-        pairs = (f"{value_text(key, type_.key)}={value_text(each, type_.value)}" for key, each in value.items())
+        pairs = (f"{value_text(key, type_.key)}={value_text(value[key], type_.value)}" for key in java_ordered(value))
         return f"{{{', '.join(pairs)}}}"
     if isinstance(type_, StructType):
         assert isinstance(value, dict), type_

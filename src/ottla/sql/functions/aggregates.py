@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
@@ -29,8 +30,8 @@ from ottla.sql.types import (
 )
 
 State = object
-COLLECTED_MAX = 1000
-"""How many values a COLLECT or a HISTOGRAM holds (ksql.functions.collect_list.limit)."""
+COUNTED_MAX = 1000
+"""How many texts a HISTOGRAM counts."""
 MANY = -1
 
 
@@ -164,47 +165,72 @@ def _average(types: Sequence[SqlType | None], literals: Sequence[object]) -> Res
     if types[0] is None or not is_number(types[0]):
         return None
 
-    def add(state: list[float], value: float | None) -> list[float]:
-        return state if value is None else [state[0] + float(value), state[1] + 1]
+    whole = types[0] in (INTEGER, BIGINT)
+    summed = types[0] if whole else DOUBLE
+    plus, zero = _adder(summed), _zero(summed)
+    read: Callable[..., Any] = _same if whole else float
 
-    def undo(state: list[float], value: float | None) -> list[float]:
-        return state if value is None else [state[0] - float(value), state[1] - 1]
+    def add(state: list[Any], value: object) -> list[Any]:
+        return state if value is None else [plus(state[0], read(value)), state[1] + 1]
 
-    def merge(one: list[float], other: list[float]) -> list[float]:
-        return [one[0] + other[0], one[1] + other[1]]
+    def undo(state: list[Any], value: object) -> list[Any]:
+        return state if value is None else [plus(state[0], -read(value)), state[1] - 1]
+
+    def merge(one: list[Any], other: list[Any]) -> list[Any]:
+        return [plus(one[0], other[0]), one[1] + other[1]]
 
     def result(state: list[float]) -> float:
         return state[0] / state[1] if state[1] else 0.0
 
-    return ResolvedAggregate(DOUBLE, lambda: [0.0, 0], add, result, merge, undo)
+    return ResolvedAggregate(DOUBLE, lambda: [zero, 0], add, result, merge, undo)
 
 
 # -- the spread of numbers
 
 
 def _spread(root: bool) -> Make:
+    """Variance or deviation by Youngs and Cramer's way: a count, a sum, and the squares of what is beside the mean."""
+
     def make(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
         if types[0] is None or not is_number(types[0]):
             return None
 
         def result(state: list[float]) -> float:
-            count, total, squares = state
-            variance = (squares - total * total / count) / (count - 1) if count > 1 else 0.0
+            count, _, squares = state
+            variance = squares / (count - 1) if count > 1 else 0.0
             return math.sqrt(max(variance, 0.0)) if root else variance
 
-        return ResolvedAggregate(DOUBLE, lambda: [0, 0.0, 0.0], _moment(1), result, _pairwise, _moment(-1))
+        return ResolvedAggregate(DOUBLE, lambda: [0, 0.0, 0.0], _spread_with, result, _spread_of_both, _spread_without)
 
     return make
 
 
-def _moment(sign: int) -> Callable[..., list[float]]:
-    def add(state: list[float], value: float | None) -> list[float]:
-        if value is None:
-            return state
-        number = float(value)
-        return [state[0] + sign, state[1] + sign * number, state[2] + sign * number * number]
+def _spread_with(state: list[float], value: float | None) -> list[float]:
+    if value is None:
+        return state
+    count, total, squares = state[0] + 1, state[1] + float(value), state[2]
+    if count > 1:
+        beside = float(value) * count - total
+        squares += beside * beside / (count * (count - 1))
+    return [count, total, squares]
 
-    return add
+
+def _spread_without(state: list[float], value: float | None) -> list[float]:
+    if value is None:
+        return state
+    count, total, squares = state
+    if count > 1:
+        beside = float(value) * count - total
+        squares -= beside * beside / (count * (count - 1))
+    return [count - 1, total - float(value), squares]
+
+
+def _spread_of_both(one: list[float], other: list[float]) -> list[float]:
+    count, squares = one[0] + other[0], one[2] + other[2]
+    if one[0] and other[0]:
+        apart = one[1] / one[0] - other[1] / other[0]
+        squares += one[0] * other[0] * apart * apart / count
+    return [count, one[1] + other[1], squares]
 
 
 def _pairwise(one: list[float], other: list[float]) -> list[float]:
@@ -304,7 +330,7 @@ _LIMITED = {"COLLECT_LIST": False, "COLLECT_SET": True}
 """What collects values, and whether different ones only."""
 
 
-def _collect(distinct: bool, limit: int = COLLECTED_MAX) -> Make:
+def _collect(distinct: bool, limit: int = -1) -> Make:
     most = limit if limit >= 0 else 1 << 31
 
     def make(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
@@ -338,7 +364,7 @@ def _histogram(types: Sequence[SqlType | None], literals: Sequence[object]) -> R
 
     def moved(sign: int) -> Callable[..., dict[str, int]]:
         def add(state: dict[str, int], value: str | None) -> dict[str, int]:
-            if value is None or (value not in state and (len(state) >= COLLECTED_MAX or sign < 0)):
+            if value is None or (value not in state and (len(state) >= COUNTED_MAX or sign < 0)):
                 return state
             count = state.get(value, 0) + sign
             rest = {key: each for key, each in state.items() if key != value or count > 0}
@@ -349,7 +375,7 @@ def _histogram(types: Sequence[SqlType | None], literals: Sequence[object]) -> R
     def merge(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
         found = dict(one)
         for value, count in other.items():
-            if value in found or len(found) < COLLECTED_MAX:
+            if value in found or len(found) < COUNTED_MAX:
                 found[value] = found.get(value, 0) + count
         return found
 
@@ -388,30 +414,51 @@ def _attr(types: Sequence[SqlType | None], literals: Sequence[object]) -> Resolv
 # -- by the order of records
 
 
+class _Sequence:
+    """Numbers values in the order in which they come; it goes on behind the greatest number that a state has shown."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next_after(self, state: Sequence[Sequence[Any]]) -> int:
+        self._last = max(self._last, *(number for number, _ in state), 0) + 1 if state else self._last + 1
+        return self._last
+
+
+_sequence = _Sequence()
+
+
 def _by_offset(latest: bool) -> Make:
-    """The last or the first values; literals are how many (an array then) and whether nulls are left out."""
+    """The last or the first values; literals are how many (an array then) and whether nulls are left out.
+
+    A state is values with the numbers that say when each came: of two sessions that become one the value counts that came
+    first or last, wherever its time is. Of the last so many ksqlDB keeps those that came first.
+    """
 
     def make(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
         numbers = [each for each in literals if isinstance(each, int) and not isinstance(each, bool)]
         flags = [each for each in literals if isinstance(each, bool)]
-        if types[0] is None or len(numbers) > 1 or len(flags) > 1:
+        if types[0] is None or len(numbers) > 1 or len(flags) > 1 or len(literals) != len(numbers) + len(flags):
             return None
         count = numbers[0] if numbers else 1
         ignores = flags[0] if flags else True
         if count < 1:
             raise SqlError(f"{'latest' if latest else 'earliest'}N must be 1 or greater")
 
-        def kept(values: list[object]) -> list[object]:
-            return values[-count:] if latest else values[:count]
+        def add(state: list[list[Any]], value: object) -> list[list[Any]]:
+            if (value is None and ignores) or (not latest and len(state) >= count):
+                return state
+            return [*state, [_sequence.next_after(state), value]][-count:]
 
-        def add(state: list[object], value: object) -> list[object]:
-            return state if value is None and ignores else kept([*state, value])
+        def merge(one: list[list[Any]], other: list[list[Any]]) -> list[list[Any]]:
+            both = sorted([*one, *other], key=lambda each: each[0])
+            return both[-1:] if latest and not numbers else both[:count]
 
-        def result(state: list[object]) -> object:
-            return list(state) if numbers else state[0] if state else None
+        def result(state: list[list[Any]]) -> object:
+            return [each for _, each in state] if numbers else state[0][1] if state else None
 
         returns = ArrayType(types[0]) if numbers else types[0]
-        return ResolvedAggregate(returns, list, add, result, lambda one, other: kept([*one, *other]))
+        return ResolvedAggregate(returns, list, add, result, merge)
 
     return make
 
@@ -421,8 +468,8 @@ AGGREGATES = {
     for each in (
         AggregateFunction("ATTR", "The one value that all rows have, null where they differ.", 1, _attr),
         AggregateFunction("AVG", "The mean.", 1, _average),
-        AggregateFunction("COLLECT_LIST", "All values, up to a thousand.", 1, _collect(False)),
-        AggregateFunction("COLLECT_SET", "All different values, up to a thousand.", 1, _collect(True)),
+        AggregateFunction("COLLECT_LIST", "All values.", 1, _collect(False)),
+        AggregateFunction("COLLECT_SET", "All different values.", 1, _collect(True)),
         AggregateFunction("CORRELATION", "Pearson's coefficient of two columns.", 2, _correlation),
         AggregateFunction("COUNT", "How many rows have a value.", 1, _count),
         AggregateFunction("COUNT_DISTINCT", "How many different values there are.", 1, _count_distinct),

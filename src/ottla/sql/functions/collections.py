@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ottla.sql.errors import EvaluationError
 from ottla.sql.functions.registry import scalar
+from ottla.sql.java_maps import java_ordered
 
 Items = list[object]
 Entries = dict[object, object]
@@ -126,10 +127,11 @@ def array_sort_by(items: Items, order: str) -> Items | None:
 
 @scalar("SLICE", "ARRAY<T>, INTEGER, INTEGER -> ARRAY<T>", nulls=True)
 def sliced(items: Items | None, first: int | None, last: int | None) -> Items | None:
-    """The array's elements from one place to another, both included."""
+    """The array's elements from one place to another, both included; null where a place is outside of it."""
     if items is None:
         return None
-    return items[max((first or 1) - 1, 0) : last if last is not None else len(items)]
+    start, end = 0 if first is None else first - 1, len(items) if last is None else last
+    return items[start:end] if 0 <= start <= end <= len(items) else None
 
 
 @scalar("ELT", "INTEGER, STRING… -> STRING", nulls=True)
@@ -150,13 +152,13 @@ def field_of(value: str | None, *values: str | None) -> int:
 @scalar("MAP_KEYS", "MAP<STRING, V> -> ARRAY<STRING>")
 def map_keys(entries: Entries) -> Items:
     """The map's keys."""
-    return list(entries)
+    return java_ordered(entries)
 
 
 @scalar("MAP_VALUES", "MAP<STRING, V> -> ARRAY<V>")
 def map_values(entries: Entries) -> Items:
     """The map's values."""
-    return list(entries.values())
+    return [entries[key] for key in java_ordered(entries)]
 
 
 @scalar("MAP_UNION", "MAP<STRING, V>, MAP<STRING, V> -> MAP<STRING, V>", nulls=True)
@@ -167,14 +169,14 @@ def map_union(entries: Entries | None, others: Entries | None) -> Entries | None
 
 @scalar("AS_MAP", "ARRAY<STRING>, ARRAY<V> -> MAP<STRING, V>")
 def as_map(keys: Items, values: Items) -> Entries:
-    """A map of keys and values, as far as there are both."""
-    return dict(zip(keys, values, strict=False))
+    """A map of keys and values; keys that have none have null."""
+    return dict(zip(keys, [*values, *[None] * (len(keys) - len(values))], strict=False))
 
 
 @scalar("ENTRIES", *(f"MAP<STRING, {each}>, BOOLEAN -> ARRAY<STRUCT<K STRING, V {each}>>" for each in _PRIMITIVES))
 def entries_of(entries: Entries, ordered: bool) -> Items:
     """The map's entries as structs, sorted by key where that is asked."""
-    keys = sorted(entries, key=str) if ordered else list(entries)
+    keys = sorted(entries, key=str) if ordered else java_ordered(entries)
     return [{"K": key, "V": entries[key]} for key in keys]
 
 
@@ -220,6 +222,6 @@ def reduced_map(entries: Entries | None, state: object, change: Callable[..., ob
     """A state that a lambda changes with each entry of a map."""
     if state is None:
         return None
-    for key, value in (entries or {}).items():
-        state = change(state, key, value)
+    for key in java_ordered(entries or {}):
+        state = change(state, key, (entries or {})[key])
     return state

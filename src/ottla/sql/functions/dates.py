@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 
 from ottla.sql.errors import EvaluationError
-from ottla.sql.functions.java_dates import (
-    DATE_ONLY,
-    EPOCH,
-    TIME_ONLY,
-    Found,
-    date_of,
-    formatted,
-    hour_of,
-    parsed,
-    zone_of,
-)
+from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
+from ottla.sql.functions.calendar_dates import calendar_ms
+from ottla.sql.functions.java_calendar import DAY_MS
+from ottla.sql.functions.java_date_texts import moment_ms, parsed
+from ottla.sql.functions.java_dates import Moment, formatted
 from ottla.sql.functions.registry import scalar
+from ottla.sql.functions.zones import GMT_ZONE, zone_of
 from ottla.sql.words import TIME_UNITS
 
-DAY_MS = 86_400_000
-_EPOCH_DAY = EPOCH.toordinal()
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LONG_MAX = (1 << 63) - 1
 
 
-def _moment(ms: int, zone: tzinfo = UTC) -> datetime:
-    try:
-        return (EPOCH + timedelta(milliseconds=ms)).astimezone(zone)
-    except OverflowError:
-        raise EvaluationError(f"{ms} is out of the years that can be written") from None
-
-
-def _failed(what: str, value: object, pattern: str, error: Exception) -> EvaluationError:
-    return EvaluationError(f"Failed to {what} '{value}' with formatter '{pattern}': {error}")
+def _failed(what: str, value: object, pattern: str, error: Exception, zone: str = "") -> EvaluationError:
+    at = f" at timeZone '{zone}'" if zone else ""
+    return EvaluationError(f"Failed to {what} '{value}'{at} with formatter '{pattern}': {error}")
 
 
 @scalar("FORMAT_TIMESTAMP", "TIMESTAMP, STRING -> STRING")
 @scalar("TIMESTAMPTOSTRING", "BIGINT, STRING -> STRING")
 def format_timestamp(ms: int, pattern: str) -> str:
-    """A moment in a pattern of java.time, in UTC."""
-    return format_timestamp_in(ms, pattern, "UTC")
+    """A moment in a pattern of java.time, in GMT."""
+    return format_timestamp_in(ms, pattern, "GMT")
 
 
 @scalar("FORMAT_TIMESTAMP", "TIMESTAMP, STRING, STRING -> STRING")
@@ -46,9 +35,9 @@ def format_timestamp(ms: int, pattern: str) -> str:
 def format_timestamp_in(ms: int, pattern: str, zone: str) -> str:
     """A moment in a pattern of java.time, in a zone."""
     try:
-        return formatted(pattern, _moment(ms, zone_of(zone)))
+        return formatted(pattern, Moment.at(ms, zone_of(zone)))
     except EvaluationError as error:
-        raise _failed("format timestamp", ms, pattern, error) from None
+        raise _failed("format timestamp", ms, pattern, error, zone) from None
 
 
 @scalar("FORMAT_DATE", "DATE, STRING -> STRING")
@@ -56,7 +45,7 @@ def format_timestamp_in(ms: int, pattern: str, zone: str) -> str:
 def format_date(days: int, pattern: str) -> str:
     """A date in a pattern of java.time."""
     try:
-        return formatted(pattern, _moment(days * DAY_MS), DATE_ONLY)
+        return formatted(pattern, Moment(day=days))
     except EvaluationError as error:
         raise _failed("format date", days, pattern, error) from None
 
@@ -65,24 +54,19 @@ def format_date(days: int, pattern: str) -> str:
 def format_time(ms: int, pattern: str) -> str:
     """A time of the day in a pattern of java.time."""
     try:
-        return formatted(pattern, _moment(ms), TIME_ONLY)
+        return formatted(pattern, Moment(ms=ms))
     except EvaluationError as error:
         raise _failed("format time", ms, pattern, error) from None
-
-
-def _day_ms(found: Found) -> int:
-    values = found.values
-    hour, minute, second = hour_of(values), values.get("m", 0), values.get("s", 0)
-    if hour > 23 or minute > 59 or second > 59:
-        raise EvaluationError("a field is out of its range")
-    return ((hour * 60 + minute) * 60 + second) * 1000 + values.get("S", values.get("n", 0)) // 1_000_000
 
 
 @scalar("PARSE_TIMESTAMP", "STRING, STRING -> TIMESTAMP")
 @scalar("STRINGTOTIMESTAMP", "STRING, STRING -> BIGINT")
 def parse_timestamp(text: str, pattern: str) -> int:
-    """The moment that a text says in a pattern of java.time, in UTC unless it names a zone."""
-    return parse_timestamp_in(text, pattern, "UTC")
+    """The moment that a text says in a pattern of java.time, in GMT unless it names a zone."""
+    try:
+        return moment_ms(parsed(pattern, text), GMT_ZONE, text)
+    except EvaluationError as error:
+        raise _failed("parse timestamp", text, pattern, error) from None
 
 
 @scalar("PARSE_TIMESTAMP", "STRING, STRING, STRING -> TIMESTAMP")
@@ -90,81 +74,104 @@ def parse_timestamp(text: str, pattern: str) -> int:
 def parse_timestamp_in(text: str, pattern: str, zone: str) -> int:
     """The moment that a text says in a pattern of java.time, in a zone unless it names another."""
     try:
-        found = parsed(pattern, text)
-        day = date_of(found.values, text)
-        clock = _day_ms(found)
-        local = datetime(day.year, day.month, day.day, tzinfo=found.zone or zone_of(zone)) + timedelta(
-            milliseconds=clock
-        )
+        return moment_ms(parsed(pattern, text), zone_of(zone), text)
     except EvaluationError as error:
-        raise _failed("parse timestamp", text, pattern, error) from None
-    return (local - EPOCH) // timedelta(milliseconds=1)
+        raise _failed("parse timestamp", text, pattern, error, zone) from None
 
 
 @scalar("PARSE_DATE", "STRING, STRING -> DATE")
-@scalar("STRINGTODATE", "STRING, STRING -> INTEGER")
 def parse_date(text: str, pattern: str) -> int:
-    """The date that a text says in a pattern of java.time."""
+    """The date that a text says in a pattern of java.text.SimpleDateFormat; one with a time of the day is none."""
     try:
-        return date_of(parsed(pattern, text).values, text).toordinal() - _EPOCH_DAY
+        ms = calendar_ms(pattern, text, datetime.now(UTC).year)
+        if ms % DAY_MS:
+            raise EvaluationError("Date format contains time field.")
     except EvaluationError as error:
         raise _failed("parse date", text, pattern, error) from None
+    return ms // DAY_MS
+
+
+@scalar("STRINGTODATE", "STRING, STRING -> INTEGER")
+def string_to_date(text: str, pattern: str) -> int:
+    """The date that a text says in a pattern of java.time, as days since 1970."""
+    try:
+        found = parsed(pattern, text)
+        if found.day is None:
+            raise EvaluationError(f"Text '{text}' could not be parsed: Unable to obtain LocalDate from it")
+    except EvaluationError as error:
+        raise _failed("parse date", text, pattern, error) from None
+    return found.day
 
 
 @scalar("PARSE_TIME", "STRING, STRING -> TIME")
 def parse_time(text: str, pattern: str) -> int:
     """The time of the day that a text says in a pattern of java.time."""
     try:
-        return _day_ms(parsed(pattern, text))
+        found = parsed(pattern, text)
+        if found.has_date_field:
+            raise EvaluationError("Time format contains date field.")
+        if found.ms is None:
+            raise EvaluationError(f"Text '{text}' could not be parsed: Unable to obtain LocalTime from it")
     except EvaluationError as error:
         raise _failed("parse time", text, pattern, error) from None
+    return found.ms
 
 
-def _unit_ms(unit: str) -> int:
-    return TIME_UNITS[unit.removesuffix("S")]
+def _span_ms(unit: str, count: int) -> int:
+    """So many units in milliseconds, the nearest that a BIGINT holds."""
+    return max(-LONG_MAX - 1, min(LONG_MAX, count * TIME_UNITS[unit.removesuffix("S")]))
 
 
 @scalar("TIMESTAMPADD", "UNIT, INTEGER, TIMESTAMP -> TIMESTAMP")
 def timestamp_add(unit: str, count: int, ms: int) -> int:
     """A moment so many units later."""
-    return ms + count * _unit_ms(unit)
+    return wrapped(ms + _span_ms(unit, count), LONG_BITS)
 
 
 @scalar("TIMESTAMPSUB", "UNIT, INTEGER, TIMESTAMP -> TIMESTAMP")
 def timestamp_sub(unit: str, count: int, ms: int) -> int:
     """A moment so many units earlier."""
-    return ms - count * _unit_ms(unit)
+    return wrapped(ms - _span_ms(unit, count), LONG_BITS)
+
+
+def _whole_days(ms: int) -> int:
+    """Days of milliseconds, a part of one dropped towards 1970; a DATE has as many days as an INTEGER counts."""
+    ms = wrapped(ms, LONG_BITS)
+    days = abs(ms) // DAY_MS
+    return wrapped(-days if ms < 0 else days, INT_BITS)
 
 
 @scalar("DATEADD", "UNIT, INTEGER, DATE -> DATE")
 def date_add(unit: str, count: int, days: int) -> int:
     """A date so many units later; what is left of a day is dropped."""
-    return (days * DAY_MS + count * _unit_ms(unit)) // DAY_MS
+    return _whole_days(days * DAY_MS + _span_ms(unit, count))
 
 
 @scalar("DATESUB", "UNIT, INTEGER, DATE -> DATE")
 def date_sub(unit: str, count: int, days: int) -> int:
     """A date so many units earlier; what is left of a day is dropped."""
-    return (days * DAY_MS - count * _unit_ms(unit)) // DAY_MS
+    return _whole_days(days * DAY_MS - _span_ms(unit, count))
 
 
 @scalar("TIMEADD", "UNIT, INTEGER, TIME -> TIME")
 def time_add(unit: str, count: int, ms: int) -> int:
     """A time of the day so many units later, past midnight on the next day."""
-    return (ms + count * _unit_ms(unit)) % DAY_MS
+    return (ms + count * TIME_UNITS[unit.removesuffix("S")]) % DAY_MS
 
 
 @scalar("TIMESUB", "UNIT, INTEGER, TIME -> TIME")
 def time_sub(unit: str, count: int, ms: int) -> int:
     """A time of the day so many units earlier, before midnight on the day before."""
-    return (ms - count * _unit_ms(unit)) % DAY_MS
+    return (ms - count * TIME_UNITS[unit.removesuffix("S")]) % DAY_MS
 
 
 @scalar("CONVERT_TZ", "TIMESTAMP, STRING, STRING -> TIMESTAMP")
 def convert_zone(ms: int, of: str, to: str) -> int:
-    """What a moment's clock shows in one zone, taken for what it shows in another."""
-    shown = _moment(ms).replace(tzinfo=zone_of(of)).astimezone(zone_of(to)).replace(tzinfo=UTC)
-    return (shown - EPOCH) // timedelta(milliseconds=1)
+    """A moment, later by as much as one zone's clocks are before another's then."""
+    try:
+        return ms + (zone_of(to).offset_seconds(ms) - zone_of(of).offset_seconds(ms)) * 1000
+    except EvaluationError as error:
+        raise EvaluationError(f"Invalid time zone: {error}") from None
 
 
 @scalar("FROM_DAYS", "INTEGER -> DATE")
@@ -188,7 +195,7 @@ def unix_date(days: int) -> int:
 @scalar("UNIX_DATE", "-> INTEGER")
 def unix_date_now() -> int:
     """Today as days since 1970."""
-    return datetime.now(UTC).toordinal() - _EPOCH_DAY
+    return (datetime.now(UTC) - EPOCH).days
 
 
 @scalar("UNIX_TIMESTAMP", "TIMESTAMP -> BIGINT")

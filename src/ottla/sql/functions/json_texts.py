@@ -18,26 +18,45 @@ from ottla.sql.types import ArrayType, MapType, SqlType, StructType
 
 _MISSING = object()
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda name: _no_json(name))
+_SPACE = re.compile(r"[ \t\n\r]*")
+_CONTROL = re.compile(r"\\u00[0-9a-f]{2}")
+_ENDED = re.compile(r"[\s,\]}]|$")
+
+
+def _no_json(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _parsed(text: str | None) -> Any:
-    """A text's JSON, or a marker where it has none."""
-    if not text or not text.strip():
+    """The JSON that a text begins with, or a marker where it has none; raises EvaluationError for what is no JSON."""
+    start = _SPACE.match(text or "")
+    assert start is not None
+    if not text or start.end() == len(text):
         return _MISSING
     try:
-        return json.loads(text, parse_float=Decimal)
+        value, end = _DECODER.raw_decode(text, start.end())
     except (ValueError, RecursionError, ArithmeticError):
-        return _MISSING
+        raise EvaluationError(f"Invalid JSON format:{text}") from None
+    if not isinstance(value, str | list | dict) and not _ENDED.match(text, end):
+        raise EvaluationError(f"Invalid JSON format:{text}")
+    return value
+
+
+def quoted(text: str) -> str:
+    """A text as Jackson writes it in JSON."""
+    found = json.dumps(text, ensure_ascii=False)
+    return _CONTROL.sub(lambda each: "\\u" + each[0][2:].upper(), found) if "\\u00" in found else found
 
 
 def _text(value: object) -> str:
     if isinstance(value, dict):
-        return (
-            "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{_text(each)}" for key, each in value.items()) + "}"
-        )
+        return "{" + ",".join(f"{quoted(key)}:{_text(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
         return f"[{','.join(map(_text, value))}]"
-    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return quoted(value)
+    return str(value) if isinstance(value, Decimal) else json.dumps(value)
 
 
 @lru_cache(256)
@@ -59,22 +78,27 @@ def _steps(path: str) -> tuple[str | int, ...]:
 
 @scalar("EXTRACTJSONFIELD", "STRING, STRING -> STRING")
 def extract_json_field(text: str, path: str) -> str | None:
-    """What stands at a path of a JSON text: a text as it is, anything else as JSON."""
+    """What stands at a path of a JSON text: a text as it is, anything else as JSON, `null` among it."""
+    steps = _steps(path)
     value = _parsed(text)
-    for step in _steps(path):
-        if isinstance(step, int):
-            value = value[step] if isinstance(value, list) and step < len(value) else _MISSING
+    for step in steps:
+        if isinstance(value, list):
+            place = step if isinstance(step, int) else int(step) if step.isascii() and step.isdigit() else -1
+            value = value[place] if 0 <= place < len(value) else _MISSING
         else:
-            value = value.get(step, _MISSING) if isinstance(value, dict) else _MISSING
-    if value is _MISSING or value is None:
-        return None
+            value = value.get(str(step), _MISSING) if isinstance(value, dict) else _MISSING
+    if value is _MISSING:
+        return "" if not steps else None
     return value if isinstance(value, str) else _text(value)
 
 
 @scalar("IS_JSON_STRING", "STRING -> BOOLEAN", nulls=True)
 def is_json_string(text: str | None) -> bool:
     """True where a text is JSON."""
-    return _parsed(text) is not _MISSING
+    try:
+        return _parsed(text) is not _MISSING
+    except EvaluationError:
+        return False
 
 
 @scalar("JSON_ARRAY_LENGTH", "STRING -> INTEGER")
@@ -87,7 +111,10 @@ def json_array_length(text: str) -> int | None:
 @scalar("JSON_ARRAY_CONTAINS", "STRING, T -> BOOLEAN", nulls=True)
 def json_array_contains(text: str | None, wanted: object) -> bool:
     """True where an element of a JSON array is a value of the same type, or null where that is asked for."""
-    value = _parsed(text)
+    try:
+        value = _parsed(text)
+    except EvaluationError:
+        return False
     if not isinstance(value, list):
         return False
     if isinstance(wanted, float):
@@ -110,10 +137,12 @@ def json_records(text: str) -> dict[str, str] | None:
 
 
 @scalar("JSON_ITEMS", "STRING -> ARRAY<STRING>")
-def json_items(text: str) -> list[str] | None:
-    """A JSON array's elements as JSON; null for what is none."""
+def json_items(text: str) -> list[str]:
+    """A JSON array's elements as JSON; what is none is an error."""
     value = _parsed(text)
-    return [_text(each) for each in value] if isinstance(value, list) else None
+    if not isinstance(value, list):
+        raise EvaluationError(f"Invalid JSON format:{text}")
+    return [_text(each) for each in value]
 
 
 @scalar("JSON_CONCAT", "STRING… -> STRING")
@@ -144,11 +173,11 @@ def to_json_string(types: Sequence[ArgumentType]) -> Callable[[object], str]:
             given = cast(dict[str, object], value)
             return _object({name: written(given.get(name), of) for name, of in type_.fields})
         if isinstance(value, bytes):
-            return json.dumps(base64.b64encode(value).decode())
+            return quoted(base64.b64encode(value).decode())
         if isinstance(value, float):
-            return double_text(value) if math.isfinite(value) else json.dumps(double_text(value))
+            return double_text(value) if math.isfinite(value) else quoted(double_text(value))
         text = value_text(value, type_)
-        return text if type_.base in _BARE else json.dumps(text, ensure_ascii=False)
+        return text if type_.base in _BARE else quoted(text)
 
     known = types[0]
     return lambda value: "null" if value is None else written(value, cast(SqlType, known))
@@ -158,4 +187,4 @@ _BARE = ("BOOLEAN", "INTEGER", "BIGINT", "DECIMAL")
 
 
 def _object(fields: dict[str, str]) -> str:
-    return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{fields[name]}" for name in sorted(fields)) + "}"
+    return "{" + ",".join(f"{quoted(name)}:{fields[name]}" for name in sorted(fields)) + "}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, Decimal
 
 from ottla.sql.errors import EvaluationError
+from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, wrapped
 from ottla.sql.expressions.decimals import WIDE
 from ottla.sql.functions.registry import check_size, scalar
 from ottla.sql.functions.signatures import ArgumentType
@@ -28,11 +29,23 @@ def _without_fraction(types: Sequence[ArgumentType]) -> SqlType:
     return DecimalType(max(given.precision - given.scale, 1), 0)
 
 
-@scalar("ABS", *WHOLE_AND_DOUBLE)
+@scalar("ABS", "DOUBLE -> DOUBLE")
 @scalar("ABS", "DECIMAL -> DECIMAL", returns=_same)
 def absolute(value: float) -> float:
     """The value without its sign."""
     return abs(value)
+
+
+@scalar("ABS", "INTEGER -> INTEGER")
+def absolute_integer(value: int) -> int:
+    """The value without its sign; the least INTEGER has no other."""
+    return wrapped(abs(value), INT_BITS)
+
+
+@scalar("ABS", "BIGINT -> BIGINT")
+def absolute_bigint(value: int) -> int:
+    """The value without its sign; the least BIGINT has no other."""
+    return wrapped(abs(value), LONG_BITS)
 
 
 @scalar("CEIL", *WHOLE_AND_DOUBLE)
@@ -57,14 +70,17 @@ def _integral(value: float | Decimal, rounding: str, of_double: Callable[[float]
     return math.copysign(float(of_double(value)), value) if math.isfinite(value) else value
 
 
-@scalar("ROUND", "BIGINT -> BIGINT", "INTEGER -> INTEGER", "DOUBLE -> BIGINT")
+@scalar("ROUND", "BIGINT -> BIGINT", "INTEGER -> BIGINT", "DOUBLE -> BIGINT")
 def rounded(value: float) -> int:
     """The nearest whole number, halves up."""
     if isinstance(value, int):
         return value
     if math.isnan(value):
         return 0
-    return max(-LONG_MAX - 1, min(LONG_MAX, math.floor(value + 0.5))) if math.isfinite(value) else _limit(value)
+    if not math.isfinite(value):
+        return _limit(value)
+    below = math.floor(value)
+    return max(-LONG_MAX - 1, min(LONG_MAX, below + (value - below >= 0.5)))
 
 
 def _limit(value: float) -> int:
@@ -95,7 +111,7 @@ def _halves_up(value: Decimal, places: int) -> Decimal:
     return WIDE.add(floor_, unit) if WIDE.subtract(value, floor_) * 2 >= unit else floor_
 
 
-@scalar("TRUNC", "BIGINT -> BIGINT", "INTEGER -> INTEGER", "DOUBLE -> BIGINT")
+@scalar("TRUNC", "BIGINT -> BIGINT", "INTEGER -> BIGINT", "DOUBLE -> BIGINT")
 def truncated(value: float) -> int:
     """The value without its fraction."""
     if isinstance(value, int) or math.isfinite(value):
@@ -145,7 +161,7 @@ def _logarithm(value: float) -> float:
 
 
 def _cotangent(value: float) -> float:
-    return math.inf if value == 0 else 1.0 / math.tan(value)
+    return math.copysign(math.inf, value) if value == 0 else 1.0 / math.tan(value)
 
 
 for _name, _description, _call in (
@@ -192,12 +208,15 @@ def atan2(y: float, x: float) -> float:
 @scalar("POWER", "DOUBLE, DOUBLE -> DOUBLE")
 def power(base: float, exponent: float) -> float:
     """A base raised to a power."""
+    if math.isnan(exponent) or (abs(base) == 1 and math.isinf(exponent)):
+        return math.nan
+    negative = (base < 0 or math.copysign(1, base) < 0) and exponent % 2 == 1
     try:
         return math.pow(base, exponent)
     except OverflowError:
-        return math.inf
+        return -math.inf if negative else math.inf
     except ValueError:
-        return math.inf if base == 0 else math.nan
+        return math.nan if base else -math.inf if negative else math.inf
 
 
 @scalar("PI", "-> DOUBLE")
@@ -244,7 +263,10 @@ def distance(lat: float, lon: float, lat2: float, lon2: float) -> float:
 def distance_in(lat: float, lon: float, lat2: float, lon2: float, unit: str) -> float:
     """The distance of two points on Earth by latitude and longitude, in kilometres or miles."""
     if not all(-90 <= each <= 90 for each in (lat, lat2)) or not all(-180 <= each <= 180 for each in (lon, lon2)):
-        raise EvaluationError("valid latitude values for GEO_DISTANCE function are between -90 and 90; longitude, 180")
+        raise EvaluationError(
+            "valid latitude values for GEO_DISTANCE function are in the range of -90 to 90 decimal degrees; longitudes, "
+            "-180 to 180"
+        )
     miles = unit.upper().startswith("MI")
     if not miles and not unit.upper().startswith("KM"):
         raise EvaluationError(f"GEO_DISTANCE function units parameter must be one of [MILE MILES MI KM]: {unit}")

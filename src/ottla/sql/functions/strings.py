@@ -25,10 +25,13 @@ def lower(text: str) -> str:
     return text.lower()
 
 
+_WORD = re.compile(r"[^\s]+\s*", re.ASCII)
+
+
 @scalar("INITCAP", "STRING -> STRING")
 def initial_capitals(text: str) -> str:
-    """The text with the first letter of each word in upper case and all others in lower case."""
-    return re.sub(r"\S+", lambda found: found[0][0].upper() + found[0][1:].lower(), text)
+    """The text from its first word on, each with its first letter in upper case and all others in lower case."""
+    return _WORD.sub(lambda found: found[0][0].upper() + found[0][1:], text.lower().lstrip(" \t\n\x0b\f\r"))
 
 
 @scalar("LEN", "STRING -> INTEGER", "BYTES -> INTEGER")
@@ -64,46 +67,93 @@ def concatenated_with(separator: str | bytes | None, *values: str | bytes | None
     return separator.join(value for value in values if isinstance(value, str))
 
 
+def units(text: str) -> str:
+    """A text as Java counts it: two surrogates in the place of a character beyond the first 65,536."""
+    if text.isascii() or max(text) <= "\uffff":
+        return text
+    return "".join(each if each <= "\uffff" else _surrogates(each) for each in text)
+
+
+def _surrogates(character: str) -> str:
+    code = ord(character) - 0x10000
+    return chr(0xD800 | code >> 10) + chr(0xDC00 | code & 0x3FF)
+
+
+def joined(text: str) -> str:
+    """A text of Java's units with each pair of surrogates as the character that it is."""
+    return (
+        text
+        if text.isascii() or not _PAIR.search(text)
+        else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    )
+
+
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
 @scalar("SUBSTRING", "STRING, INTEGER -> STRING", "BYTES, INTEGER -> BYTES")
 def substring(value: str | bytes, place: int) -> str | bytes:
     """What begins at a place."""
-    return value[_start(len(value), place) :]
+    if isinstance(value, bytes):
+        return value[_start(len(value), place) :]
+    given = units(value)
+    return joined(given[_start(len(given), place) :])
 
 
 @scalar("SUBSTRING", "STRING, INTEGER, INTEGER -> STRING", "BYTES, INTEGER, INTEGER -> BYTES")
 def substring_of(value: str | bytes, place: int, count: int) -> str | bytes:
     """So much of what begins at a place."""
-    start = _start(len(value), place)
-    return value[start : min(start + max(count, 0), len(value))]
+    given = value if isinstance(value, bytes) else units(value)
+    start = _start(len(given), place)
+    found = given[start : min(start + max(count, 0), len(given))]
+    return found if isinstance(found, bytes) else joined(found)
 
 
 def _start(size: int, place: int) -> int:
     return max(min(place - 1, size), 0) if place >= 0 else max(size + place, 0)
 
 
-@scalar("INSTR", "STRING, STRING -> INTEGER")
-def found_at(text: str, part: str) -> int:
-    """The place of a part in a text, 0 where it is not in it."""
-    return text.find(part) + 1
+@scalar("INSTR", "STRING, STRING -> INTEGER", nulls=True)
+def found_at(text: str | None, part: str | None) -> int:
+    """The place of a part in a text, 0 where it is not in it, or where one is null."""
+    return found_again(text, part, 1, 1)
 
 
-@scalar("INSTR", "STRING, STRING, INTEGER -> INTEGER")
-def found_from(text: str, part: str, place: int) -> int:
+@scalar("INSTR", "STRING, STRING, INTEGER -> INTEGER", nulls=True)
+def found_from(text: str | None, part: str | None, place: int | None) -> int:
     """The place of a part in a text, looked for from a place on; backwards from the end where that is negative."""
     return found_again(text, part, place, 1)
 
 
-@scalar("INSTR", "STRING, STRING, INTEGER, INTEGER -> INTEGER")
-def found_again(text: str, part: str, place: int, occurrence: int) -> int:
+@scalar("INSTR", "STRING, STRING, INTEGER, INTEGER -> INTEGER", nulls=True)
+def found_again(text: str | None, part: str | None, place: int | None, occurrence: int | None) -> int:
     """The place where a part stands in a text for so many times, looked for from a place on."""
-    if place == 0 or abs(place) > len(text):
+    if place is None or occurrence is None:
+        raise EvaluationError("INSTR: place and occurrence cannot be null")
+    if text is None or part is None or not place:
         return 0
-    at = place - 2 if place > 0 else len(text) + place + 1
+    given, wanted = units(text), units(part)
+    if abs(place) > len(given):
+        return 0
+    if place > 0:
+        at = _ordinal(given[place - 1 :], wanted, occurrence)
+        return at + place if at >= 0 else 0
+    at = _ordinal(given[::-1][-place - 1 :], wanted[::-1], occurrence)
+    return len(given) + place - at - len(wanted) + 2 if at >= 0 else 0
+
+
+def _ordinal(text: str, part: str, occurrence: int) -> int:
+    """Where a part begins in a text for so many times, those that overlap counted; -1 where it does not."""
+    if occurrence <= 0:
+        return -1
+    if not part:
+        return 0
+    at = -1
     for _ in range(occurrence):
-        at = text.find(part, at + 1) if place > 0 else text.rfind(part, 0, max(at - 1 + len(part), 0))
+        at = text.find(part, at + 1)
         if at < 0:
-            return 0
-    return at + 1
+            break
+    return at
 
 
 @scalar("REPLACE", "STRING, STRING, STRING -> STRING")
@@ -116,6 +166,14 @@ def _padded(value: str | bytes, size: int, pad: str | bytes, *, left: bool) -> o
     if size < 0 or not pad:
         return None
     check_size("a pad", size)
+    if isinstance(value, bytes):
+        return _filled(value, size, pad, left=left)
+    found = _filled(units(value), size, units(str(pad)), left=left)
+    assert isinstance(found, str), value
+    return joined(found)
+
+
+def _filled(value: str | bytes, size: int, pad: str | bytes, *, left: bool) -> str | bytes:
     missing = max(size - len(value), 0)
     fill = (pad * (missing // len(pad) + 1))[:missing]
     return fill + value[:size] if left else value[:size] + fill  # type: ignore[operator]
@@ -137,15 +195,17 @@ def right_padded(value: str | bytes, size: int, pad: str | bytes) -> object:
 @scalar("SPLIT", "BYTES, BYTES -> ARRAY<BYTES>")
 def split(value: str | bytes, separator: str | bytes) -> object:
     """The parts of a value between separators; every character where the separator is empty."""
+    if not value:
+        return [value]
     if not separator:
-        return list(value) if isinstance(value, str) else [bytes((each,)) for each in value]
+        return list(units(value)) if isinstance(value, str) else [bytes((each,)) for each in value]
     return value.split(separator)  # type: ignore[arg-type]
 
 
 @scalar("SPLIT_TO_MAP", "STRING, STRING, STRING -> MAP<STRING, STRING>")
 def split_to_map(text: str, between: str, within: str) -> dict[str, str] | None:
     """Entries of a text as a map: `between` stands between two, `within` between a key and its value."""
-    if not between or not within:
+    if not between or not within or between == within:
         return None
     pairs = (entry.split(within) for entry in text.split(between) if within in entry)
     return {pair[0]: pair[1] for pair in pairs}
@@ -159,11 +219,23 @@ def character(code: int) -> str | None:
 
 @scalar("CHR", "STRING -> STRING")
 def character_of_text(code: str) -> str | None:
-    r"""The character that `\uXXXX` names, or two of them for a pair."""
-    if not re.fullmatch(r"(\\u[0-9A-Fa-f]{4}){1,2}", code):
+    r"""What a text that begins with `\uXXXX` says, escapes of Java's in it replaced."""
+    if len(code) < 6 or not code.startswith("\\u"):
         return None
-    units = b"".join(int(each, 16).to_bytes(2, "big") for each in re.findall(r"[0-9A-Fa-f]{4}", code))
-    return units.decode("utf-16-be", "replace")
+    return joined(_ESCAPE.sub(_unescaped, code))
+
+
+_ESCAPE = re.compile(r"\\(u+\+?[0-9A-Fa-f]{4}|[0-3]?[0-7]{1,2}|.)", re.DOTALL)
+_ESCAPED = {"b": "\b", "n": "\n", "t": "\t", "f": "\f", "r": "\r"}
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found[1]
+    if code[0] == "u":
+        if len(code) < 5:
+            raise EvaluationError(f"Less than 4 hex digits in unicode value: '{found.string[found.start() :]}'")
+        return chr(int(code[-4:], 16))
+    return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPED.get(code, code)
 
 
 @scalar("MD5", "STRING -> STRING")
@@ -199,14 +271,15 @@ def _masked(text: str, masks: tuple[str | None, ...]) -> str:
 
 
 def _masks(given: tuple[str | None, ...]) -> tuple[str | None, ...]:
-    return tuple(None if each is None else each[:1] for each in given) if given else _MASKS
+    for each in given:
+        if each is not None and len(each) != 1:
+            raise EvaluationError(f"Invalid mask character. Must be only single character, but was '{each}'")
+    return given or _MASKS
 
 
-def _count(count: int | None) -> int:
+def _count(name: str, count: int | None) -> int:
     if count is None or count < 0:
-        raise EvaluationError(
-            f"function MASK requires a non-negative number of characters to mask or keep; got {count}"
-        )
+        raise EvaluationError(f"function {name} requires a non-negative number of characters to mask or skip")
     return count
 
 
@@ -222,7 +295,7 @@ def mask(text: str | None, *masks: str | None) -> str | None:
 @scalar("MASK_LEFT", "STRING, INTEGER -> STRING", f"STRING, INTEGER, {_FOUR} -> STRING", nulls=True)
 def mask_left(text: str | None, count: int | None, *masks: str | None) -> str | None:
     """The text with so many characters at its beginning replaced."""
-    size = _count(count)
+    size = _count("mask_left", count)
     return None if text is None else _masked(text[:size], _masks(masks)) + text[size:]
 
 
@@ -231,14 +304,14 @@ def mask_right(text: str | None, count: int | None, *masks: str | None) -> str |
     """The text with so many characters at its end replaced."""
     if text is None:
         return None
-    at = max(len(text) - _count(count), 0)
+    at = max(len(text) - _count("mask_right", count), 0)
     return text[:at] + _masked(text[at:], _masks(masks))
 
 
 @scalar("MASK_KEEP_LEFT", "STRING, INTEGER -> STRING", f"STRING, INTEGER, {_FOUR} -> STRING", nulls=True)
 def mask_keep_left(text: str | None, count: int | None, *masks: str | None) -> str | None:
     """The text with all replaced but so many characters at its beginning."""
-    size = _count(count)
+    size = _count("mask_keep_left", count)
     return None if text is None else text[:size] + _masked(text[size:], _masks(masks))
 
 
@@ -247,7 +320,7 @@ def mask_keep_right(text: str | None, count: int | None, *masks: str | None) -> 
     """The text with all replaced but so many characters at its end."""
     if text is None:
         return None
-    at = max(len(text) - _count(count), 0)
+    at = max(len(text) - _count("mask_keep_right", count), 0)
     return _masked(text[:at], _masks(masks)) + text[at:]
 
 

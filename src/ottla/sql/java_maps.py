@@ -1,0 +1,51 @@
+"""The order of a java.util.HashMap, in which ksqlDB goes through the entries of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import TypeVar
+
+Key = TypeVar("Key")
+_LOAD_PERCENT = 75
+_CAPACITY_DEFAULT = 16
+_INT_MASK = (1 << 32) - 1
+
+
+def _hash(key: object) -> int:
+    """`Object.hashCode` of a key, as an unsigned number of 32 bits."""
+    if isinstance(key, str):
+        found = 0
+        if key.isascii():
+            for unit in key.encode():
+                found = found * 31 + unit
+        else:
+            data = key.encode("utf-16-be", "surrogatepass")
+            for at in range(0, len(data), 2):
+                found = (found * 31 + (data[at] << 8 | data[at + 1])) & _INT_MASK
+        return found & _INT_MASK
+    if isinstance(key, bool):
+        return 1231 if key else 1237
+    if isinstance(key, int):
+        return (key ^ key >> 32) & _INT_MASK if not -(1 << 31) <= key < 1 << 31 else key & _INT_MASK
+    if isinstance(key, Decimal):
+        return int(key) & _INT_MASK
+    return 0
+
+
+def java_ordered(keys: Iterable[Key], size: int | None = None) -> list[Key]:
+    """The keys in the order of a HashMap that they are put into; `size` is what it was made for, where that is said.
+
+    Buckets hold their keys in the order in which they came, which a larger table keeps.
+    """
+    given = list(keys)
+    if len(given) < 2:
+        return given
+    capacity = _CAPACITY_DEFAULT if size is None else 1
+    while size is not None and capacity < size:
+        capacity *= 2
+    while len(given) * 100 > capacity * _LOAD_PERCENT:
+        capacity *= 2
+    hashes = [_hash(key) for key in given]
+    buckets = [(each ^ each >> 16) & (capacity - 1) for each in hashes]
+    return [key for _, key in sorted(zip(buckets, given, strict=True), key=lambda pair: pair[0])]
