@@ -124,6 +124,9 @@ WITHIN = st.builds(q.Within, DURATIONS, DURATIONS, st.none() | DURATIONS)
 JOINS = st.builds(q.Join, st.sampled_from(["INNER", "LEFT", "RIGHT", "OUTER"]), FROM, EXPRESSIONS, st.none() | WITHIN)
 
 
+ORDERS = st.builds(q.Ordered, EXPRESSIONS, st.booleans(), st.none() | st.booleans())
+
+
 def queries(*, persistent: bool) -> st.SearchStrategy[q.Query]:
     """Queries; persistent ones have their EMIT."""
     emits = st.sampled_from(["CHANGES", "FINAL"])
@@ -141,6 +144,7 @@ def queries(*, persistent: bool) -> st.SearchStrategy[q.Query]:
         optional,
         emits if persistent else st.none() | emits,
         st.none() | st.integers(0, 9),
+        st.just(()) if persistent else _tuples(ORDERS, 0, 2),
     )
 
 

@@ -16,7 +16,7 @@ from ottla.sql.schema import PSEUDO_COLUMNS, WINDOW_BOUNDS, WindowInfo
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree.queries import Window, Within
 from ottla.sql.tree.statements import SourceKind
-from ottla.sql.types import SqlType
+from ottla.sql.types import BIGINT, SqlType
 
 AGGREGATE_STORE = "Aggregate-Aggregate-Materialize"
 SOURCE_STORE = "KsqlTopic-Reduce"
@@ -161,6 +161,43 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathered:
+    """Rows of several tables as they are now, joined, for a query that ends: their time, then the fields of each table."""
+
+    read: tuple[ReadSource, ...]
+
+    @property
+    def scope(self) -> Scope:
+        """Where in a row each column is."""
+        return scope_of(self.fields)
+
+    @property
+    def kind(self) -> SourceKind:
+        """A STREAM: each row counts once, and none is undone."""
+        return "STREAM"
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of a row."""
+        return (Field(None, "ROWTIME", BIGINT), *(field for each in self.read for field in each.fields))
+
+    @property
+    def key(self) -> tuple[Field, ...]:
+        """No column."""
+        return ()
+
+    @property
+    def window(self) -> WindowInfo | None:
+        """None."""
+        return None
+
+    @property
+    def layout(self) -> Layout:
+        """Any: nothing is written."""
+        return Layout("NONE", "JSON")
+
+
+@dataclass(frozen=True, slots=True)
 class Where:
     """The rows for which a condition holds: others are left out of a stream and deleted from a table."""
 
@@ -283,7 +320,7 @@ class Aggregate:
         return self.of.layout
 
 
-Node = ReadSource | Join | Where | Explode | Aggregate
+Node = ReadSource | Join | Gathered | Where | Explode | Aggregate
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,5 +370,7 @@ def nodes(root: Node) -> Iterator[Node]:
     if isinstance(root, Join):
         yield from nodes(root.left)
         yield from nodes(root.right)
+    elif isinstance(root, Gathered):
+        yield from root.read
     elif not isinstance(root, ReadSource):
         yield from nodes(root.of)

@@ -2,33 +2,44 @@
 
 A table is followed from its first query on. An answer is what has been read so far: by default as new as the topic's end was
 when the table began to be followed, and from then on as far as the follower is, which the answer tells as its position.
-`ottla.sql.pull.consistency=latest` waits for the topic's end at the time of the query.
+`ottla.sql.pull.consistency=latest` waits for the topic's end at the time of the query, `ottla.sql.pull.position` for a
+place.
+Several tables of one query are looked into at one moment, which their positions name.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ottla.base import TopicPartition
 from ottla.client import Client
 from ottla.sql import SqlError
-from ottla.sql.answers import FormatError, PullQuery, pull_query
-from ottla.sql.commands import ServerState
+from ottla.sql.answers import (
+    ComposedQuery,
+    FormatError,
+    PullQuery,
+    TableRows,
+    composed_query,
+    is_composed,
+    pull_query,
+)
+from ottla.sql.commands import ServerState, Source
 from ottla.sql.expressions import Row
 from ottla.sql.tree import queries as q
 from ottla.sql_server.errors import BAD_STATEMENT, TOO_MANY, StatementError
+from ottla.sql_server.positions import Positions, position_of
 from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.settings import ServerSettings
-from ottla.sql_server.tables import FollowedTable
+from ottla.sql_server.tables import FollowedTable, Stored
 from ottla.streams import Record
 
 __all__ = ["PullAnswer", "Pulling"]
 
-CONSISTENCY = "ottla.sql.pull.consistency"
+CONSISTENCY, POSITION = "ottla.sql.pull.consistency", "ottla.sql.pull.position"
 BATCH = 500
 """Rows that are made before others have their turn."""
 WAIT_MS = 200
@@ -38,7 +49,7 @@ WAIT_MS = 200
 class PullAnswer:
     """An answer: its columns, how far the topic was read, and its rows as they are found."""
 
-    query: PullQuery
+    query: PullQuery | ComposedQuery
     position: Mapping[str, Mapping[str, int]]
     rows: AsyncGenerator[list[Row], None]
 
@@ -59,6 +70,7 @@ class Pulling:
         self._settings, self._make_client, self._state, self._later = settings, make_client, state, later
         self._tables: dict[str, FollowedTable] = {}
         self._beginning: dict[str, asyncio.Lock] = {}
+        self._positions = Positions(settings, make_client, state)
         self.running = 0
         """Queries that are being answered."""
         self.answered = 0
@@ -68,6 +80,7 @@ class Pulling:
         for each in self._tables.values():
             await each.close()
         self._tables.clear()
+        await self._positions.close()
 
     @property
     def followed(self) -> int:
@@ -92,13 +105,57 @@ class Pulling:
             )
         scans = properties.get("ksql.query.pull.table.scan.enabled", str(settings.scans)).lower() == "true"
         given = {**settings.properties, **properties}
+        if is_composed(query):
+            return await self._composed(query, given, properties, scans=scans)
         found = pull_query(query, self._state().catalogue, given, scans=scans)
         if found.source.kind == "STREAM":
             return await self._of_stream(found)
-        table = await self._table(found)
-        if properties.get(CONSISTENCY, "").lower() == "latest":
-            await self._in_time(self._to_end(table), found)
+        table = await self._table(found.source)
+        await self._as_new_as(properties, [table])
         return PullAnswer(found, _told(table.position), self._rows(table, found))
+
+    async def _composed(
+        self, query: q.Query, given: Mapping[str, str], properties: Mapping[str, str], *, scans: bool
+    ) -> PullAnswer:
+        """Answer a query over several tables, or one with groups or an order."""
+        found = composed_query(query, self._state().catalogue, given, scans=scans)
+        tables: dict[str, FollowedTable] = {}
+        try:
+            for each in found.tables:
+                if each.source.name not in tables:
+                    table = tables[each.source.name] = await self._table(each.source)
+                    table.hold()
+            await self._as_new_as(properties, list(tables.values()))
+            # from here to the positions nothing is awaited: what is read is of one moment
+            rows = found.begin(_Reading(tables, self._settings.limits.pull_rows))
+            position = {topic: told for each in tables.values() for topic, told in _told(each.position).items()}
+        finally:
+            for each_table in tables.values():
+                each_table.release()
+        return PullAnswer(found, position, self._in_turns(rows))
+
+    async def _as_new_as(self, properties: Mapping[str, str], tables: Sequence[FollowedTable]) -> None:
+        """Return when tables are as new as a query wants them; raises SqlError."""
+        name = ", ".join(each.source.name for each in tables)
+        wanted = properties.get(POSITION)
+        if wanted:
+            await self._in_time(self._positions.reached(position_of(wanted), tables), name)
+        if properties.get(CONSISTENCY, "").lower() == "latest":
+            await self._in_time(_all_to_end(tables), name)
+
+    async def _in_turns(self, rows: Iterator[Row | None]) -> AsyncGenerator[list[Row], None]:
+        with self._counted():
+            batch: list[Row] = []
+            for row in rows:
+                if row is not None:
+                    batch.append(row)
+                if len(batch) >= BATCH:
+                    yield batch
+                    batch = []
+                if row is None or not batch:
+                    await asyncio.sleep(0)
+            if batch:
+                yield batch
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -117,9 +174,9 @@ class Pulling:
             self.answered += 1
 
     async def _rows(self, table: FollowedTable, query: PullQuery) -> AsyncGenerator[list[Row], None]:
-        with self._counted():
+        with self._counted(), table.used():
             batch: list[Row] = []
-            for row in query.rows(self._bounded(table.found(query), query)):
+            for row in query.rows(self._bounded(table.found(query.wanted), query)):
                 batch.append(row)
                 if len(batch) >= BATCH:
                     yield batch
@@ -132,18 +189,13 @@ class Pulling:
         """Rows to look at; raises where a scan is longer than is allowed."""
         most = self._settings.limits.pull_rows
         for number, row in enumerate(rows):
-            if number >= most and query.keys is None:
-                raise StatementError(
-                    BAD_STATEMENT,
-                    f"The query looks at more than {most} rows of {query.source.name} (ottla.sql.pull.rows.max). "
-                    "Name keys, a smaller range of them, or a LIMIT.",
-                )
+            if number >= most and query.wanted.keys is None:
+                raise _too_many(most, query.source.name, "a smaller range of them, or a LIMIT")
             yield row
 
     # -- tables
 
-    async def _table(self, query: PullQuery) -> FollowedTable:
-        source = query.source
+    async def _table(self, source: Source) -> FollowedTable:
         lock = self._beginning.setdefault(source.name, asyncio.Lock())
         async with lock:
             table = self._tables.get(source.name)
@@ -153,7 +205,7 @@ class Pulling:
                 self._tables[source.name] = table
                 try:
                     await table.start()
-                    await self._in_time(self._to_end(table), query)
+                    await self._in_time(_all_to_end([table]), source.name)
                 except BaseException:
                     self._tables.pop(source.name, None)
                     await table.close()
@@ -161,23 +213,26 @@ class Pulling:
         table.last_asked_s = time.monotonic()
         return table
 
-    async def _to_end(self, table: FollowedTable) -> None:
-        await table.wait_for(await table.ends())
-
-    async def _in_time(self, waiting: Awaitable[None], query: PullQuery) -> None:
+    async def _in_time(self, waiting: Awaitable[None], name: str) -> None:
         limit = self._settings.limits.pull_timeout_s
         try:
             async with asyncio.timeout(limit):
                 await waiting
         except TimeoutError:
-            raise SqlError(
-                f"{query.source.name} was not read within {limit:g} s (ottla.sql.pull.timeout.ms); ask again"
-            ) from None
+            raise SqlError(f"{name} was not read within {limit:g} s (ottla.sql.pull.timeout.ms); ask again") from None
 
     async def _make_room(self) -> None:
-        """Let the table go that was not asked for longest, where there are too many."""
-        while len(self._tables) >= self._settings.limits.followed_tables:
-            name = min(self._tables, key=lambda each: self._tables[each].last_asked_s)
+        """Let the table go that was asked for longest ago, where there are too many; raises StatementError."""
+        limit = self._settings.limits.followed_tables
+        while len(self._tables) >= limit:
+            idle = [each for each, table in self._tables.items() if not table.users]
+            if not idle:
+                raise StatementError(
+                    TOO_MANY,
+                    f"Queries look at {limit} tables at the moment, which is as many as this server follows "
+                    "(ottla.sql.followed.tables.max).",
+                )
+            name = min(idle, key=lambda each: self._tables[each].last_asked_s)
             await self._tables.pop(name).close()
 
     # -- streams
@@ -212,6 +267,39 @@ class Pulling:
                         yield rows
             finally:
                 await reader.close()
+
+
+class _Reading:
+    """Tables read for one query, which counts the rows that it holds."""
+
+    def __init__(self, tables: Mapping[str, FollowedTable], most: int) -> None:
+        self._tables, self._most, self._left = tables, most, most
+
+    def __call__(self, wanted: TableRows) -> list[Stored]:
+        """Take rows of a table; raises StatementError for too many."""
+        found = self._tables[wanted.source.name].taken(wanted, self._left)
+        self.made(len(found), wanted.source.name)
+        return found
+
+    def decoded(self, wanted: TableRows, stored: Iterable[Stored]) -> Iterator[Row | None]:
+        """Return what rows are."""
+        return self._tables[wanted.source.name].decoded(stored)
+
+    def made(self, count: int, name: str = "its tables, joined") -> None:
+        """Count rows."""
+        self._left -= count
+        if self._left < 0:
+            raise _too_many(self._most, name, "or a smaller range of them")
+
+
+def _too_many(most: int, name: str, instead: str) -> StatementError:
+    words = f"The query looks at more than {most} rows of {name} (ottla.sql.pull.rows.max). Name keys, {instead}."
+    return StatementError(BAD_STATEMENT, words)
+
+
+async def _all_to_end(tables: Iterable[FollowedTable]) -> None:
+    for table in tables:
+        await table.wait_for(await table.ends())
 
 
 def _told(position: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

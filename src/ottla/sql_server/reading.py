@@ -37,12 +37,15 @@ class TopicReader:
             partitions += found
         self.positions = await self._offsets(partitions, EARLIEST if where == "earliest" else LATEST)
 
-    async def ends(self) -> dict[TopicPartition, int]:
-        """Return where the partitions end: what is committed, not what is only written."""
-        return await self._offsets(self.positions, LATEST)
+    async def ends(self, *, committed: bool = True) -> dict[TopicPartition, int]:
+        """Return where the partitions end: what is committed, or what is only written, too."""
+        isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+        return await self._offsets(self.positions, LATEST, isolation)
 
-    async def _offsets(self, partitions: Iterable[TopicPartition], where: Millis) -> dict[TopicPartition, int]:
-        found = await self._client.list_offsets(dict.fromkeys(partitions, where), isolation=Isolation.READ_COMMITTED)
+    async def _offsets(
+        self, partitions: Iterable[TopicPartition], where: Millis, isolation: Isolation = Isolation.READ_COMMITTED
+    ) -> dict[TopicPartition, int]:
+        found = await self._client.list_offsets(dict.fromkeys(partitions, where), isolation=isolation)
         return {each: int(listed.check().offset) for each, listed in found.items()}
 
     async def read(self, wait_ms: int) -> list[Record]:

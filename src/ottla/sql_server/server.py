@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.base import KafkaError
 from ottla.client import Client, Limits, client_network
-from ottla.sql import SqlError, parse_statement, split_statements
+from ottla.sql import SqlError, split_statements
 from ottla.sql.commands import (
     Applied,
     BeginQuery,
@@ -148,7 +148,7 @@ class SqlServer:
         text = Path(self.settings.queries_file).read_text()
         properties: dict[str, str] = {}
         for number, each in enumerate(split_statements(text)):
-            statement = parse_statement(each.text, self._local.catalogue.types)
+            statement = each.parse(self._local.catalogue.types)
             if isinstance(statement, s.SetProperty | s.UnsetProperty):
                 properties.pop(statement.name, None)
                 if isinstance(statement, s.SetProperty):

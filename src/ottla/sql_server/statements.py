@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.sql import ParseError, SqlError, parse_statement, split_statements, substituted
+from ottla.sql import ParseError, SqlError, StatementText, split_statements
 from ottla.sql.answers import inserted
 from ottla.sql.commands import entities, is_command
 from ottla.sql.commands.functions_told import function_entity, functions_entity
@@ -64,7 +64,7 @@ class Statements:
         found: list[Entity] = []
         for each in statements:
             try:
-                answer = await self.one(each.text, asked)
+                answer = await self.one(each, asked)
             except StatementError as error:
                 error.entities, error.statement = found, error.statement or each.text
                 raise
@@ -72,11 +72,12 @@ class Statements:
                 found.append(answer)
         return found
 
-    async def one(self, text: str, asked: Asked) -> Entity | None:
+    async def one(self, given: StatementText, asked: Asked) -> Entity | None:
         """Return the answer to a statement, None for one of the session; raises StatementError."""
+        text = given.text
         try:
-            shown = substituted(text, asked.variables)
-            statement = parse_statement(shown, self._server.state.catalogue.types)
+            shown = given.shown(asked.variables)
+            statement = given.parse(self._server.state.catalogue.types, asked.variables)
             return await self._answer(statement, shown, asked)
         except CommandTimeoutError as error:
             raise StatementError(COMMAND_TIMEOUT, str(error), text) from error

@@ -11,18 +11,21 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import islice
 
 from ottla.base import OttlaError, TopicPartition
-from ottla.sql.answers import FormatError, PullQuery
+from ottla.sql.answers import FormatError, TableRows
 from ottla.sql.commands import Source
 from ottla.sql.expressions import Row
 from ottla.sql_server.reading import TopicReader
 from ottla.streams import Record
 
-__all__ = ["FollowedTable"]
+__all__ = ["FollowedTable", "Stored"]
 
 log = logging.getLogger(__name__)
 WAIT_MS = 500
+CLOSE_SECONDS = 5.0
 CHUNK = 2000
 """Records that are taken in before others have their turn."""
 BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
@@ -53,6 +56,10 @@ class FollowedTable:
         self._is_sorted = len(schema.key) == 1 and schema.key[0].type.base in SORTED
         self._order = _order(source)
         self._moved = asyncio.Condition()
+        self.users = 0
+        """Queries that look at it now."""
+        self._unused = asyncio.Event()
+        self._unused.set()
         self._task: asyncio.Task[None] | None = None
 
     # -- following
@@ -62,8 +69,30 @@ class FollowedTable:
         await self._reader.begin("earliest")
         self._task = asyncio.get_running_loop().create_task(self._follow(), name=f"follow {self.source.name}")
 
+    def hold(self) -> None:
+        """Keep the rows until `release`."""
+        self.users += 1
+        self._unused.clear()
+
+    def release(self) -> None:
+        """Let the rows go, as far as one `hold` is concerned."""
+        self.users -= 1
+        if not self.users:
+            self._unused.set()
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Keep the rows until the block ends."""
+        self.hold()
+        try:
+            yield
+        finally:
+            self.release()
+
     async def close(self) -> None:
-        """Stop following, and forget the rows."""
+        """Stop following, and forget the rows, once no query looks at them."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._unused.wait(), CLOSE_SECONDS)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -75,9 +104,9 @@ class FollowedTable:
         """How far the topic has been read: the next offset of each partition."""
         return self._reader.positions
 
-    async def ends(self) -> Mapping[TopicPartition, int]:
-        """Return where the topic ends now."""
-        return await self._reader.ends()
+    async def ends(self, *, committed: bool = True) -> Mapping[TopicPartition, int]:
+        """Return where the topic ends now: behind what is committed, or behind all that is written."""
+        return await self._reader.ends(committed=committed)
 
     async def wait_for(self, position: Mapping[TopicPartition, int]) -> None:
         """Return when all before a position has been read."""
@@ -148,18 +177,28 @@ class FollowedTable:
         """How many rows there are."""
         return int(self._rows.execute("SELECT count(*) FROM rows").fetchone()[0])
 
-    def found(self, query: PullQuery) -> Iterator[Row]:
-        """The rows that a query has to look at: those of its keys, of its range, or all."""
-        if query.keys is not None:
-            stored = self._of_keys(query.keys)
-        elif self._is_sorted and (query.range.low is not None or query.range.high is not None):
-            stored = self._between(query.range.low, query.range.high)
-        else:
-            stored = self._rows.execute(f"SELECT {_COLUMNS} FROM rows")
-        for each in stored:
+    def found(self, wanted: TableRows) -> Iterator[Row]:
+        """The rows that are wanted, as they are found; what is written meanwhile may be among them."""
+        for each in self._stored(wanted):
             row = self._row(each)
             if row is not None:
                 yield row
+
+    def taken(self, wanted: TableRows, most: int) -> list[Stored]:
+        """The rows that are wanted as they lie there at this moment, one more than `most` where there are more."""
+        return list(islice(self._stored(wanted), most + 1))
+
+    def decoded(self, stored: Iterable[Stored]) -> Iterator[Row | None]:
+        """What rows are that were taken, None for one that cannot be read."""
+        return map(self._row, stored)
+
+    def _stored(self, wanted: TableRows) -> Iterator[Stored]:
+        """Those of its keys, of its range, or all."""
+        if wanted.keys is not None:
+            return self._of_keys(wanted.keys)
+        if self._is_sorted and (wanted.range.low is not None or wanted.range.high is not None):
+            return self._between(wanted.range.low, wanted.range.high)
+        return self._rows.execute(f"SELECT {_COLUMNS} FROM rows")
 
     def _of_keys(self, keys: Iterable[tuple[object, ...]]) -> Iterator[Stored]:
         for each in keys:

@@ -1,14 +1,16 @@
 """Queries that are asked for their answers, and rows that are inserted: what a server does beside its commands.
 
-`pull_query` says which rows of a table a query wants and what it makes of each; `OneTask` runs a push query's plan over
+`pull_query` says which rows of a table a query wants and what it makes of each, `composed_query` what one of several does;
+`OneTask` runs a push query's plan over
 records as they come; `inserted` makes a record of INSERT VALUES; `row_text` is a row as JSON.
 """
 
 from __future__ import annotations
 
+from ottla.sql.answers.composed import ComposedQuery, composed_query, is_composed
 from ottla.sql.answers.inserted import inserted_fields
 from ottla.sql.answers.printed import formats_text, record_text
-from ottla.sql.answers.pull import PullQuery, ScanRefusedError, pull_query
+from ottla.sql.answers.pull import PullQuery, ScanRefusedError, TableRows, pull_query
 from ottla.sql.answers.rows import RowWriter
 from ottla.sql.answers.tasks import OneTask
 from ottla.sql.formats import FormatError
@@ -20,17 +22,21 @@ from ottla.sql.planning import plan_select
 
 __all__ = [
     "WITH_SCHEMAS",
+    "ComposedQuery",
     "FormatError",
     "InsertedRecord",
     "OneTask",
     "PullQuery",
     "RowWriter",
     "ScanRefusedError",
+    "TableRows",
     "application_id",
     "compact_text",
+    "composed_query",
     "formats_text",
     "inserted",
     "inserted_fields",
+    "is_composed",
     "plan_select",
     "pull_query",
     "record_text",

@@ -40,20 +40,32 @@ class KeyRange:
 
 
 @dataclass(frozen=True, slots=True)
+class TableRows:
+    """Which rows of a source a query has to look at."""
+
+    source: Source
+    keys: tuple[tuple[object, ...], ...] | None = None
+    """Whole keys to look up; None where rows are to be looked at one after the other."""
+    range: KeyRange = KeyRange()
+
+
+@dataclass(frozen=True, slots=True)
 class PullQuery:
     """A query over one source: which keys to look up, and what to make of each row."""
 
-    source: Source
+    wanted: TableRows
     names: tuple[str, ...]
     types: tuple[SqlType, ...]
     is_key: tuple[bool, ...]
     """Which of the columns are the source's key."""
-    keys: tuple[tuple[object, ...], ...] | None
-    """Whole keys to look up; None where rows are to be looked at one after the other."""
-    range: KeyRange
     limit: int | None
     holds: Callable[[Row], bool] | None
     make: Callable[[Row], Row]
+
+    @property
+    def source(self) -> Source:
+        """The source."""
+        return self.wanted.source
 
     @property
     def schema_text(self) -> str:
@@ -87,12 +99,9 @@ def pull_query(
             raise SqlError("Pull queries do not support JOIN clauses.")
         root = found
     source, scope = root.source, root.scope
-    columns = _ordered(query, source, plan.value)
-    alias = query.source.alias
-    conditions = list(_and(query.where)) if query.where is not None else []
-    keys = _keys(conditions, source, alias) if source.kind == "TABLE" else None
-    span = _range(conditions, source, alias) if source.kind == "TABLE" and keys is None else KeyRange()
-    if source.kind == "TABLE" and keys is None and span == KeyRange() and not scans:
+    columns = ordered_columns(query, source, plan.value)
+    wanted = rows_wanted(conditions_of(query.where), source, query.source.alias)
+    if source.kind == "TABLE" and wanted == TableRows(source) and not scans:
         raise ScanRefusedError(
             "Missing WHERE clause. A query of a table has to name its key, since table scans are disabled. "
             "Set ksql.query.pull.table.scan.enabled to true to allow them."
@@ -101,12 +110,10 @@ def pull_query(
     makers = [compile_expression(each.expression, scope, lost) for each in columns]
     is_key = tuple(isinstance(each.expression, e.Column) and each.expression.name in key_names for each in columns)
     return PullQuery(
-        source,
+        wanted,
         tuple(each.name for each in columns),
         tuple(each.type for each in columns),
         is_key if source.kind == "TABLE" else (False,) * len(columns),
-        keys,
-        span,
         query.limit,
         None if query.where is None else compile_condition(query.where, scope, lost),
         lambda row: tuple(make(row) for make in makers),
@@ -128,7 +135,15 @@ def _refuse(query: q.Query) -> None:
             )
 
 
-def _ordered(query: q.Query, source: Source, columns: tuple[Named, ...]) -> tuple[Named, ...]:
+def rows_wanted(conditions: list[e.Expression], source: Source, alias: str) -> TableRows:
+    """Which rows of a source conditions leave, all of which have to hold; raises SqlError for too many keys."""
+    if source.kind == "STREAM":
+        return TableRows(source)
+    keys = _keys(conditions, source, alias)
+    return TableRows(source, keys, KeyRange() if keys is not None else _range(conditions, source, alias))
+
+
+def ordered_columns(query: q.Query, source: Source, columns: tuple[Named, ...]) -> tuple[Named, ...]:
     """What is selected; of `*` over windowed keys their bounds behind the key."""
     if source.window is None or query.select != (q.AllOf(),):
         return columns
@@ -138,14 +153,17 @@ def _ordered(query: q.Query, source: Source, columns: tuple[Named, ...]) -> tupl
     return (*rest[:width], *bounds, *rest[width:])
 
 
-def _and(condition: e.Expression) -> Iterator[e.Expression]:
-    waiting = [condition]
+def conditions_of(condition: e.Expression | None) -> list[e.Expression]:
+    """The parts of a condition that AND stands between; none of no condition."""
+    found: list[e.Expression] = []
+    waiting = [] if condition is None else [condition]
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, e.Logical) and found.operator == "AND":
-            waiting += [found.right, found.left]
+        part = waiting.pop()
+        if isinstance(part, e.Logical) and part.operator == "AND":
+            waiting += [part.right, part.left]
         else:
-            yield found
+            found.append(part)
+    return found
 
 
 def _column(node: e.Expression, source: Source, alias: str) -> str | None:

@@ -29,11 +29,23 @@ def parse_query(cursor: Cursor, custom: CustomTypes, *, persistent: bool) -> q.Q
     group_by = _grouping(cursor, reader) if cursor.accept("GROUP", "BY") else None
     partition_by = _grouping(cursor, reader) if cursor.accept("PARTITION", "BY") else None
     having = reader.condition() if cursor.accept("HAVING") else None
+    order_by = _ordering(cursor, reader) if not persistent and cursor.accept("ORDER", "BY") else ()
     emit = _emit(cursor)
     limit = reader.whole("LIMIT") if cursor.accept("LIMIT") else None
     if persistent and emit is None:
         emit = "CHANGES"
-    return q.Query(tuple(select), source, joins, window, where, group_by, partition_by, having, emit, limit)
+    return q.Query(tuple(select), source, joins, window, where, group_by, partition_by, having, emit, limit, order_by)
+
+
+def _ordering(cursor: Cursor, reader: ExpressionParser) -> tuple[q.Ordered, ...]:
+    """Read what a pull query's rows are ordered by."""
+    found: list[q.Ordered] = []
+    while not found or cursor.accept(","):
+        expression = reader.value()
+        descending = cursor.accept_any("ASC", "DESC") == "DESC"
+        nulls = cursor.expect_any("FIRST", "LAST") == "FIRST" if cursor.accept("NULLS") else None
+        found.append(q.Ordered(expression, descending, nulls))
+    return tuple(found)
 
 
 def _emit(cursor: Cursor) -> Literal["CHANGES", "FINAL"] | None:
@@ -66,7 +78,8 @@ def _names_of_source(cursor: Cursor) -> list[str]:
 
 def _is_alias(cursor: Cursor) -> bool:
     clause = cursor.are_words("EMIT", "CHANGES") or cursor.are_words("EMIT", "FINAL")
-    return cursor.is_name() and not clause and not cursor.are_words("PARTITION", "BY")
+    clause = clause or cursor.are_words("PARTITION", "BY") or cursor.are_words("ORDER", "BY")
+    return cursor.is_name() and not clause
 
 
 def _select_item(cursor: Cursor, reader: ExpressionParser, sources: frozenset[str]) -> q.SelectItem:
@@ -191,5 +204,5 @@ def _is_bracketed_list(cursor: Cursor) -> bool:
             break
         index += 1
     follower = cursor.ahead(index + 1)
-    ends = follower.word in (";", "PARTITION", "HAVING", "EMIT", "LIMIT") or follower.kind == "end"
+    ends = follower.word in (";", "PARTITION", "HAVING", "ORDER", "EMIT", "LIMIT") or follower.kind == "end"
     return index > 0 and ends and (commas > 0 or index == 1)

@@ -42,6 +42,10 @@ class StatementText:
         """The word that it begins with, in upper case."""
         return self._tokens[0].word
 
+    def shown(self, variables: Mapping[str, str]) -> str:
+        """The text with variables replaced; raises `SqlError` for a value that has no place there."""
+        return substituted(self.text, variables, testing=self.testing) if "${" in self.text else self.text
+
     def parse(self, types: Mapping[str, SqlType], variables: Mapping[str, str] | None = None) -> Statement:
         """The statement, with lines and columns of the script, or of its own text where a variable has changed that.
 
@@ -50,7 +54,7 @@ class StatementText:
         """
         found = self._tokens
         if variables is not None and "${" in self.text:
-            text = substituted(self.text, variables, testing=self.testing)
+            text = self.shown(variables)
             found = self._tokens if text == self.text else tuple(tokens(text))
         if self._read is not None and found is self._tokens:
             return self._read

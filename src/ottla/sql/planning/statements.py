@@ -110,6 +110,8 @@ def _widened(named: Named, type_: SqlType) -> Named:
 
 def plan_select(query: q.Query, catalogue: Catalogue, settings: Mapping[str, str], id_: str) -> QueryPlan:
     """The plan of a query that is asked: all that it selects is in the value of `sink`, as JSON, and there is no key."""
+    if query.order_by:
+        raise SqlError("ORDER BY is for pull queries, which end: leave EMIT CHANGES out, and ask tables.")
     found = _analysed(query, catalogue, settings, persistent=False)
     schema = _schema((), found.items)
     sink = Source(found.root.kind, id_, id_, schema, Layout("NONE", "JSON"), made_by=id_)

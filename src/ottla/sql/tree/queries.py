@@ -86,6 +86,15 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class Ordered:
+    """What rows are ordered by: an expression, or the number of a column from 1. Nulls are last, with DESC first."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A SELECT. `emit` is None for a pull query; `pull` says so."""
 
@@ -99,6 +108,8 @@ class Query:
     having: Expression | None = None
     emit: Literal["CHANGES", "FINAL"] | None = None
     limit: int | None = None
+    order_by: tuple[Ordered, ...] = ()
+    """Of pull queries alone, and not ksqlDB's."""
 
     @property
     def pull(self) -> bool:

@@ -48,12 +48,19 @@ def query_text(query: q.Query, *, persistent: bool = False) -> str:
         parts.append(f"PARTITION BY {_grouping(query.partition_by)}")
     if query.having is not None:
         parts.append(f"HAVING {_sql(query.having)}")
+    if query.order_by:
+        parts.append(f"ORDER BY {', '.join(map(_ordered, query.order_by))}")
     if query.emit is not None:
         parts.append(f"EMIT {query.emit}")
     if query.limit is not None:
         parts.append(f"LIMIT {query.limit}")
     assert not (persistent and query.emit is None), "a persistent query has its EMIT"
     return " ".join(parts)
+
+
+def _ordered(order: q.Ordered) -> str:
+    nulls = "" if order.nulls_first is None else f" NULLS {'FIRST' if order.nulls_first else 'LAST'}"
+    return f"{_sql(order.expression)}{' DESC' if order.descending else ''}{nulls}"
 
 
 def duration_text(duration: q.Duration) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ottla.base import OttlaError
 from ottla.http import Reply, Request, StreamedReply
-from ottla.sql import SqlError, parse_statement, split_statements, substituted
+from ottla.sql import SqlError, split_statements
 from ottla.sql.answers import RowWriter
 from ottla.sql.expressions import Row
 from ottla.sql.tree import statements as s
@@ -196,8 +196,8 @@ class Queries:
         try:
             source = body.text.strip()
             for each in split_statements(source if source.endswith(";") else f"{source};"):
-                shown = substituted(each.text, body.variables)
-                statement = parse_statement(shown, self._server.state.catalogue.types)
+                shown = each.shown(body.variables)
+                statement = each.parse(self._server.state.catalogue.types, body.variables)
                 if isinstance(statement, s.SetProperty) and not statement.system:
                     body.properties[statement.name] = statement.value
                 else:
