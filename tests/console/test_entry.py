@@ -79,12 +79,12 @@ def test_calls_of_a_session_are_bounded() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9180", "localhost", "LOCALHOST:1", "[::1]:9180"])
 def test_a_name_of_this_console_is_answered(host: str) -> None:
-    entry()[0].check_host(host)
+    entry()[0].check_host({"Host": host})
 
 
 @pytest.mark.parametrize("host", ["evil.example:9180", "", None, "127.0.0.1.evil.example", "[::2]:9180"])
 def test_another_name_that_leads_here_is_refused(host: str | None) -> None:
-    assert status(lambda: entry()[0].check_host(host)) == 421
+    assert status(lambda: entry()[0].check_host({} if host is None else {"Host": host})) == 421
 
 
 def test_a_change_needs_json_the_token_and_no_foreign_origin() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.http import HttpError
+from ottla.http import HttpError, host_of, is_of_another_page
 
 __all__ = ["SECURITY_HEADERS", "SESSION_SECONDS_MAX", "Entry", "Session"]
 
@@ -79,13 +79,11 @@ class Entry:
     _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict)
     _wrong: OrderedDict[str, _Wrong] = field(default_factory=OrderedDict)
 
-    def check_host(self, host: str | None) -> None:
+    def check_host(self, headers: Mapping[str, str]) -> None:
         """Raise HttpError for a request that asks for a name that this console does not have."""
-        name = (
-            (host or "").rsplit("]", 1)[0].lstrip("[") if (host or "").startswith("[") else (host or "").split(":")[0]
-        )
-        if name.lower() not in self.hosts:
-            raise HttpError(421, f"This console does not answer to {host or 'no name'}; ottla.console.hosts adds names")
+        if host_of(headers) not in self.hosts:
+            name = headers.get("Host") or "no name"
+            raise HttpError(421, f"This console does not answer to {name}; ottla.console.hosts adds names")
 
     def open(self, key: object, address: str) -> tuple[str, Session]:
         """Begin a session with the key; returns its cookie. Raises HttpError, and has whoever guesses wait."""
@@ -186,9 +184,8 @@ class Entry:
 
     def check_origin(self, headers: Mapping[str, str]) -> None:
         """Raise HttpError for a request from another site's page; who is no browser sends no Origin."""
-        origin, host = headers.get("Origin"), headers.get("Host", "")
-        if origin is not None and origin.partition("://")[2] != host:
-            raise HttpError(403, f"A request from a page of {origin} is refused")
+        if is_of_another_page(headers):
+            raise HttpError(403, f"A request from a page of {headers['Origin']} is refused")
 
     def end(self, cookie: str | None) -> None:
         """End a session."""

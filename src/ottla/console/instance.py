@@ -157,7 +157,7 @@ class Console:
         index = (files("ottla.console") / "static" / "index.html").read_bytes()
 
         async def page(request: Request) -> Reply:
-            self._entry.check_host(request.headers.get("Host"))
+            self._entry.check_host(request.headers)
             return Reply(index, "text/html; charset=utf-8", headers={"Cache-Control": "no-cache"})
 
         return [*routes, Route("GET", "/", page), Route("GET", "/c/{rest:.*}", page)]
@@ -179,7 +179,7 @@ class Console:
         return answer
 
     def _admitted(self, request: Request) -> Session:
-        self._entry.check_host(request.headers.get("Host"))
+        self._entry.check_host(request.headers)
         return self._entry.session(request.cookies.get(self._cookie(request)))
 
     def _cookie(self, request: Request) -> str:
@@ -206,12 +206,12 @@ class Console:
 
     async def _door(self, request: Request) -> Reply:
         """Say how one comes in: by a link, or as a user of a cluster."""
-        self._entry.check_host(request.headers.get("Host"))
+        self._entry.check_host(request.headers)
         said = {"mechanisms": list(self._settings.mechanisms)}
         return json_reply(said | ({"clusters": self._offered()} if self._settings.mechanisms else {}))
 
     async def _login(self, request: Request) -> Reply:
-        self._entry.check_host(request.headers.get("Host"))
+        self._entry.check_host(request.headers)
         self._entry.check_origin(request.headers)
         self._entry.check_json(request.headers)
         try:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 
 from ottla.base import ConfigError
 from ottla.console.clusters import ClusterSettings
 from ottla.console.logins import MECHANISMS
-from ottla.http import serving_context
+from ottla.http import is_loopback, serving_context
 
-__all__ = ["LISTENER_DEFAULT", "ConsoleSettings", "console_settings", "is_loopback"]
+__all__ = ["LISTENER_DEFAULT", "ConsoleSettings", "console_settings"]
 
 LISTENER_DEFAULT = "127.0.0.1:9180"
 LISTENERS, READ_ONLY = "ottla.console.listeners", "ottla.console.read.only"
@@ -131,13 +130,3 @@ def _flag(properties: Mapping[str, str], key: str) -> bool:
     if value not in ("true", "false"):
         raise ConfigError(key, value, "true or false is expected")
     return value == "true"
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

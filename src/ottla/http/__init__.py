@@ -4,11 +4,12 @@ A service is a list of `Route`s: a method, a path (with `{names}`) and a corouti
 `StreamedReply`; a `SocketRoute` opens a WebSocket, and `static_routes` serves files that were built before. `HttpServer`
 opens it on the running event loop and closes it again; whatever goes wrong is answered in JSON with `error_code` and
 `message`, and nothing waits longer than its time. `BasicLogins` is who may ask, where a service asks for names and
-passwords. Importing this package imports aiohttp: import it where HTTP is asked for.
+passwords; `origins` keeps other sites' pages out. Importing this package imports aiohttp: import it where HTTP is asked for.
 """
 
 from ottla.http.basic_logins import BasicLogins
 from ottla.http.https import asking_context, serving_context
+from ottla.http.origins import host_of, is_loopback, is_of_another_page
 from ottla.http.replies import HttpError, Reply, StreamedReply, json_reply, text_reply
 from ottla.http.server import HttpServer, Request, Route, SocketRoute
 from ottla.http.sockets import Socket
@@ -25,6 +26,9 @@ __all__ = [
     "SocketRoute",
     "StreamedReply",
     "asking_context",
+    "host_of",
+    "is_loopback",
+    "is_of_another_page",
     "json_reply",
     "serving_context",
     "static_routes",

@@ -8,7 +8,6 @@ anything is no form's request, and a name that was made to lead here (DNS rebind
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import logging
 import threading
@@ -16,7 +15,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from ottla.base import ConfigError, KafkaError, OttlaError
-from ottla.http import HttpError, Reply, Request, Route, json_reply, text_reply
+from ottla.http import (
+    HttpError,
+    Reply,
+    Request,
+    Route,
+    host_of,
+    is_loopback,
+    is_of_another_page,
+    json_reply,
+    text_reply,
+)
 from ottla.spark.continuous.applications import StreamsService, short_facts
 from ottla.spark.streams.run import StreamsApplication
 from ottla.spark.streams.web import PROMETHEUS, application_routes, metrics_text
@@ -41,14 +50,6 @@ class Catalogue(Protocol):
     def load(self, name: str) -> tuple[Topology, StreamsSettings]:
         """Return a plan and its settings; raises KeyError for a name that is none, OttlaError for what is no application."""
         ...
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def check_door(door: Door) -> None:
@@ -107,9 +108,9 @@ class ServiceServer:
 
     def _at_home(self, handle: Callable[[Request], Any]) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Reply:
-            if self._is_local and not is_loopback(_host_of(request.headers.get("Host", ""))):
+            if self._is_local and not is_loopback(host_of(request.headers)):
                 raise HttpError(421, "this service is asked at a loopback address, and by no other name")
-            if request.method not in ("GET", "HEAD") and not _is_own(request):
+            if request.method not in ("GET", "HEAD") and is_of_another_page(request.headers):
                 raise HttpError(403, "a page of another origin may not change anything here")
             reply: Reply = await handle(request)
             return reply
@@ -197,16 +198,3 @@ async def _name_in(request: Request) -> str:
     if not isinstance(name, str) or not name:
         raise HttpError(400, 'expected {"name": "…"}, with the name of an application that lies here')
     return name
-
-
-def _is_own(request: Request) -> bool:
-    """Whether a request comes from no browser's page, or from a page of this address."""
-    origin = request.headers.get("Origin")
-    return origin is None or origin.partition("://")[2] == request.headers.get("Host")
-
-
-def _host_of(text: str) -> str:
-    """Return the host of `Host: name:port`."""
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
-    return text.rpartition(":")[0] if ":" in text else text

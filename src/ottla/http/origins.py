@@ -1,0 +1,36 @@
+"""Whom a request asks, and whose page sent it: what keeps other sites' pages from a service on this machine.
+
+A browser lets any page send requests to `127.0.0.1`, and a foreign name may lead there (DNS rebinding). It says in `Host`
+under which name it asks and, where a page sent the request, in `Origin` (RFC 6454) which one; a page can forge neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+
+__all__ = ["host_of", "is_loopback", "is_of_another_page"]
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address, or the name `localhost`."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def host_of(headers: Mapping[str, str]) -> str:
+    """Return the name or address in `Host`, without port and brackets, in small letters; empty where there is none."""
+    text = headers.get("Host", "")
+    name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+    return name.lower()
+
+
+def is_of_another_page(headers: Mapping[str, str]) -> bool:
+    """Return whether a request comes from a page of another address; who is no browser sends no `Origin`."""
+    origin = headers.get("Origin")
+    if origin is None:
+        return False
+    place = origin.partition("://")[2]  # nothing where it is `null`, as a page of a file says
+    return not place or place != headers.get("Host")
