@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import aiohttp
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tests.sql_server.running import SqlProcess
 from tests.waiting import until
@@ -159,3 +164,90 @@ def test_rows_and_values_that_are_lost_are_lines_of_the_servers_log_few_at_a_tim
     told = [line for line in sql.lines if f"processing.{made['commandStatus']['queryId']}: " in line]
     assert len(told) == 10
     assert all("a record was left out" in line for line in told)
+
+
+def test_rows_are_protobuf_messages_where_that_is_accepted(sql: SqlProcess, orders: str) -> None:
+    accept = {"Accept": "application/vnd.ksql.v1+protobuf"}
+    text = f"SELECT id, qty, qty * 1.5E0 AS d, ARRAY[item] AS l FROM {orders} WHERE id = 'o2';"
+    for path, name in (("/query", "ksql"), ("/query-stream", "sql")):
+        found = sql.ask("POST", path, {name: text}, **accept)
+        assert found.headers["Content-Type"] == accept["Accept"]
+        header, row, end = found.body
+        assert header["header"]["protoSchema"].splitlines() == [
+            'syntax = "proto3";',
+            "message ConnectDefault1 {",
+            "  string ID = 1;",
+            "  int32 QTY = 2;",
+            "  double D = 3;",
+            "  repeated string L = 4;",
+            "}",
+        ]
+        read = _message().FromString(base64.b64decode(row["row"]["protobufBytes"]))
+        assert (read.ID, read.QTY, read.D, list(read.L)) == ("o2", 5, 7.5, ["pear"])
+        assert end == {"finalMessage": "Query Completed"}
+
+
+def _message() -> type[Any]:
+    """The message as Google's library reads it."""
+    proto = descriptor_pb2.FileDescriptorProto(name="rows.proto", syntax="proto3")
+    message = proto.message_type.add(name="ConnectDefault1")
+    field = descriptor_pb2.FieldDescriptorProto
+    for number, (name, type_) in enumerate([("ID", 9), ("QTY", 5), ("D", 1), ("L", 9)], 1):
+        label = field.LABEL_REPEATED if name == "L" else field.LABEL_OPTIONAL
+        message.field.add(name=name, number=number, type=type_, label=label)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(proto)
+    made: type[Any] = message_factory.GetMessageClass(pool.FindMessageTypeByName("ConnectDefault1"))
+    return made
+
+
+def socket_texts(sql: SqlProcess, text: str, most: int) -> list[Any]:
+    """The first messages of a query over a WebSocket, as aiohttp's client reads them."""
+
+    async def asked() -> list[Any]:
+        found: list[Any] = []
+        given = {"request": json.dumps({"ksql": text, "streamsProperties": {"auto.offset.reset": "earliest"}})}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"{sql.url}/ws/query", params=given) as socket,
+        ):
+            async for message in socket:
+                found.append(message.data)
+                if len(found) == most:
+                    break
+        return found
+
+    return asyncio.run(asked())
+
+
+def test_a_socket_gives_the_columns_and_then_the_rows(sql: SqlProcess, orders: str) -> None:
+    head, *rows = map(json.loads, socket_texts(sql, f"SELECT id, qty FROM {orders} WHERE qty > 1 EMIT CHANGES;", 3))
+    plain = {"fields": None, "memberSchema": None}
+    assert head == [
+        {"name": "ID", "schema": {"type": "STRING", **plain}},
+        {"name": "QTY", "schema": {"type": "INTEGER", **plain}},
+    ]
+    assert sorted(each["row"]["columns"] for each in rows) == [["o1", 2], ["o2", 5]]
+    until(lambda: "transient" not in str(sql.ksql("LIST QUERIES;")), "the end of a query whose socket is closed")
+    assert len(socket_texts(sql, f"SELECT id FROM {orders};", 9)) == 4
+    assert "o0" in "".join(socket_texts(sql, f"PRINT {orders} FROM BEGINNING;", 4))
+
+
+def test_a_page_of_another_server_gets_no_socket(sql: SqlProcess) -> None:
+    given = {"Upgrade": "websocket", "Connection": "Upgrade"}
+    assert sql.ask("GET", "/ws/query", Origin="http://elsewhere.example", **given).status == 403
+
+
+def test_a_socket_tells_what_is_refused(sql: SqlProcess) -> None:
+    (told,) = map(json.loads, socket_texts(sql, "SELECT * FROM nothing EMIT CHANGES;", 5))
+    assert (told["error_code"], "NOTHING does not exist" in told["message"]) == (40001, True)
+
+
+def test_metrics_have_names_meanings_and_a_histogram_of_pull_queries(sql: SqlProcess, orders: str) -> None:
+    sql.rows(f"SELECT * FROM {orders};")
+    text = sql.ask("GET", "/metrics").body
+    assert "# TYPE ottla_sql_pull_seconds histogram\n" in text
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert values['ottla_sql_pull_seconds_bucket{le="+Inf"}'] == values["ottla_sql_pull_seconds_count"] != "0"
+    assert values["ottla_sql_runs_queries"] == "1"
+    assert int(values["ottla_sql_command_offset"]) > 0

@@ -18,7 +18,7 @@ from ottla.client import LATEST, Client, commit_offsets, committed_offsets, dele
 from ottla.sql import SqlError
 from ottla.sql.answers import application_id, topology_of
 from ottla.sql.commands import PersistentQuery
-from ottla.sql_server.processing_log import ProcessingLog
+from ottla.sql_server.processing_log import ProcessingLog, log_of
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.topics import delete_topics, topics_beginning
 
@@ -272,7 +272,9 @@ class QueryHosts:
         if replaces and hosted.application is not None:
             service.end(name, timeout_s=END_SECONDS)
             hosted.application = None
-        topology = topology_of(hosted.query.plan, ProcessingLog(hosted.query.id))
+        topics = {each.topic for each in hosted.query.plan.sources}
+        told = ProcessingLog(hosted.query.id, log_of(self._settings, topics))
+        topology = topology_of(hosted.query.plan, told)
         hosted.application = service.add(topology, application_settings(self._settings, hosted.query))
         if hosted.query.is_paused:
             hosted.application.pause()

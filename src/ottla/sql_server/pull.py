@@ -10,6 +10,7 @@ Several tables of one query are looked into at one moment, which their positions
 from __future__ import annotations
 
 import asyncio
+import bisect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,7 @@ CONSISTENCY, POSITION = "ottla.sql.pull.consistency", "ottla.sql.pull.position"
 BATCH = 500
 """Rows that are made before others have their turn."""
 WAIT_MS = 200
+BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,27 @@ class PullAnswer:
     query: PullQuery | ComposedQuery
     position: Mapping[str, Mapping[str, int]]
     rows: AsyncGenerator[list[Row], None]
+
+
+class Latency:
+    """How long queries took from their first look into a table, as a histogram of seconds."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * len(BUCKETS_S)
+        self._count, self._sum_s = 0, 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a query."""
+        self._count += 1
+        self._sum_s += seconds
+        for at in range(bisect.bisect_left(BUCKETS_S, seconds), len(BUCKETS_S)):
+            self._counts[at] += 1
+
+    def samples(self) -> list[tuple[str, str, float]]:
+        """Return Prometheus' samples: what stands behind the name, labels, and the value."""
+        found = [("_bucket", f'{{le="{each:g}"}}', float(n)) for each, n in zip(BUCKETS_S, self._counts, strict=True)]
+        found.append(("_bucket", '{le="+Inf"}', float(self._count)))
+        return [*found, ("_sum", "", self._sum_s), ("_count", "", float(self._count))]
 
 
 class Pulling:
@@ -74,6 +97,7 @@ class Pulling:
         self.running = 0
         """Queries that are being answered."""
         self.answered = 0
+        self.latency = Latency()
 
     async def close(self) -> None:
         """Follow no table any more."""
@@ -86,6 +110,11 @@ class Pulling:
     def followed(self) -> int:
         """How many tables are followed."""
         return len(self._tables)
+
+    @property
+    def rows(self) -> int:
+        """How many rows they have."""
+        return sum(each.count() for each in self._tables.values())
 
     def forget_dropped(self, state: ServerState) -> None:
         """Let tables go that are not what they were."""
@@ -167,11 +196,13 @@ class Pulling:
                 "(ksql.query.pull.max.concurrent.requests).",
             )
         self.running += 1
+        begun_s = time.monotonic()
         try:
             yield
         finally:
             self.running -= 1
             self.answered += 1
+            self.latency.add(time.monotonic() - begun_s)
 
     async def _rows(self, table: FollowedTable, query: PullQuery) -> AsyncGenerator[list[Row], None]:
         with self._counted(), table.used():

@@ -18,7 +18,7 @@ from ottla.sql.tree import queries as q
 from ottla.sql.tree import statements as s
 from ottla.sql.types import SqlType, backticked
 from ottla.sql_server.errors import PUSH_LIMIT, StatementError
-from ottla.sql_server.processing_log import ProcessingLog
+from ottla.sql_server.processing_log import ProcessingLog, log_of
 from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.settings import ServerSettings
 from ottla.streams import Record
@@ -64,6 +64,8 @@ class Pushing:
         self._name, self._settings, self._make_client, self._state = name, settings, make_client, state
         self._numbers = itertools.count(1)
         self.queries: dict[str, PushQuery] = {}
+        self.rows = 0
+        """That were given so far."""
 
     async def close(self) -> None:
         """End every query."""
@@ -91,7 +93,8 @@ class Pushing:
         plan = plan_select(query, self._state().catalogue, {**self._settings.properties, **properties}, id_)
         columns = plan.sink.schema.value
         found = PushQuery(id_, text, tuple(each.name for each in columns), tuple(each.type for each in columns))
-        task = OneTask(plan, ProcessingLog(id_))
+        told = ProcessingLog(id_, log_of(self._settings, {each.topic for each in plan.sources}))
+        task = OneTask(plan, told)
         where = properties.get(RESET) or properties.get(f"ksql.streams.{RESET}") or self._default_reset()
         self.queries[id_] = found
         return found, self._rows(found, task, where, query.limit)
@@ -113,6 +116,7 @@ class Pushing:
                 for row in task.rows(records):
                     batch.append(row)
                     query.rows += 1
+                    self.rows += 1
                     if query.rows == limit:
                         yield batch
                         query.reached_limit = True

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ottla.base import KafkaError
+from ottla.base import KafkaError, OttlaError
 from ottla.client import Client, Limits, client_network
-from ottla.sql import SqlError, split_statements
+from ottla.sql import SqlError, parse_statement, split_statements
 from ottla.sql.commands import (
     Applied,
     BeginQuery,
@@ -25,6 +25,7 @@ from ottla.sql.commands import (
     PauseQuery,
     ResumeQuery,
     ServerState,
+    TopicWish,
     decide,
     topic_wish,
 )
@@ -33,6 +34,7 @@ from ottla.sql_server.command_topic import CommandTopic
 from ottla.sql_server.hosts import QueryHosts
 from ottla.sql_server.inserting import Inserting
 from ottla.sql_server.leading import Leading
+from ottla.sql_server.processing_log import drain, stream_text
 from ottla.sql_server.pull import Pulling
 from ottla.sql_server.push import Pushing
 from ottla.sql_server.schemas import Asking, registry_of
@@ -105,6 +107,11 @@ class SqlServer:
         """Why commands cannot all be followed, None where they can."""
         return None if self._topic is None else self._topic.degraded or self._topic.waiting
 
+    @property
+    def command_offset(self) -> int:
+        """Of the last command that was taken in, -1 for none."""
+        return -1 if self._topic is None else self._topic.offset
+
     # -- life
 
     async def start(self) -> None:
@@ -125,9 +132,12 @@ class SqlServer:
             )
             await self._topic.start()
         self._is_live = True
+        await self._make_log_topic()
         for query in self.state.queries.values():
             self.hosts.begin(query)
         self.is_ready = True
+        if self.settings.processing.stream and not self.is_headless:
+            self.hosts.later(self._make_log_stream, "stream of the processing log")
         self._leading.start()
 
     async def close(self) -> None:
@@ -138,6 +148,7 @@ class SqlServer:
         if self._topic is not None:
             await self._topic.close()
         await self.hosts.close()
+        await drain()
         await self._leading.close()
         await self.inserting.close()
         await self.client.close()
@@ -166,6 +177,25 @@ class SqlServer:
                 statement, text, self._local, properties=properties, settings=self.settings.properties, number=number
             )
         )
+
+    # -- the processing log
+
+    async def _make_log_topic(self) -> None:
+        wanted = self.settings.processing
+        if not wanted.makes_topic:
+            return
+        try:
+            wish = TopicWish(wanted.topic, wanted.partitions, wanted.replicas)
+            await make_topic(self.client, wish, [], kind="STREAM")
+        except (SqlError, KafkaError, OSError) as error:
+            log.error("topic %s of the processing log is not created: %s", wanted.topic, error)
+
+    async def _make_log_stream(self) -> None:
+        text = stream_text(self.settings.processing)
+        try:
+            await self.write(parse_statement(text), text, {})
+        except (OttlaError, OSError) as error:
+            log.error("the processing log has no stream: %s", error)
 
     # -- commands
 

@@ -13,11 +13,13 @@ from ottla.client import parse_bootstrap
 from ottla.http import serving_context
 from ottla.registry import Access, access_of
 
-__all__ = ["Address", "Limits", "ServerSettings", "server_settings"]
+__all__ = ["Address", "Limits", "LogSettings", "ServerSettings", "server_settings"]
 
 BOOTSTRAP, SERVICE_ID, LISTENERS = "bootstrap.servers", "ksql.service.id", "listeners"
 PREFIX = "ksql.streams."
 """What stands before settings of the queries' Streams applications."""
+PROCESSING = "ksql.logging.processing."
+_LOG_TOPIC, _LOG_STREAM = f"{PROCESSING}topic.name", f"{PROCESSING}stream.name"
 ENGINES = ("spark", "python")
 _LISTENER = re.compile(r"(https?)://(\[[^\]]+\]|[^:/\[\]]*):([0-9]{1,5})/?", re.IGNORECASE)
 _SECRET = re.compile(r"password|secret|jaas|token|credential|\.key$", re.IGNORECASE)
@@ -31,6 +33,8 @@ _TEXTS: Mapping[str, str] = {
     "ksql.schema.registry.url": "",
     "ksql.queries.file": "",
     "ksql.internal.topic.replicas": "1",
+    _LOG_TOPIC: "",
+    _LOG_STREAM: "KSQL_PROCESSING_LOG",
     "ottla.sql.engine": "spark",
     "ottla.sql.spark.master": "local[*]",
 }
@@ -40,6 +44,8 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
     "ksql.query.pull.max.concurrent.requests": (2_147_483_647, 1),
     "ksql.server.command.response.timeout.ms": (15_000, 1),
     "ksql.internal.topic.replicas": (1, 1),
+    f"{PROCESSING}topic.partitions": (1, 1),
+    f"{PROCESSING}topic.replication.factor": (1, 1),
     "ottla.sql.hosts": (1, 1),
     "ottla.sql.pull.rows.max": (100_000, 1),
     "ottla.sql.registry.timeout.ms": (10_000, 1),
@@ -48,12 +54,12 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
     "ottla.sql.request.bytes.max": (4 << 20, 1024),
 }
 """Whole numbers: default, and least."""
-PROCESSING = "ksql.logging.processing."
 _FLAGS: Mapping[str, bool] = {
     "ksql.query.pull.table.scan.enabled": True,
     "ksql.pull.queries.enable": True,
-    "ksql.logging.processing.stream.auto.create": False,
-    "ksql.logging.processing.topic.auto.create": False,
+    f"{PROCESSING}stream.auto.create": False,
+    f"{PROCESSING}topic.auto.create": False,
+    f"{PROCESSING}rows.include": False,
 }
 
 
@@ -84,6 +90,21 @@ class Limits:
     request_bytes: int = 4 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """The processing log beside the lines of the server's own log: a topic, and a stream over it."""
+
+    topic: str
+    """Empty where lines go to no topic."""
+    makes_topic: bool = False
+    partitions: int = 1
+    replicas: int = 1
+    stream: str = ""
+    """Empty where no stream is made."""
+    includes_rows: bool = False
+    """Whether a line has the bytes of what could not be read."""
+
+
 @dataclass(frozen=True)
 class ServerSettings:
     """The settings of one server."""
@@ -107,6 +128,7 @@ class ServerSettings:
     queries_file: str = ""
     replicas: int = 1
     command_timeout_s: float = 15.0
+    processing: LogSettings = LogSettings("")
     limits: Limits = field(default_factory=Limits)
     scans: bool = True
     pulls: bool = True
@@ -170,6 +192,7 @@ def server_settings(properties: Mapping[str, str], environment: Mapping[str, str
         queries_file=text["ksql.queries.file"],
         replicas=number["ksql.internal.topic.replicas"],
         command_timeout_s=number["ksql.server.command.response.timeout.ms"] / 1000,
+        processing=_processing(text, number, flag),
         limits=Limits(
             number["max.push.queries"],
             number["ksql.query.persistent.active.limit"],
@@ -184,6 +207,27 @@ def server_settings(properties: Mapping[str, str], environment: Mapping[str, str
         access=_access(given, environment),
         tls=_tls(given) if secure else None,
         warnings=tuple(_warnings(given)),
+    )
+
+
+def _processing(text: Mapping[str, str], number: Mapping[str, int], flag: Mapping[str, bool]) -> LogSettings:
+    """Lines go to the topic that is to be made, or that is named; raises ConfigError for a stream without a topic."""
+    makes = flag[f"{PROCESSING}topic.auto.create"]
+    topic = text[_LOG_TOPIC] or (f"{text[SERVICE_ID]}ksql_processing_log" if makes else "")
+    if flag[f"{PROCESSING}stream.auto.create"] and not topic:
+        raise ConfigError(
+            f"{PROCESSING}stream.auto.create", "true", f"{PROCESSING}topic.auto.create=true, or {_LOG_TOPIC}, beside it"
+        )
+    stream = text[_LOG_STREAM] if flag[f"{PROCESSING}stream.auto.create"] else ""
+    if stream and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", stream):
+        raise ConfigError(_LOG_STREAM, stream, "a name of letters, digits and '_'")
+    return LogSettings(
+        topic,
+        makes,
+        number[f"{PROCESSING}topic.partitions"],
+        number[f"{PROCESSING}topic.replication.factor"],
+        stream.upper(),
+        flag[f"{PROCESSING}rows.include"],
     )
 
 
@@ -232,8 +276,4 @@ def _warnings(given: Mapping[str, str]) -> list[str]:
     known += (*_CLIENT, "auth.ssl.", "java.security.auth.login.config", "ksql.internal.", "auto.offset.reset")
     known += ("processing.guarantee",)
     unknown = [each for each in given if not each.startswith(known)]
-    found = [f"{each} is not a setting of this server; it has no effect" for each in unknown]
-    asked = [
-        each for each in given if each.startswith(PROCESSING) and _FLAGS.get(each) is not None and _flag(given, each)
-    ]
-    return found + [f"{each} has no effect: the processing log is lines of this server's log" for each in asked]
+    return [f"{each} is not a setting of this server; it has no effect" for each in unknown]

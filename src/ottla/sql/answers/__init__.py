@@ -11,13 +11,14 @@ from ottla.sql.answers.composed import ComposedQuery, composed_query, is_compose
 from ottla.sql.answers.inserted import inserted_fields
 from ottla.sql.answers.printed import formats_text, record_text
 from ottla.sql.answers.pull import PullQuery, ScanRefusedError, TableRows, pull_query
-from ottla.sql.answers.rows import RowWriter
+from ottla.sql.answers.rows import ProtobufWriter, RowWriter
 from ottla.sql.answers.tasks import OneTask
 from ottla.sql.formats import FormatError
 from ottla.sql.formats.json import compact_text
 from ottla.sql.formats.registry import WITH_SCHEMAS
 from ottla.sql.inserting import InsertedRecord, inserted
 from ottla.sql.lowering import application_id, topology_of
+from ottla.sql.lowering.serdes import LostRecord
 from ottla.sql.planning import plan_select
 
 __all__ = [
@@ -25,7 +26,9 @@ __all__ = [
     "ComposedQuery",
     "FormatError",
     "InsertedRecord",
+    "LostRecord",
     "OneTask",
+    "ProtobufWriter",
     "PullQuery",
     "RowWriter",
     "ScanRefusedError",

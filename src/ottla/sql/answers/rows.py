@@ -7,8 +7,12 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
+from ottla.sql.errors import SqlError
 from ottla.sql.expressions.times import date_text, time_text, timestamp_text
+from ottla.sql.formats import FormatError, SchemaForm, codec
 from ottla.sql.formats.json import compact_text
+from ottla.sql.formats.registered import own_schema
+from ottla.sql.schema import SqlColumn
 from ottla.sql.types import ArrayType, MapType, SqlType, StructType
 
 Shown = Callable[[object], object]
@@ -27,6 +31,23 @@ class RowWriter:
     def text(self, row: Sequence[object]) -> str:
         """A row as a JSON array without spaces."""
         return compact_text(self.values(row))
+
+
+class ProtobufWriter:
+    """Writes rows of some columns as Protobuf messages in base64; `schema` is their message's text."""
+
+    def __init__(self, names: Sequence[str], types: Sequence[SqlType]) -> None:
+        """Raises SqlError for columns that Protobuf cannot tell."""
+        columns = tuple(SqlColumn(name, type_) for name, type_ in zip(names, types, strict=True))
+        self.schema = own_schema("PROTOBUF_NOSR", columns, wrapped=True, form=SchemaForm()).schema.text
+        self._encode = codec("PROTOBUF_NOSR", columns).encode
+
+    def text(self, row: Sequence[object]) -> str:
+        """A row's message; raises SqlError for a value that it cannot hold."""
+        try:
+            return base64.b64encode(self._encode(tuple(row)) or b"").decode()
+        except FormatError as error:
+            raise SqlError(f"A row is no Protobuf message: {error}") from None
 
 
 def _shown(type_: SqlType) -> Shown:

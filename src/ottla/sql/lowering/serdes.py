@@ -23,6 +23,22 @@ Line = Callable[[str], None]
 KEY_FORMAT_DEFAULT = "KAFKA"
 
 
+class LostRecord(str):
+    """A line about a key or a value that cannot be read, which it carries."""
+
+    __slots__ = ("data", "error", "target")
+
+    def __new__(cls, error: str, target: str, data: bytes | None) -> LostRecord:
+        """Make the line: `target` is key or value, `data` its bytes."""
+        made = super().__new__(cls, f"a record was left out: {error}")
+        made.error, made.target, made.data = error, target, data
+        return made
+
+    error: str
+    target: str
+    data: bytes | None
+
+
 class _PythonOnly:
     """No columns of Spark: these rows never meet an expression of Spark's."""
 
@@ -76,7 +92,7 @@ class RowSerde(_PythonOnly):
             return self._codec.decode(data)
         except FormatError as error:
             if self.log is not None:
-                self.log(f"a record was left out: {error}")
+                self.log(LostRecord(str(error), self.part, data))
             raise SerializationError(str(error)) from error
 
 

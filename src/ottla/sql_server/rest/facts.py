@@ -8,6 +8,7 @@ from typing import Any
 from ottla.base import KafkaError
 from ottla.http import Reply, Request, text_reply
 from ottla.sql_server.errors import BAD_REQUEST, NOT_FOUND, StatementError
+from ottla.sql_server.rest.metrics import metrics_text
 from ottla.sql_server.rest.serving import Serving, answer
 from ottla.sql_server.server import SqlServer
 
@@ -116,20 +117,4 @@ class Facts:
 
     async def metrics(self, request: Request) -> Reply:
         """`GET /metrics`, in Prometheus' text form."""
-        server = self._server
-        states = [server.hosts.status(each)[0] for each in server.state.queries.values()]
-        rows = [
-            *((f'ottla_sql_queries{{state="{each}"}}', states.count(each)) for each in ("RUNNING", "PAUSED", "ERROR")),
-            ("ottla_sql_push_queries", len(server.pushing.queries)),
-            ("ottla_sql_pull_queries_running", server.pulling.running),
-            ("ottla_sql_pull_queries_total", server.pulling.answered),
-            ("ottla_sql_followed_tables", server.pulling.followed),
-            ("ottla_sql_requests_total", self._serving.requests),
-            ("ottla_sql_errors_total", self._serving.errors),
-            ("ottla_sql_degraded", int(server.degraded is not None)),
-        ]
-        for query in server.state.queries:
-            facts = server.hosts.facts(query)
-            rows.append((f'ottla_sql_query_records_total{{query="{query}"}}', facts.get("rows", 0)))
-            rows.append((f'ottla_sql_query_lag{{query="{query}"}}', facts.get("lag", 0)))
-        return text_reply("".join(f"{name} {value}\n" for name, value in rows))
+        return text_reply(metrics_text(self._server, self._serving))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.http import HttpServer, Reply, Request, Route
+from ottla.http import HttpServer, Reply, Request, Route, SocketRoute
 from ottla.registry import Logins
 from ottla.sql_server.connectors import Connectors
 from ottla.sql_server.errors import BAD_STATEMENT, StatementError
@@ -12,6 +12,7 @@ from ottla.sql_server.rest.facts import Facts
 from ottla.sql_server.rest.inserts import Inserts
 from ottla.sql_server.rest.queries import Queries
 from ottla.sql_server.rest.serving import Serving, answer
+from ottla.sql_server.rest.socket_queries import SocketQueries
 from ottla.sql_server.server import SqlServer
 from ottla.sql_server.settings import Address, ServerSettings
 from ottla.sql_server.statements import Asked, Statements
@@ -61,7 +62,7 @@ class Instance:
         await self._outside.close()
         await self.server.close()
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[Route | SocketRoute]:
         """Return every address."""
         serving = Serving(self.server, self._logins)
         facts, queries, inserts = Facts(self.server, serving), Queries(self.server), Inserts(self.server)
@@ -91,7 +92,9 @@ class Instance:
         }
         if self.settings.is_headless:
             given = {}
+        sockets = SocketQueries(self.server, queries, self._logins)
         return [
+            *([] if self.settings.is_headless else [SocketRoute("/ws/query", sockets.handle, sockets.admit)]),
             *(Route("GET", path, serving.open(handle)) for path, handle in open_.items()),
             *(Route("GET", path, serving.guarded(handle)) for path, handle in asked.items()),
             *(Route("POST", path, serving.guarded(handle)) for path, handle in given.items()),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ottla.base import OttlaError
 from ottla.http import Reply, Request, StreamedReply
 from ottla.sql import SqlError, split_statements
-from ottla.sql.answers import RowWriter
+from ottla.sql.answers import ProtobufWriter, RowWriter
 from ottla.sql.expressions import Row
+from ottla.sql.tree import queries as q
 from ottla.sql.tree import statements as s
 from ottla.sql.types import SqlType
 from ottla.sql_server.errors import BAD_REQUEST, BAD_STATEMENT, QUERY_ENDPOINT, SERVER_ERROR, StatementError
@@ -19,23 +22,36 @@ from ottla.sql_server.rest.bodies import StatementBody, json_object, statement_b
 from ottla.sql_server.rest.serving import V1, answer
 from ottla.sql_server.server import SqlServer
 
-__all__ = ["Queries"]
+__all__ = ["Begun", "Queries", "failure_of"]
 
 DELIMITED, JSON = "application/vnd.ksqlapi.delimited.v1", "application/json"
+PROTOBUF = "application/vnd.ksql.v1+protobuf"
 Rows = AsyncGenerator[list[Row], None]
 
 
+class Writer(Protocol):
+    """Writes rows."""
+
+    def text(self, row: Row) -> str:
+        """A row as it stands in the answer."""
+        ...
+
+
 class Form(Protocol):
-    """How an answer is written: ksqlDB has three ways."""
+    """How an answer is written: ksqlDB has four ways."""
 
     content_type: str
+
+    def writer(self, header: Header) -> Writer:
+        """What makes texts of rows; raises SqlError for columns that cannot be told."""
+        ...
 
     def begin(self, header: Header) -> str:
         """What comes before the rows."""
         ...
 
     def row(self, text: str) -> str:
-        """A row, which is a JSON array already."""
+        """A row, which a writer has made a text of."""
         ...
 
     def end(self, message: str) -> str:
@@ -61,10 +77,25 @@ class Header:
         self.id, self.names, self.types, self.schema, self.position = id_, names, types, schema, position
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A query that has begun; its first rows are there, so that what stands against it is told by the answer's status."""
+
+    header: Header
+    rows: Rows
+    first: list[Row] | None
+    message: Callable[[], str]
+    """What is told behind the last row."""
+
+
 class ObjectForm:
     """`/query`: an array of objects, each with a header, a row or the last message."""
 
     content_type = V1
+
+    def writer(self, header: Header) -> Writer:
+        """Arrays."""
+        return RowWriter(header.types)
 
     def begin(self, header: Header) -> str:
         """The header."""
@@ -86,10 +117,40 @@ class ObjectForm:
         return f",\n{_compact({'errorMessage': error.body()})}]\n"
 
 
+class ProtobufForm(ObjectForm):
+    """The array of objects whose rows are Protobuf messages in base64, and whose header has their schema."""
+
+    content_type = PROTOBUF
+
+    def __init__(self) -> None:
+        self._schema = ""
+
+    def writer(self, header: Header) -> Writer:
+        """Messages."""
+        made = ProtobufWriter(header.names, header.types)
+        self._schema = made.schema
+        return made
+
+    def begin(self, header: Header) -> str:
+        """The header."""
+        told: dict[str, Any] = {"queryId": header.id, "protoSchema": self._schema}
+        if header.position is not None:
+            told["position"] = header.position
+        return f"[{_compact({'header': told})}"
+
+    def row(self, text: str) -> str:
+        """A row."""
+        return f',\n{{"row":{{"protobufBytes":"{text}"}}}}'
+
+
 class DelimitedForm:
     """`/query-stream`: a line of metadata, then a line for each row."""
 
     content_type = DELIMITED
+
+    def writer(self, header: Header) -> Writer:
+        """Arrays."""
+        return RowWriter(header.types)
 
     def begin(self, header: Header) -> str:
         """The metadata."""
@@ -154,15 +215,18 @@ class Queries:
     async def query(self, request: Request) -> Reply | StreamedReply:
         """`POST /query`."""
         body = statement_body(await request.read(), "ksql", "streamsProperties")
-        delimited = DELIMITED in request.headers.get("Accept", "")
-        return await self._answered(body, DelimitedForm() if delimited else ObjectForm())
+        accepted = request.headers.get("Accept", "")
+        form: Form = DelimitedForm() if DELIMITED in accepted else ObjectForm()
+        return await self._answered(body, ProtobufForm() if PROTOBUF in accepted else form)
 
     async def query_stream(self, request: Request) -> Reply | StreamedReply:
         """`POST /query-stream`."""
         body = statement_body(await request.read(), "sql", "properties")
         accepted = request.headers.get("Accept", "")
         form: Form = DelimitedForm()
-        if DELIMITED not in accepted:
+        if PROTOBUF in accepted:
+            form = ProtobufForm()
+        elif DELIMITED not in accepted:
             form = ObjectForm() if V1 in accepted else ArrayForm() if JSON in accepted else form
         return await self._answered(body, form)
 
@@ -176,21 +240,33 @@ class Queries:
         return answer(request, {})
 
     async def _answered(self, body: StatementBody, form: Form) -> StreamedReply:
-        statement, text = self._parsed(body)
+        statement, text = self.parsed(body)
+        if isinstance(statement, s.PrintTopic):
+            lines = await self.printed(statement, text)
+            return StreamedReply(_encoded(lines), "text/plain; charset=utf-8")
+        begun = await self.begun(statement, text, body)
         try:
-            if isinstance(statement, s.PrintTopic):
-                return await self._printed(statement)
-            assert isinstance(statement, s.QueryStatement), text
-            if statement.query.pull:
-                return await self._pulled(statement, text, body, form)
-            return await self._pushed(statement, text, body, form)
+            writer = form.writer(begun.header)
         except SqlError as error:
+            await begun.rows.aclose()
             raise StatementError(BAD_STATEMENT, str(error), text) from error
-        except StatementError as error:
-            error.statement = error.statement or text
-            raise
+        return StreamedReply(_written(begun, form, writer), form.content_type)
 
-    def _parsed(self, body: StatementBody) -> tuple[s.Statement, str]:
+    async def begun(self, statement: s.Statement, text: str, body: StatementBody) -> Begun:
+        """Begin a query; raises StatementError."""
+        assert isinstance(statement, s.QueryStatement), text
+        begin = self._pulled if statement.query.pull else self._pushed
+        with _told(text):
+            return await begin(statement.query, text, body)
+
+    async def printed(self, statement: s.PrintTopic, text: str) -> AsyncGenerator[str, None]:
+        """Begin to print a topic; raises StatementError."""
+        lines = self._server.pushing.printed(statement)
+        with _told(text):
+            await anext(lines)
+        return lines
+
+    def parsed(self, body: StatementBody) -> tuple[s.Statement, str]:
         """The one query of a body, which SET and DEFINE may stand before; raises StatementError."""
         statements: list[tuple[s.Statement, str]] = []
         try:
@@ -215,69 +291,69 @@ class Queries:
             )
         return statements[0]
 
-    async def _pulled(self, statement: s.QueryStatement, text: str, body: StatementBody, form: Form) -> StreamedReply:
-        found = await self._server.pulling.answer(statement.query, text, body.properties)
-        query = found.query
-        header = Header(f"query_{uuid.uuid4().hex}", query.names, query.types, query.schema_text, found.position)
-        first = await _first(found.rows)
-        return StreamedReply(
-            self._written(header, found.rows, first, form, lambda: "Query Completed"), form.content_type
-        )
+    async def _pulled(self, query: q.Query, text: str, body: StatementBody) -> Begun:
+        found = await self._server.pulling.answer(query, text, body.properties)
+        asked = found.query
+        header = Header(f"query_{uuid.uuid4().hex}", asked.names, asked.types, asked.schema_text, found.position)
+        return Begun(header, found.rows, await anext(found.rows, None), lambda: "Query Completed")
 
-    async def _pushed(self, statement: s.QueryStatement, text: str, body: StatementBody, form: Form) -> StreamedReply:
-        found, rows = self._server.pushing.begin(statement.query, text, body.properties)
+    async def _pushed(self, query: q.Query, text: str, body: StatementBody) -> Begun:
+        found, rows = self._server.pushing.begin(query, text, body.properties)
         try:
-            first = await _first(rows)
+            first = await anext(rows, None)
         except BaseException:
             self._server.pushing.queries.pop(found.id, None)
             raise
-        header = Header(found.id, found.names, found.types, found.schema_text)
 
         def message() -> str:
             return "Limit Reached" if found.reached_limit else "Query Completed"
 
-        return StreamedReply(self._written(header, rows, first, form, message), form.content_type)
+        return Begun(Header(found.id, found.names, found.types, found.schema_text), rows, first, message)
 
-    async def _written(
-        self, header: Header, rows: Rows, first: list[Row] | None, form: Form, message: Callable[[], str]
-    ) -> AsyncGenerator[bytes, None]:
-        writer = RowWriter(header.types)
+
+async def _written(begun: Begun, form: Form, writer: Writer) -> AsyncGenerator[bytes, None]:
+    rows = begun.rows
+    try:
         try:
-            try:
-                yield (form.begin(header) + _texts(first or [], writer, form)).encode()
-                async for batch in rows:
-                    if batch:
-                        yield _texts(batch, writer, form).encode()
-                end = form.end(message())
-            except StatementError as error:
-                end = form.failure(error)
-            except SqlError as error:
-                end = form.failure(StatementError(BAD_STATEMENT, str(error)))
-            except OttlaError as error:
-                end = form.failure(StatementError(SERVER_ERROR, str(error)))
-            if end:
-                yield end.encode()
-        finally:
-            await rows.aclose()
-
-    async def _printed(self, statement: s.PrintTopic) -> StreamedReply:
-        lines = self._server.pushing.printed(statement)
-        await anext(lines)
-
-        async def encoded() -> AsyncGenerator[bytes, None]:
-            try:
-                async for line in lines:
-                    yield line.encode()
-            finally:
-                await lines.aclose()
-
-        return StreamedReply(encoded(), "text/plain; charset=utf-8")
+            yield (form.begin(begun.header) + _texts(begun.first or [], writer, form)).encode()
+            async for batch in rows:
+                if batch:
+                    yield _texts(batch, writer, form).encode()
+            end = form.end(begun.message())
+        except OttlaError as error:
+            end = form.failure(failure_of(error))
+        if end:
+            yield end.encode()
+    finally:
+        await rows.aclose()
 
 
-async def _first(rows: Rows) -> list[Row] | None:
-    """The first rows, so that what stands against a query is told by the answer's status."""
-    return await anext(rows, None)
+async def _encoded(lines: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
+    try:
+        async for line in lines:
+            yield line.encode()
+    finally:
+        await lines.aclose()
 
 
-def _texts(rows: list[Row], writer: RowWriter, form: Form) -> str:
+def failure_of(error: OttlaError) -> StatementError:
+    """Return what a client is told of an error behind the first rows."""
+    if isinstance(error, StatementError):
+        return error
+    return StatementError(BAD_STATEMENT if isinstance(error, SqlError) else SERVER_ERROR, str(error))
+
+
+@contextmanager
+def _told(text: str) -> Iterator[None]:
+    """Have what is refused in the block tell its statement."""
+    try:
+        yield
+    except SqlError as error:
+        raise StatementError(BAD_STATEMENT, str(error), text) from error
+    except StatementError as error:
+        error.statement = error.statement or text
+        raise
+
+
+def _texts(rows: list[Row], writer: Writer, form: Form) -> str:
     return "".join(form.row(writer.text(each)) for each in rows)
