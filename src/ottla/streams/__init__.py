@@ -32,10 +32,13 @@ from ottla.streams.dsl.parameters import (
 )
 from ottla.streams.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream
 from ottla.streams.engine import (
+    BlockRecords,
     Change,
+    ChangeColumns,
     EngineSettings,
     Executor,
     Output,
+    OutputColumns,
     ProcessingError,
     Progress,
     Record,
@@ -88,11 +91,13 @@ from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, T
 
 __all__ = [
     "STATELESS",
+    "BlockRecords",
     "Branched",
     "BranchedKStream",
     "BufferConfig",
     "Cancellable",
     "Change",
+    "ChangeColumns",
     "CogroupedKStream",
     "Consumed",
     "EmitStrategy",
@@ -118,6 +123,7 @@ __all__ = [
     "Named",
     "Origin",
     "Output",
+    "OutputColumns",
     "PartitionPlan",
     "ProcessRecord",
     "ProcessingError",

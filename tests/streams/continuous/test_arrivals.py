@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from ottla.base import TopicPartition
 from ottla.spark.continuous.arrivals import Arrivals, Queue
-from ottla.streams import Record
+from ottla.wire import Columns
 
 LEFT, RIGHT = TopicPartition("left", 0), TopicPartition("right", 0)
 
 
-def record(time: int, offset: int) -> Record:
-    return Record(None, None, time, (), "", 0, offset)
+def columns(*times: int, first: int = 0) -> list[Columns]:
+    count = len(times)
+    bounds, nulls = np.zeros(2 * count, np.int32), np.ones(count, np.bool_)
+    offsets = np.arange(first, first + count, dtype=np.int64)
+    return [Columns(b"", offsets, np.array(times, np.int64), ~nulls, bounds, nulls, bounds, nulls)]
 
 
 def both() -> tuple[Arrivals, Queue, Queue]:
@@ -22,35 +26,41 @@ def both() -> tuple[Arrivals, Queue, Queue]:
     return Arrivals([left, right], waits=True), left, right
 
 
-def times(found: dict[str, list[Record]]) -> dict[str, list[int]]:
-    return {source: [each.timestamp for each in records] for source, records in found.items()}
+def taken(arrivals: Arrivals) -> dict[str, list[tuple[int, int]]]:
+    """Return the (offset, time) of what may go, by source."""
+    return {
+        source: [
+            row for _, each in pieces for row in zip(each.offsets.tolist(), each.timestamps_ms.tolist(), strict=True)
+        ]
+        for source, pieces in arrivals.take().items()
+    }
 
 
 def test_what_a_partition_that_is_behind_could_still_precede_waits() -> None:
     arrivals, left, right = both()
     left.end, right.end = 3, 2
-    left.add([record(time, offset) for offset, time in enumerate((5, 10, 20))], 3, 30)
+    left.add(columns(5, 10, 20), 3, 30)
     assert arrivals.take() == {} and not arrivals.waiting and left.position == 0
-    right.add([record(10, 0)], 1, 10)
-    assert times(arrivals.take()) == {"l": [5, 10], "r": [10]}
+    right.add(columns(10), 1, 10)
+    assert taken(arrivals) == {"l": [(0, 5), (1, 10)], "r": [(0, 10)]}
     assert (left.position, right.position) == (2, 1)
-    right.add([record(30, 1)], 2, 10)
-    assert times(arrivals.take()) == {"l": [20], "r": [30]}
+    right.add(columns(30, first=1), 2, 10)
+    assert taken(arrivals) == {"l": [(2, 20)], "r": [(1, 30)]}
 
 
 def test_a_partition_that_has_nothing_more_is_not_waited_for() -> None:
     arrivals, left, right = both()
     left.end = 1
-    left.add([record(5, 0)], 1, 10)
-    assert times(arrivals.take()) == {"l": [5]} and right.position == 0
+    left.add(columns(5), 1, 10)
+    assert taken(arrivals) == {"l": [(0, 5)]} and right.position == 0
 
 
 def test_a_late_record_goes_when_the_one_before_it_has_gone() -> None:
     arrivals, left, right = both()
     left.end = right.end = 9
-    left.add([record(10, 0), record(3, 1)], 2, 20)
-    right.add([record(8, 0)], 1, 10)
-    assert times(arrivals.take()) == {"r": [8]}
+    left.add(columns(10, 3), 2, 20)
+    right.add(columns(8), 1, 10)
+    assert taken(arrivals) == {"r": [(0, 8)]}
 
 
 def test_the_position_passes_what_holds_no_records() -> None:
@@ -63,13 +73,14 @@ def test_the_position_passes_what_holds_no_records() -> None:
 def test_every_record_goes_once_in_its_partitions_order(seed: int) -> None:
     rng = random.Random(seed)
     arrivals, left, right = both()
-    logs = {queue.source: [record(rng.randrange(50), n) for n in range(20)] for queue in (left, right)}
-    taken: dict[str, list[Record]] = {"l": [], "r": []}
+    logs = {queue.source: [(offset, rng.randrange(50)) for offset in range(20)] for queue in (left, right)}
+    found: dict[str, list[tuple[int, int]]] = {"l": [], "r": []}
     left.end = right.end = 20
     while left.position < 20 or right.position < 20:
         queue = rng.choice((left, right))
         until = min(20, queue.fetched + rng.randrange(4))
-        queue.add(logs[queue.source][queue.fetched : until], until, 10)
-        for source, records in arrivals.take().items():
-            taken[source] += records
-    assert taken == logs, f"seed {seed}"
+        times = [time for _, time in logs[queue.source][queue.fetched : until]]
+        queue.add(columns(*times, first=queue.fetched), until, 10)
+        for source, records in taken(arrivals).items():
+            found[source] += records
+    assert found == logs, f"seed {seed}"

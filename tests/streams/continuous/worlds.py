@@ -9,7 +9,7 @@ from typing import Any
 from ottla.base import TopicPartition
 from ottla.client import BlockingClient, FetchPosition, Isolation
 from ottla.spark import StreamsApplication, StreamsService
-from ottla.spark.continuous.fetching import records_of
+from ottla.spark.continuous.columns import records_of
 from ottla.streams import Record as EngineRecord
 from ottla.streams import StreamsBuilder, Topology
 from ottla.wire import ColumnDecoder, Record, build_batch

@@ -7,11 +7,16 @@ partition that is behind could precede.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ottla.base import TopicPartition
-from ottla.streams import Record
+from ottla.wire import Columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Arrivals", "Queue"]
 
@@ -24,9 +29,10 @@ class Queue:
     __slots__ = (
         "end",
         "fetched",
+        "is_timed",
         "partition",
+        "pieces",
         "position",
-        "records",
         "records_total",
         "size_bytes",
         "size_bytes_total",
@@ -39,9 +45,12 @@ class Queue:
         self.position = self.fetched = offset
         self.end = 0
         """Where the partition ended when it was last fetched, as far as may be read."""
-        self.records: list[Record] = []
-        self.times: list[int] = []
-        """The time at which each may go: its own, or that of a later one before it."""
+        self.is_timed = False
+        """Whether somebody asks at what times records may go."""
+        self.pieces: list[Columns] = []
+        """None of them is empty."""
+        self.times: list[NDArray[np.int64]] = []
+        """Of each piece where that is asked, the time at which a record may go: its own, or a later one's before it."""
         self.size_bytes = self.size_bytes_total = self.records_total = 0
 
     @property
@@ -54,32 +63,51 @@ class Queue:
         """How many offsets lie between what was taken and the partition's end."""
         return max(0, self.end - self.position)
 
-    def add(self, records: Sequence[Record], next_offset: int, size_bytes: int) -> None:
+    @property
+    def waiting(self) -> int:
+        """How many records are here."""
+        return sum(map(len, self.pieces))
+
+    @property
+    def latest(self) -> int:
+        """The time at which the last that has come may go; before all times where nothing waits."""
+        return int(self.times[-1][-1]) if self.times else -NO_BOUND
+
+    def add(self, pieces: Sequence[Columns], next_offset: int, size_bytes: int) -> None:
         """Take in what one answer has brought."""
-        latest = self.times[-1] if self.times else -NO_BOUND
-        for record in records:
-            if record[2] > latest:
-                latest = record[2]
-            self.times.append(latest)
-        self.records += records
+        for piece in pieces:
+            if not len(piece):
+                continue
+            if self.is_timed:
+                self.times.append(np.maximum.accumulate(np.maximum(piece.timestamps_ms, self.latest)))
+            self.pieces.append(piece)
         self.fetched = max(self.fetched, next_offset)
         self.size_bytes += size_bytes
         self.size_bytes_total += size_bytes
-        self.records_total += len(records)
-        if not self.records:
+        self.records_total += sum(map(len, pieces))
+        if not self.pieces:
             self.position = self.fetched
 
-    def take(self, bound: int) -> list[Record]:
+    def may_go(self, bound: int) -> bool:
+        """Whether a record may go before a time, or at it."""
+        return bool(self.pieces) and (bound >= NO_BOUND or int(self.times[0][0]) <= bound)
+
+    def take(self, bound: int) -> list[Columns]:
         """Take the records that may go before a time, or at it."""
-        count = len(self.records) if bound >= NO_BOUND else bisect_right(self.times, bound)
-        found = self.records[:count]
-        if count == len(self.records):
-            self.records, self.times, self.size_bytes, self.position = [], [], 0, self.fetched
-        elif count:
-            left = self.records[count:]
-            self.size_bytes = self.size_bytes * len(left) // len(self.records)
-            self.records, self.times = left, self.times[count:]
-            self.position = left[0].offset
+        if bound >= NO_BOUND or self.latest <= bound:
+            found, self.pieces, self.times = self.pieces, [], []
+            self.size_bytes, self.position = 0, self.fetched
+            return found
+        found, before = [], self.waiting
+        while (count := int(self.times[0].searchsorted(bound, "right"))) == len(self.pieces[0]):
+            found.append(self.pieces.pop(0))
+            self.times.pop(0)
+        if count:
+            piece = self.pieces[0]
+            found.append(piece.rows(0, count))
+            self.pieces[0], self.times[0] = piece.rows(count, len(piece)), self.times[0][count:]
+        self.size_bytes = self.size_bytes * self.waiting // before
+        self.position = int(self.pieces[0].offsets[0])
         return found
 
 
@@ -90,25 +118,31 @@ class Arrivals:
         """`waits` says whether partitions that are behind are waited for."""
         self.queues = {each.partition: each for each in queues}
         self._waits = waits and len(self.queues) > 1
+        for each in self.queues.values():
+            each.is_timed = self._waits
 
     def bound(self) -> int:
         """Return the time up to which records may go."""
         if not self._waits:
             return NO_BOUND
-        behind = [each for each in self.queues.values() if each.is_behind]
-        return min((each.times[-1] if each.times else -NO_BOUND for each in behind), default=NO_BOUND)
+        return min((each.latest for each in self.queues.values() if each.is_behind), default=NO_BOUND)
 
-    def take(self) -> dict[str, list[Record]]:
+    def take(self) -> dict[str, list[tuple[TopicPartition, Columns]]]:
         """Take what may go, by source; each partition's in its order."""
         bound = self.bound()
-        found: dict[str, list[Record]] = {}
-        for queue in self.queues.values():
-            if queue.records and (records := queue.take(bound)):
-                found.setdefault(queue.source, []).extend(records)
+        found: dict[str, list[tuple[TopicPartition, Columns]]] = {}
+        for place, queue in self.queues.items():
+            if queue.may_go(bound):
+                found.setdefault(queue.source, []).extend((place, piece) for piece in queue.take(bound))
         return found
 
     @property
     def waiting(self) -> bool:
         """Whether anything could go now."""
         bound = self.bound()
-        return any(each.records and each.times[0] <= bound for each in self.queues.values())
+        return any(each.may_go(bound) for each in self.queues.values())
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the cluster has more of anything than has come."""
+        return any(each.is_behind for each in self.queues.values())

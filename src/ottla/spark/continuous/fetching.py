@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, TopicPartition
 from ottla.client import Client, Fetched, FetchPosition, Isolation
 from ottla.spark.continuous.arrivals import Queue
-from ottla.streams import Record
 from ottla.wire import ColumnDecoder, Columns
 
-__all__ = ["Fetching", "records_of"]
+__all__ = ["Fetching"]
 
 log = logging.getLogger(__name__)
 WAIT_MS = 250
@@ -199,21 +198,16 @@ class Fetching:
             return False
         try:
             decoded = self._decoder.decode(fetched.records, start=fetched.offset, aborted=fetched.aborted)
-            records = [each for columns in decoded.columns for each in records_of(columns, *fetched.partition)]
         except KafkaError as error:  # damaged: the same bytes come again
             self._fail(stream, error)
             return False
         self.bytes += len(fetched.records)
-        self.records += len(records)
+        self.records += sum(map(len, decoded.columns))
         size = len(fetched.records)
         moved = False
         for queue in stream.asked:
             if fetched.offset <= queue.fetched < decoded.next_offset:
-                own = (
-                    records
-                    if queue.fetched == fetched.offset
-                    else [each for each in records if each[6] >= queue.fetched]
-                )
+                own = decoded.columns if queue.fetched == fetched.offset else _from(decoded.columns, queue.fetched)
                 queue.add(own, decoded.next_offset, size)
                 moved = True
         return moved
@@ -225,41 +219,6 @@ class Fetching:
             self._failed(queue, error)
 
 
-def records_of(columns: Columns, topic: str, partition: int) -> list[Record]:
-    """Return columns as the engine's records."""
-    data = columns.data
-    keys = _cells(data, columns.key_bounds.tolist(), columns.key_nulls.tolist())
-    values = _cells(data, columns.value_bounds.tolist(), columns.value_nulls.tolist())
-    headers = _headers(columns)
-    new = tuple.__new__  # a named tuple's own constructor takes twice as long
-    times, offsets = columns.timestamps_ms.tolist(), columns.offsets.tolist()
-    if headers is None:
-        return [
-            new(Record, (key, value, time, (), topic, partition, offset))
-            for key, value, time, offset in zip(keys, values, times, offsets, strict=True)
-        ]
-    return [
-        new(Record, (key, value, time, found, topic, partition, offset))
-        for key, value, time, offset, found in zip(keys, values, times, offsets, headers, strict=True)
-    ]
-
-
-def _cells(data: bytes, bounds: list[int], nulls: list[bool]) -> list[bytes | None]:
-    pairs = zip(bounds[::2], bounds[1::2], nulls, strict=True)
-    return [None if is_null else data[start:end] for start, end, is_null in pairs]
-
-
-def _headers(columns: Columns) -> list[tuple[tuple[str, bytes | None], ...]] | None:
-    """Return each record's headers; None where no record has any."""
-    headers = columns.headers
-    if headers is None or not int(headers.counts.sum()):
-        return None
-    data, bounds = columns.data, headers.key_bounds.tolist()
-    keys = [data[start:end].decode() for start, end in zip(bounds[::2], bounds[1::2], strict=True)]
-    values = _cells(data, headers.value_bounds.tolist(), headers.value_nulls.tolist())
-    pairs = list(zip(keys, values, strict=True))
-    found, at = [], 0
-    for count in headers.counts.tolist():
-        found.append(tuple(pairs[at : at + count]))
-        at += count
-    return found
+def _from(columns: Iterable[Columns], offset: int) -> list[Columns]:
+    """Return the rows from an offset on."""
+    return [each.rows(int(each.offsets.searchsorted(offset)), len(each)) for each in columns]

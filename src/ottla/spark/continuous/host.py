@@ -300,7 +300,7 @@ class Host:
         self._told[name] = now
         queues = work.arrivals.queues.values()
         return {
-            "buffered": sum(len(queue.records) for queue in queues),
+            "buffered": sum(queue.waiting for queue in queues),
             "consumed": [
                 [queue.source, queue.partition.topic, queue.records_total, queue.size_bytes_total] for queue in queues
             ],

@@ -347,10 +347,10 @@ class Lane:
         work.counts.process_s += took_s
         work.counts.process_s_max = max(work.counts.process_s_max, took_s)
 
-    def _collect(self) -> None:
-        """Have every work say what it has made; who fails takes its application off."""
+    def _collect(self, *, whole: bool) -> None:
+        """Have works say what they have made, all or those that hold nothing back; who fails takes its application off."""
         for work in list(self.works.values()):
-            if work.name not in self.works:
+            if work.name not in self.works or (work.holds_back and not whole):
                 continue
             self.in_hand = work.name.application, time.monotonic()
             try:
@@ -379,8 +379,8 @@ class Lane:
                 work.counts.poison += await self._writer.gather(work.plan, name.partition, changelogs, each, produced)
 
     async def _send(self) -> None:
-        """Have what this turn made leave."""
-        self._collect()
+        """Have what this turn made leave, but for what waits to be told with more that is on its way."""
+        self._collect(whole=False)
         if not self._made:
             return
         assert self._writer is not None
@@ -396,7 +396,7 @@ class Lane:
         """Commit whatever has moved, and let go of the works that are to leave."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        self._collect()
+        self._collect(whole=True)
         positions: dict[str, dict[TopicPartition, int]] = {}
         self._words = {}
         for work in self.works.values():

@@ -78,13 +78,16 @@ class TopicMeter:
 
     def add(self, size_bytes: int, ages_ms: Sequence[int]) -> None:
         """Note records that go together, at least one."""
-        self.records += len(ages_ms)
         self.size_bytes += size_bytes
-        self.age.count += len(ages_ms)
-        self.age.total += sum(ages_ms)
-        self.age.most = max(self.age.most, max(ages_ms))
-        least = min(ages_ms)
-        self.age_min = least if self.age_min is None else min(self.age_min, least)
+        self.add_many(len(ages_ms), total_ms=sum(ages_ms), least_ms=min(ages_ms), most_ms=max(ages_ms))
+
+    def add_many(self, count: int, *, total_ms: int, least_ms: int, most_ms: int) -> None:
+        """Note records that go together, at least one, by what their ages come to."""
+        self.records += count
+        self.age.count += count
+        self.age.total += total_ms
+        self.age.most = max(self.age.most, most_ms)
+        self.age_min = least_ms if self.age_min is None else min(self.age_min, least_ms)
 
     def told(self) -> list[object]:
         """Return what is to be told, and begin with the extremes anew."""

@@ -13,14 +13,16 @@ import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
-from ottla.base import ErrorCode, KafkaError, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.client import RecordTooLargeError, SettledBatch, encode_records
+from ottla.client.arrow.batches import Rows
 from ottla.streams import ExceptionPolicy
 from ottla.streams import Record as EngineRecord
 from ottla.wire import Codec, Record, pack_batch
 
-__all__ = ["Refusals", "Sent"]
+__all__ = ["Refusals", "RowRecords", "Sent"]
 
 log = logging.getLogger(__name__)
 OF_RECORDS = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
@@ -46,6 +48,30 @@ class Sent:
     records: Sequence[Record]
     policy: ExceptionPolicy
     """Of its application; `fail` for a changelog."""
+
+
+class RowRecords(Sequence[Record]):
+    """Rows of columns, none of which has headers, as records: each is made when it is asked for."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows.value)
+
+    @overload
+    def __getitem__(self, at: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Record]: ...
+
+    def __getitem__(self, at: int | slice) -> Record | Sequence[Record]:
+        """Return one of them, or some."""
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        rows = self._rows
+        assert rows.key is not None and rows.timestamp is not None
+        return Record(Offset(0), Millis(rows.timestamp[at].as_py()), rows.key[at].as_py(), rows.value[at].as_py())
 
 
 class Refusals:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, Client, FetchPosition, Isolation, committed_offsets
-from ottla.spark.continuous.fetching import records_of
+from ottla.spark.continuous.columns import records_of
 from ottla.spark.continuous.plan import ApplicationPlan
 from ottla.spark.continuous.work import Place, Work, memory_of
 from ottla.streams import Record, StoreChange, StreamsWork
-from ottla.wire import ColumnDecoder
+from ottla.wire import ColumnDecoder, Columns
 
 __all__ = ["place_of", "restore"]
 
@@ -74,9 +74,8 @@ async def _fill(client: Client, work: Work) -> None:
     end = await client.list_offsets(dict.fromkeys(queues, LATEST))
     begins = {each: queue.fetched for each, queue in queues.items()}
     async for answer in _read(client, begins, {each: int(end[each].offset) for each in queues}, work.plan):
-        queues[answer.partition].add(answer.records, answer.next_offset, 0)
-        for source, records in work.globals.take().items():
-            work.executor.process(source, records)
+        queues[answer.partition].add(answer.columns, answer.next_offset, 0)
+        work.process_globals()
 
 
 def _changes(answer: _Answer, stores: Iterable[str], end: int) -> Iterator[StoreChange]:
@@ -90,8 +89,13 @@ def _changes(answer: _Answer, stores: Iterable[str], end: int) -> Iterator[Store
 @dataclass(frozen=True, slots=True)
 class _Answer:
     partition: TopicPartition
-    records: list[Record]
+    columns: list[Columns]
     next_offset: int
+
+    @property
+    def records(self) -> Iterator[Record]:
+        """What it holds, one by one."""
+        return (each for columns in self.columns for each in records_of(columns, *self.partition))
 
 
 async def _read(
@@ -112,8 +116,7 @@ async def _read(
             if decoded.next_offset == fetched.offset:
                 continue
             moved = True
-            found = [each for columns in decoded.columns for each in records_of(columns, *fetched.partition)]
-            yield _Answer(fetched.partition, found, int(decoded.next_offset))
+            yield _Answer(fetched.partition, decoded.columns, int(decoded.next_offset))
             left[fetched.partition] = int(decoded.next_offset)
             if decoded.next_offset >= ends[fetched.partition]:
                 del left[fetched.partition]

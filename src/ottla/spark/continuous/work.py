@@ -12,32 +12,39 @@ from operator import attrgetter
 
 from ottla.base import TopicPartition
 from ottla.spark.continuous.arrivals import Arrivals, Queue
+from ottla.spark.continuous.columns import block_of, records_of
 from ottla.spark.continuous.meters import TopicMeter
 from ottla.spark.continuous.plan import ApplicationPlan, GroupPlan
 from ottla.spark.streams.progress import OWN_WORDS
 from ottla.streams import (
+    ChangeColumns,
     Executor,
     Output,
+    OutputColumns,
     Progress,
+    Record,
     ResidentState,
     StoreChange,
     StreamsWork,
     kept_memory,
 )
+from ottla.wire import Columns
 
 __all__ = ["Made", "Place", "Work", "WorkCounts", "by_topic", "memory_of", "words_of"]
 
 log = logging.getLogger(__name__)
 WORDS_BYTES_MAX = 3500
 """Of the 4096 that a coordinator takes beside an offset (`offset.metadata.max.bytes`)."""
+HELD_RECORDS_MAX = 200_000
+"""After so many records what they have made leaves, however many more there are to come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     """What a work has made since it was asked last."""
 
-    outputs: list[Output]
-    changes: list[StoreChange]
+    outputs: list[Output | OutputColumns]
+    changes: list[StoreChange | ChangeColumns]
 
 
 @dataclass(slots=True)
@@ -102,6 +109,8 @@ class Work:
         self.is_dirty = False
         """Whether something was done that is not committed."""
         self._is_unfinished = False
+        self._held = 0
+        """Records since what they have made was asked for."""
         self._committed = {each.partition: each.position for each in own}
 
     @property
@@ -133,19 +142,39 @@ class Work:
         """When the wall clock has something to do for it next."""
         return self.executor.wall_clock_due_ms
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether more is on its way than has come, so that what it has made may wait and be told together."""
+        return self._held < HELD_RECORDS_MAX and (self.has_work or self.arrivals.is_behind)
+
     def process(self) -> int:
         """Process what may go now, global tables first; returns how many records. Raises ProcessingError."""
-        found = self.globals.take()
-        count = sum(map(len, found.values()))
-        for source, records in found.items():
-            self.executor.process(source, records)
+        count = self.process_globals()
         entries = self.arrivals.take()
-        if entries:
-            self.executor.process_merged(entries)
-            count += sum(map(len, entries.values()))
+        if len(entries) == 1:
+            for source, pieces in entries.items():
+                for partition, columns in pieces:
+                    self._enter(source, partition, columns)
+        elif entries:
+            self.executor.process_merged({source: _records(pieces) for source, pieces in entries.items()})
+        count += sum(len(columns) for pieces in entries.values() for _, columns in pieces)
         if count:
             self.is_dirty = self._is_unfinished = True
+            self._held += count
         return count
+
+    def process_globals(self) -> int:
+        """Process what has come of topics that every task reads whole; returns how many records."""
+        found = self.globals.take()
+        for source, pieces in found.items():
+            self.executor.process(source, _records(pieces))
+        return sum(len(columns) for pieces in found.values() for _, columns in pieces)
+
+    def _enter(self, source: str, partition: TopicPartition, columns: Columns) -> None:
+        if len(columns) < self.plan.engine.column_rows_min or not self.plan.engine.column_rows_min:
+            self.executor.process(source, records_of(columns, *partition))
+        else:
+            self.executor.process_block(source, block_of(columns, partition))
 
     def advance(self, now_ms: int) -> None:
         """Let the wall clock's schedules that are due act. Raises ProcessingError."""
@@ -157,9 +186,9 @@ class Work:
         if not self._is_unfinished:
             return None
         outputs, changes, progress = self.executor.finish_batch()
-        self._is_unfinished = False
+        self._is_unfinished, self._held = False, 0
         self.counts.add(progress)
-        self.counts.sent += len(outputs)
+        self.counts.sent += sum(len(each) if isinstance(each, OutputColumns) else 1 for each in outputs)
         return Made(outputs, changes)
 
     # -- commits
@@ -218,7 +247,11 @@ def memory_of(words: str) -> bytes | None:
     return memory
 
 
-def by_topic(outputs: list[Output]) -> Iterable[tuple[str, list[Output]]]:
+def _records(pieces: Iterable[tuple[TopicPartition, Columns]]) -> list[Record]:
+    return [each for partition, columns in pieces for each in records_of(columns, *partition)]
+
+
+def by_topic(outputs: list[Output | OutputColumns]) -> Iterable[tuple[str, list[Output | OutputColumns]]]:
     """Yield outputs by topic, each topic's in their order."""
     ordered = sorted(outputs, key=attrgetter("topic"))
     return ((topic, list(found)) for topic, found in groupby(ordered, key=attrgetter("topic")))

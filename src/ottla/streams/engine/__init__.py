@@ -3,6 +3,7 @@
 Records in, records out, state in a `StateBackend`; no clock, no topic, no Spark. `Executor` is the whole of it.
 """
 
+from ottla.streams.engine.column_records import BlockRecords, ChangeColumns, OutputColumns
 from ottla.streams.engine.executor import Executor, ProcessingError
 from ottla.streams.engine.interface import (
     Change,
@@ -16,10 +17,13 @@ from ottla.streams.engine.interface import (
 from ottla.streams.engine.resident import ResidentState, kept_memory
 
 __all__ = [
+    "BlockRecords",
     "Change",
+    "ChangeColumns",
     "EngineSettings",
     "Executor",
     "Output",
+    "OutputColumns",
     "ProcessingError",
     "Progress",
     "Record",

@@ -72,14 +72,13 @@ def _coalesced(node: Node, store: KeyValueStore, how: Accumulator) -> Process:
         if entry is None:
             entry = entry_of(raw, key)
         aggregate = entry[0]
+        latest = entry[1] if entry[1] > timestamp else timestamp
         if aggregate.__class__ is Raw:
             aggregate = deserialize(bytes(aggregate))
         if aggregate is None:
-            aggregate = initial()
-            entry[1] = timestamp
-        elif timestamp > entry[1]:
-            entry[1] = timestamp
+            aggregate, latest = initial(), timestamp
         entry[0] = add(key, value, aggregate)
+        entry[1] = latest
         entry[3] = turn()
         entry[5] = headers
 

@@ -12,7 +12,7 @@ from ottla.streams.extractors import WallclockTimestampExtractor
 from ottla.streams.plan import operations
 from ottla.streams.plan.nodes import ProcessorNode, SinkNode, SourceNode
 
-__all__ = ["extractor_of", "sink", "source_decoder"]
+__all__ = ["extractor_of", "full_name", "sink", "source_decoder"]
 
 
 def _same(value: Any) -> Any:
@@ -59,7 +59,7 @@ def sink(node: SinkNode, task: Task) -> Process:
     changed = changed_encoder(value_bytes)
     topic_of, partition_of = _topic(node, task), _partition(node, task)
     if topic_of is None and partition_of is None:
-        topic = _full_name(node.topic, task)
+        topic = full_name(node.topic, task)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
@@ -73,7 +73,7 @@ def sink(node: SinkNode, task: Task) -> Process:
         return process
 
     def process_chosen(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        topic = _full_name(node.topic, task) if topic_of is None else topic_of(key, value)
+        topic = full_name(node.topic, task) if topic_of is None else topic_of(key, value)
         partition = None if partition_of is None else partition_of(topic, key, value)
         try:
             data = changed(value) if type(value) is Change else value_bytes(value)
@@ -86,7 +86,7 @@ def sink(node: SinkNode, task: Task) -> Process:
     return process_chosen
 
 
-def _full_name(topic: str, task: Task) -> str:
+def full_name(topic: str, task: Task) -> str:
     """Return a topic's name as the cluster knows it: internal ones begin with the application's."""
     return f"{task.application_id}-{topic}" if topic in task.topology.repartition_topics else topic
 

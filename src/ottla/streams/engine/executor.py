@@ -27,6 +27,7 @@ import ottla.streams.engine.suppress
 import ottla.streams.engine.tables
 import ottla.streams.engine.windowed  # noqa: F401  (their builders register themselves)
 from ottla.streams.engine.buffers import SuppressBuffer
+from ottla.streams.engine.column_records import BlockRecords
 from ottla.streams.engine.edges import extractor_of, sink, source_decoder
 from ottla.streams.engine.fused import direct_loop
 from ottla.streams.engine.interface import EngineSettings, Output, Progress, Record, StateBackend, StoreChange
@@ -76,6 +77,9 @@ class Executor:
         self._load_memory()
         self._processes: dict[str, Process] = {}
         self._entries: dict[str, Callable[[Iterable[Record]], None]] = {}
+        self._nodes: dict[str, Node] = {}
+        self._block_entries: dict[str, Any] = {}
+        """What takes blocks in, by source; None where they go record by record."""
         self._processed = 0
         self._poison = 0
         self._build(topology, frozenset(nodes))
@@ -113,12 +117,25 @@ class Executor:
             below = {child: self._processes[child] for child in children[name]}
             node = Node(self._task, name, getattr(found, "operation", None), index, below)
             node.sends_old = getattr(node.operation, "send_old", False)
+            self._nodes[name] = node
             self._processes[name] = self._process_of(found, node)
         self._task.flushes.sort(key=lambda each: each[0])
         self._task.finishes.sort(key=lambda each: each[0])
         self._task.clocks.sort(key=lambda each: each[0])
         for start in reversed(self._task.starts):
             start()
+        self._below = children
+        if self._settings.column_rows_min:
+            self._flush_columns()
+
+    def _flush_columns(self) -> None:
+        """Have tables tell their updates as columns where what follows them allows it."""
+        from ottla.streams.engine.columnar import block_flush
+
+        for name in (*self._task.direct, *self._task.windowed):
+            found = block_flush(self._nodes[name], self._task, self._nodes, self._below)
+            if found is not None:
+                self._task.column_flushes[name] = found
 
     def _process_of(self, found: Any, node: Node) -> Process:
         if isinstance(found, SinkNode):
@@ -138,6 +155,28 @@ class Executor:
         if entry is None:
             entry = self._entries[source] = self._entry(source)
         entry(records)
+
+    def process_block(self, source: str, block: BlockRecords) -> None:
+        """Process a block that enters at a source: as columns where every step allows it; raises ProcessingError."""
+        if 0 < self._settings.column_rows_min <= len(block):
+            if source not in self._block_entries:
+                self._block_entries[source] = self._block_entry(source)
+            run = self._block_entries[source]
+            if run is not None and run(block):
+                self._processed += len(block)
+                return
+        self.process(source, block.records())
+
+    def _block_entry(self, name: str) -> Callable[[BlockRecords], bool] | None:
+        from ottla.streams.engine.columnar import block_entry
+
+        found = self._task.topology.nodes[name]
+        if not isinstance(found, SourceNode):
+            return None
+        failed = partial(self._failed, source=name)
+        return block_entry(
+            found, self._task, self._nodes, self._below, lambda record, error: failed(record, error=error)
+        )
 
     def process_merged(self, entries: Mapping[str, Sequence[Record]]) -> None:
         """Process several nodes' records in Kafka's order.
@@ -312,12 +351,15 @@ class Executor:
         """The time at which `advance_wall_clock` has something to do next; None where nothing waits for the clock."""
         return self._task.clock_schedules.due_ms
 
-    def finish_batch(self) -> tuple[list[Output], list[StoreChange], Progress]:
-        """Forward what was coalesced, write state to the backend, and return all that leaves."""
+    def finish_batch(self) -> tuple[list[Any], list[Any], Progress]:
+        """Forward what was coalesced, write state to the backend, and return all that leaves.
+
+        Where blocks are taken there may be `OutputColumns` among outputs, and `ChangeColumns` among changes.
+        """
         task = self._task
         for _, call in (*task.flushes, *task.finishes):
             self._forward_held(call)
-        changes: list[StoreChange] = []
+        changes: list[Any] = []
         for store in task.stores.values():
             store.finish(changes)
         self._backend.put(TASK_BLOB, marshal.dumps((task.stream_time, task.memory), 2))

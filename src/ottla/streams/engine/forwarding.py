@@ -68,7 +68,12 @@ def flush_once(node: Node, table: KeyValueStore | Rows, key_of: Callable[[list[A
     table.flushed = True
     forward, sends_old, new = node.forward, node.sends_old, tuple.__new__
 
+    columns_of = node.task.column_flushes.get
+
     def flush() -> None:
+        columns = columns_of(node.name)
+        if columns is not None and columns():
+            return
         for entry in table.updated():
             if entry[0] is None and entry[2] is None:
                 continue

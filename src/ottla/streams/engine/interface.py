@@ -94,6 +94,8 @@ class EngineSettings:
     """The same as `decide_undecodable` in its place."""
     dead_letter_topic: str | None = None
     """Where a skipped record goes too, as it came, with Kafka's `__streams.errors.*` headers (KIP-1034)."""
+    column_rows_min: int = 0
+    """Rows from which on a block goes as columns, and updates leave as columns; 0 never: records come and go alone."""
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     """Partitions of sink topics, for partitioners of the user's; by full topic name."""
 

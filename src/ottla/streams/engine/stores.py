@@ -18,9 +18,10 @@ from typing import Any
 
 from ottla.streams.engine.blocks import Blocks
 from ottla.streams.engine.buffers import SuppressBuffer
+from ottla.streams.engine.column_records import ChangeColumns
 from ottla.streams.engine.interface import EngineSettings, Headers, StateBackend, StoreChange
 from ottla.streams.engine.joins.stores import JoinStore
-from ottla.streams.engine.values import Raw, is_fixed
+from ottla.streams.engine.values import Raw, is_fixed, serialize_all
 from ottla.streams.engine.versioned import VersionedStore
 from ottla.streams.engine.window_stores import SessionStore, WindowStore
 from ottla.streams.plan.nodes import StoreSpec
@@ -48,6 +49,7 @@ class KeyValueStore:
         self.deserialize = spec.value.deserialize
         self._blocks = Blocks(backend, spec.name, settings.block_entries)
         self._resident = settings.resident_entries
+        self._columns_from = settings.column_rows_min
 
     def entry(self, raw: bytes, key: Any) -> Entry:
         """Return the entry of a key that `live` does not hold yet."""
@@ -112,8 +114,30 @@ class KeyValueStore:
         """Return how many keys have a value."""
         return sum(1 for _ in self.scan())
 
-    def finish(self, changes: list[StoreChange]) -> None:
+    def finish(self, changes: list[Any]) -> None:
         """Put the batch's updates into their blocks, write those, and say what changed."""
+        if 0 < self._columns_from <= len(self.live):
+            self._finish_columns(changes)
+        else:
+            self._finish_each(changes)
+        self.live.clear()
+        self._blocks.write()
+        self._blocks.forget(self._resident)
+
+    def _finish_columns(self, changes: list[Any]) -> None:
+        updated = [(raw, entry) for raw, entry in self.live.items() if entry[3] > 0]
+        keys, times = [raw for raw, _ in updated], [entry[1] for _, entry in updated]
+        values = serialize_all(self.spec.value, [entry[0] for _, entry in updated])
+        changing = self._blocks.changing
+        for raw, data, timestamp in zip(keys, values, times, strict=True):
+            if data is None:
+                changing(raw).pop(raw, None)
+            else:
+                changing(raw)[raw] = (data, timestamp)
+        if self.spec.logged and keys:
+            changes.append(ChangeColumns(self.name, keys, values, times))
+
+    def _finish_each(self, changes: list[Any]) -> None:
         name, logged, changing, serialize = self.name, self.spec.logged, self._blocks.changing, self.serialize
         new = tuple.__new__  # a named tuple's own constructor takes twice as long
         for raw, entry in self.live.items():
@@ -127,9 +151,6 @@ class KeyValueStore:
                 changing(raw)[raw] = (data, timestamp)
             if logged:
                 changes.append(new(StoreChange, (name, raw, data, timestamp, ())))
-        self.live.clear()
-        self._blocks.write()
-        self._blocks.forget(self._resident)
 
     def restore(self, change: StoreChange) -> None:
         """Take in a record of the changelog topic."""

@@ -26,9 +26,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.streams.engine.functions import callable_of
-from ottla.streams.engine.interface import EngineSettings, Headers, Output, Record
+from ottla.streams.engine.interface import EngineSettings, Headers, Record
 from ottla.streams.engine.punctuation import PunctuationQueue
+from ottla.streams.expressions import Refused
+from ottla.streams.expressions.columns import arrow_type
 from ottla.streams.plan import operations
+from ottla.streams.plan.evaluation import side_kind
 from ottla.streams.plan.nodes import ProcessorNode
 
 if TYPE_CHECKING:
@@ -122,11 +125,16 @@ class Task:
         """The record that came in last: its topic, partition and offset are the context of what is done now."""
         self.dropped_late = 0
         self.dropped_null_key = 0
-        self.outputs: list[Output] = []
+        self.outputs: list[Any] = []
+        """`Output`, and where blocks are taken `OutputColumns`."""
         self.memory: dict[str, dict[str, int]] = {}
         self.getters: dict[str, Getter] = {}
         self.direct: dict[str, Any] = {}
         """Aggregates that a source may feed directly (`fused.Direct`), by node."""
+        self.windowed: dict[str, Any] = {}
+        """Aggregates over windows whose updates are told at the end of the batch (`WindowUpdater`), by node."""
+        self.column_flushes: dict[str, Callable[[], bool]] = {}
+        """What tells a table's updates as columns, by node; it returns False where it has done nothing."""
         self.stores: dict[str, AnyStore] = {}
         self.make_store: Callable[[str], AnyStore]
         self.unwritable: Callable[[str, Exception], None]
@@ -163,7 +171,15 @@ class Node:
 
     def call(self, function: Function) -> Callable[[Any, Any], Any]:
         """Return a step's function as a callable of (key, value)."""
-        return callable_of(function, self.name, lambda: self.task.record)
+        return callable_of(function, self.name, lambda: self.task.record, self.arrow_type)
+
+    def arrow_type(self, side: str) -> Any:
+        """Return the Arrow type of the keys or values that come to this processor; None where it is not known."""
+        kind = side_kind(self.task.topology, self.parents, side)
+        try:
+            return None if kind is None else arrow_type(kind)
+        except Refused:
+            return None
 
     def store(self, name: str) -> Any:
         """Return a store of this partition."""

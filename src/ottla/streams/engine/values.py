@@ -10,10 +10,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import struct
 import uuid
 from typing import Any
 
-__all__ = ["SCALARS", "Raw", "is_fixed"]
+from ottla.streams.serdes.basic import FixedSerde, Serde
+
+__all__ = ["SCALARS", "Raw", "is_fixed", "serialize_all"]
 
 _FIXED: dict[type, bool] = dict.fromkeys(
     (
@@ -46,3 +49,16 @@ def _is_frozen(value: Any) -> bool:
     if parameters is None or not parameters.frozen:
         return False
     return all(is_fixed(getattr(value, each.name)) for each in dataclasses.fields(value))
+
+
+def serialize_all(serde: Serde, values: list[Any]) -> list[bytes | None]:
+    """Return many values' bytes, those of `Raw` as they are; raises what the serde raises."""
+    types = set(map(type, values))
+    if isinstance(serde, FixedSerde) and types <= {int, float}:
+        try:
+            return list(map(struct.Struct(serde.form).pack, values))
+        except (struct.error, OverflowError):
+            pass  # the serde says which
+    if Raw not in types:
+        return list(map(serde.serialize, values))
+    return [bytes(each) if type(each) is Raw else serde.serialize(each) for each in values]

@@ -49,6 +49,8 @@ def _window_aggregate(node: Node) -> Process:
     unlimited = isinstance(windows, UnlimitedWindows)
     size = MAX_TIME if unlimited else windows.size_ms
     updater = WindowUpdater(node, size, 0 if unlimited else windows.grace_ms)
+    if updater.coalesces:
+        node.task.windowed[node.name] = updater
     task, starts_of, update, advance, on_close = (
         node.task,
         _starts(windows),

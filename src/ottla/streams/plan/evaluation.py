@@ -21,7 +21,7 @@ from ottla.streams.plan.topology import Topology
 from ottla.streams.serdes.basic import Serde
 from ottla.streams.serdes.json import JsonSerde
 
-__all__ = ["Evaluated", "can_evaluate", "evaluated"]
+__all__ = ["Evaluated", "can_evaluate", "evaluated", "side_kind"]
 
 CONTEXT = {"timestamp": kinds.TIMESTAMP, "topic": kinds.STRING, "partition": kinds.INT, "offset": kinds.BIGINT}
 UNKNOWN = Kind("value of unknown type")
@@ -113,6 +113,12 @@ def evaluated(topology: Topology, names: Collection[str] | None = None) -> Topol
     if reasons:
         raise Refused("; ".join(reasons))
     return replace(topology, nodes=found.nodes) if found.changed else topology
+
+
+def side_kind(topology: Topology, parents: tuple[str, ...], side: str) -> Kind | None:
+    """Return the type of the keys or values that nodes forward, as expressions know it; None where it is not known."""
+    found = _Evaluation(topology, ())._side(parents, side)
+    return None if found is UNKNOWN or found.held else found
 
 
 class _Evaluation:
