@@ -48,3 +48,17 @@ def test_the_new_key_is_what_is_partitioned_by(query: str, key: object, value: o
 def test_what_cannot_be_the_key_is_refused(query: str, message: str) -> None:
     with pytest.raises(Refused, match=re.escape(message)):
         run_case(f"{ORDERS} CREATE STREAM R {query};", [ORDER])
+
+
+def test_a_table_is_not_partitioned_by_another_key() -> None:
+    table = "CREATE TABLE T (ID STRING PRIMARY KEY, N INT, V STRING) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');"
+    with pytest.raises(Refused, match=r"Cannot repartition a TABLE source.*key column ID instead of \[V\]"):
+        run_case(table + "CREATE TABLE O AS SELECT * FROM T PARTITION BY V;", ())
+    given = [{"topic": "t", "key": "a", "value": {"N": 1, "V": "x"}}]
+    assert len(run_case(table + "CREATE TABLE O AS SELECT * FROM T PARTITION BY ID;", given)) == 1
+    with pytest.raises(Refused, match="Cannot PARTITION BY multiple columns including NULL"):
+        run_case(
+            table.replace("TABLE", "STREAM").replace("PRIMARY ", "")
+            + "CREATE STREAM O AS SELECT * FROM T PARTITION BY NULL, V;",
+            (),
+        )

@@ -28,7 +28,7 @@ _WINDOWED_FORMATS = (
     "JSON_SR, PROTOBUF) at this time. Please repartition your sources to use a different key format before performing "
     "the join."
 )
-_TABLE_MOVED = (
+TABLE_MOVED = (
     "Cannot repartition a TABLE source. If this is a join, joins on tables are only supported on the TABLE's key column "
     "{} instead of {}"
 )
@@ -174,7 +174,7 @@ class _Joining:
                 continue
             if side.kind == "TABLE":
                 named = ", ".join(field.name for field in side.key)
-                raise SqlError(_TABLE_MOVED.format(named, expression_text(key)))
+                raise SqlError(TABLE_MOVED.format(named, expression_text(key)))
             if side.window is not None:
                 raise SqlError(_WINDOWED)
         if self.left.window is not None and keys_move(self.left.layout, self.right.layout):

@@ -11,6 +11,7 @@ from ottla.sql.definitions import check_name, check_timestamp, layout_of
 from ottla.sql.errors import SqlError
 from ottla.sql.plan import Named, Node, QueryPlan, ReadSource, nodes
 from ottla.sql.planning.aggregation import aggregated
+from ottla.sql.planning.joins import TABLE_MOVED
 from ottla.sql.planning.keys import Wanted, key_and_value, key_columns
 from ottla.sql.planning.projection import items_of, typed
 from ottla.sql.planning.references import check_columns, resolved, shown
@@ -149,10 +150,8 @@ def _analysed(
     if partition_by is None:
         return _Analysed(root, named, key_columns(root), "key column", rekeyed=False)
     if node.kind == "TABLE":
-        raise SqlError(
-            "Invalid result type. Your SELECT query produces a TABLE. "
-            "PARTITION BY is only supported on streams: a table's rows cannot be given another key."
-        )
+        _check_table_key(node, partition_by)
+        return _Analysed(root, named, key_columns(root), "key column", rekeyed=False)
     return _Analysed(root, named, partition_by, "partitioning expression", rekeyed=True)
 
 
@@ -163,8 +162,17 @@ def _partition_by(query: q.Query, node: Node) -> Wanted | None:
     if query.partition_by == (e.NullLiteral(),):
         return ()
     if e.NullLiteral() in query.partition_by:
-        raise SqlError("PARTITION BY NULL takes no other expression beside it.")
+        raise SqlError("Cannot PARTITION BY multiple columns including NULL")
     return tuple(resolved(each, node) for each in query.partition_by)
+
+
+def _check_table_key(node: Node, partition_by: Wanted) -> None:
+    """Raise SqlError where a table's rows are to have another key than they have."""
+    if partition_by == key_columns(node):
+        return
+    names = ", ".join(field.name for field in node.key)
+    wanted = ", ".join(map(shown, partition_by)) or "NULL"
+    raise SqlError(TABLE_MOVED.format(names, f"[{wanted}]"))
 
 
 def _schema(key: tuple[Named, ...], value: tuple[Named, ...]) -> LogicalSchema:
