@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from ottla.sql.commands.entities import Entity, entity, warning_entity
@@ -18,6 +19,7 @@ ASSERT_SECONDS = 1.0
 """How long an assertion waits where no TIMEOUT says it."""
 LOOK_SECONDS = 0.1
 CONFLICT, MISSING = 409, 404
+Over = Callable[[Collection[str]], Awaitable[list[Entity]]]
 
 
 def literal_text(literal: e.Literal) -> str:
@@ -74,21 +76,22 @@ class Connectors:
         entries = [_entry(name, each) for name, each in sorted(every.items())]
         return entity("connector_list", text, connectors=[each for each in entries if wanted in (None, each["type"])])
 
-    async def described(self, name: str, text: str) -> Entity:
-        """DESCRIBE CONNECTOR."""
+    async def described(self, name: str, text: str, over: Over) -> Entity:
+        """DESCRIBE CONNECTOR; `over` describes the streams and tables over its topics."""
         try:
-            status = await self._outside.connect("GET", f"/connectors/{named(name)}/status")
             info = await self._outside.connect("GET", f"/connectors/{named(name)}")
+            status = await self._outside.connect("GET", f"/connectors/{named(name)}/status")
             topics = await self._outside.connect("GET", f"/connectors/{named(name)}/topics")
         except OutsideError as error:
             raise _refused(error, f"Failed to query connector {name}", text) from error
+        written = topics.get(name, {}).get("topics", [])
         return entity(
             "connector_description",
             text,
             connectorClass=info["config"].get("connector.class", ""),
             status=status,
-            sources=[],
-            topics=topics.get(name, {}).get("topics", []),
+            sources=await over(written),
+            topics=written,
         )
 
     async def asserted_schema(self, statement: s.AssertSchema, text: str) -> Entity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import TopicPartition
@@ -54,6 +54,11 @@ class Descriptions:
         if found is None:
             raise SqlError(f"Could not find STREAM/TABLE '{name}' in the Metastore")
         return entity("sourceDescription", text, sourceDescription=await self._described(found, extended=extended))
+
+    async def over(self, topics: Collection[str]) -> list[Entity]:
+        """Descriptions of all that is over some topics."""
+        sources = self._server.state.catalogue.sources.values()
+        return [await self._described(each, extended=False) for each in sources if each.topic in topics]
 
     async def _described(self, source: Source, *, extended: bool) -> Entity:
         state = self._server.state

@@ -41,7 +41,7 @@ class Outside:
 
     async def connect(self, method: str, path: str, body: Any = None) -> Any:
         """Ask Connect; raises OutsideError."""
-        return await self._ask(f"Connect at {self._connect}", method, self._connect + path, body)
+        return await self._ask(f"Connect at {self._connect} (ksql.connect.url)", method, self._connect + path, body)
 
     async def registry(self, path: str) -> Any:
         """Ask the registry; raises OutsideError."""

@@ -159,7 +159,7 @@ class Statements:
             case s.Describe(what="FUNCTION", name=str(name)):
                 return function_entity(text, name)
             case s.Describe(what="CONNECTOR", name=str(name)):
-                return await self._connectors.described(name, text)
+                return await self._connectors.described(name, text, told.over)
             case s.Describe(name=str(name), extended=extended):
                 return await told.source(name, text, extended=extended)
             case s.Explain():

@@ -10,10 +10,9 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from typing import Any
-from urllib.parse import urlsplit
 
 from ottla.base import OttlaError
-from ottla.http import HttpError, Request, Socket
+from ottla.http import HttpError, Request, Socket, is_of_another_page
 from ottla.registry import Logins
 from ottla.sql.answers import RowWriter
 from ottla.sql.commands.entities import schema_info
@@ -37,8 +36,7 @@ class SocketQueries:
 
     def admit(self, request: Request) -> None:
         """Refuse who may not ask, and pages of other servers, by raising HttpError."""
-        origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("Host"):
+        if is_of_another_page(request.headers):
             raise HttpError(403, "A page of another server may not ask: a browser's login is not for it")
         if self._logins.principal(request) is None:
             raise HttpError(401, "You are not authenticated.")
