@@ -23,6 +23,7 @@ from ottla.sql.answers import (
     ComposedQuery,
     FormatError,
     PullQuery,
+    Shapes,
     TableRows,
     composed_query,
     is_composed,
@@ -38,11 +39,11 @@ from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.tables import FollowedTable, Stored
 from ottla.streams import Record
 
-__all__ = ["PullAnswer", "Pulling"]
+__all__ = ["BATCH", "PullAnswer", "Pulling"]
 
 CONSISTENCY, POSITION = "ottla.sql.pull.consistency", "ottla.sql.pull.position"
 BATCH = 500
-"""Rows that are made before others have their turn."""
+"""Rows that are made before others have their turn; fewer of a table are all."""
 WAIT_MS = 200
 BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -54,6 +55,7 @@ class PullAnswer:
     query: PullQuery | ComposedQuery
     position: Mapping[str, Mapping[str, int]]
     rows: AsyncGenerator[list[Row], None]
+    of_table: bool = True
 
 
 class Latency:
@@ -93,6 +95,7 @@ class Pulling:
         self._settings, self._make_client, self._state, self._later = settings, make_client, state, later
         self._tables: dict[str, FollowedTable] = {}
         self._beginning: dict[str, asyncio.Lock] = {}
+        self._shapes = Shapes()
         self._positions = Positions(settings, make_client, state)
         self.running = 0
         """Queries that are being answered."""
@@ -136,7 +139,7 @@ class Pulling:
         given = {**settings.properties, **properties}
         if is_composed(query):
             return await self._composed(query, given, properties, scans=scans)
-        found = pull_query(query, self._state().catalogue, given, scans=scans)
+        found = pull_query(query, self._state().catalogue, given, scans=scans, shapes=self._shapes)
         if found.source.kind == "STREAM":
             return await self._of_stream(found)
         table = await self._table(found.source)
@@ -278,7 +281,8 @@ class Pulling:
             await reader.close()
             raise
         position = {str(each.partition): end for each, end in ends.items()}
-        return PullAnswer(query, {query.source.topic: position}, self._read(reader, dict(ends), query))
+        rows = self._read(reader, dict(ends), query)
+        return PullAnswer(query, {query.source.topic: position}, rows, of_table=False)
 
     async def _read(
         self, reader: TopicReader, ends: Mapping[TopicPartition, int], query: PullQuery

@@ -6,25 +6,28 @@ condition is then held against each row that was found, so that it is the meanin
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from ottla.sql.catalogue import Catalogue, Source
 from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.expressions import Row, Scope, coerce_value, compile_condition, compile_expression
 from ottla.sql.expressions.compiler import compiled
-from ottla.sql.plan import Named, ReadSource
+from ottla.sql.plan import Named, ReadSource, Where
 from ottla.sql.planning import plan_select
+from ottla.sql.planning.relations import filtered
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
 from ottla.sql.types import BOOLEAN, SqlType, backticked
 
 KEYS_MAX = 10_000
 """Keys that a query may name."""
+SHAPES_MAX = 1000
+"""Queries that are known but for their condition; the oldest go."""
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _BOUNDS = ("WINDOWSTART", "WINDOWEND")
-Lost = Callable[[Exception], None]
 
 
 class ScanRefusedError(SqlError):
@@ -86,38 +89,80 @@ class PullQuery:
                     return
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A pull query but for its condition: what is read, and what is made of a row."""
+
+    read: ReadSource
+    scope: Scope
+    names: tuple[str, ...]
+    types: tuple[SqlType, ...]
+    is_key: tuple[bool, ...]
+    make: Callable[[Row], Row]
+
+
+class Shapes:
+    """The shapes of pull queries of one catalogue, so that a query which is asked with ever new keys is planned once."""
+
+    def __init__(self) -> None:
+        self._catalogue: Catalogue | None = None
+        self._known: OrderedDict[q.Query, _Shape] = OrderedDict()
+
+    def of(self, query: q.Query, catalogue: Catalogue, settings: Mapping[str, str]) -> _Shape:
+        """Return a query's shape; raises SqlError."""
+        if catalogue is not self._catalogue:
+            self._catalogue = catalogue
+            self._known.clear()
+        plain = replace(query, where=None, limit=None)
+        found = self._known.get(plain)
+        if found is None:
+            found = self._known[plain] = _shape(plain, catalogue, settings)
+            while len(self._known) > SHAPES_MAX:
+                self._known.popitem(last=False)
+        return found
+
+
+def _shape(query: q.Query, catalogue: Catalogue, settings: Mapping[str, str]) -> _Shape:
+    plan = plan_select(query, catalogue, settings, "pull")
+    read = plan.root
+    if not isinstance(read, ReadSource):
+        raise SqlError("Pull queries do not support table functions.")
+    source, scope = read.source, read.scope
+    columns = ordered_columns(query, source, plan.value)
+    key_names = {column.name for column in source.schema.key} | (set(_BOUNDS) if source.window is not None else set())
+    makers = [compile_expression(each.expression, scope) for each in columns]
+    is_key = tuple(isinstance(each.expression, e.Column) and each.expression.name in key_names for each in columns)
+    return _Shape(
+        read,
+        scope,
+        tuple(each.name for each in columns),
+        tuple(each.type for each in columns),
+        is_key if source.kind == "TABLE" else (False,) * len(columns),
+        lambda row: tuple([make(row) for make in makers]),
+    )
+
+
 def pull_query(
-    query: q.Query, catalogue: Catalogue, settings: Mapping[str, str], *, scans: bool, lost: Lost | None = None
+    query: q.Query,
+    catalogue: Catalogue,
+    settings: Mapping[str, str],
+    *,
+    scans: bool,
+    shapes: Shapes | None = None,
 ) -> PullQuery:
     """What a pull query wants; raises SqlError in ksqlDB's words, ScanRefusedError for a scan that is not allowed."""
     _refuse(query)
-    plan = plan_select(query, catalogue, settings, "pull")
-    root = plan.root
-    while not isinstance(root, ReadSource):
-        found = getattr(root, "of", None)
-        if found is None:
-            raise SqlError("Pull queries do not support JOIN clauses.")
-        root = found
-    source, scope = root.source, root.scope
-    columns = ordered_columns(query, source, plan.value)
+    shape = (shapes or Shapes()).of(query, catalogue, settings)
+    source = shape.read.source
+    kept = filtered(shape.read, query.where)
     wanted = rows_wanted(conditions_of(query.where), source, query.source.alias)
     if source.kind == "TABLE" and wanted == TableRows(source) and not scans:
         raise ScanRefusedError(
             "Missing WHERE clause. A query of a table has to name its key, since table scans are disabled. "
             "Set ksql.query.pull.table.scan.enabled to true to allow them."
         )
-    key_names = {column.name for column in source.schema.key} | (set(_BOUNDS) if source.window is not None else set())
-    makers = [compile_expression(each.expression, scope, lost) for each in columns]
-    is_key = tuple(isinstance(each.expression, e.Column) and each.expression.name in key_names for each in columns)
-    return PullQuery(
-        wanted,
-        tuple(each.name for each in columns),
-        tuple(each.type for each in columns),
-        is_key if source.kind == "TABLE" else (False,) * len(columns),
-        query.limit,
-        None if query.where is None else compile_condition(query.where, scope, lost),
-        lambda row: tuple(make(row) for make in makers),
-    )
+    holds = compile_condition(kept.condition, shape.scope) if isinstance(kept, Where) else None
+    return PullQuery(wanted, shape.names, shape.types, shape.is_key, query.limit, holds, shape.make)
 
 
 def _refuse(query: q.Query) -> None:

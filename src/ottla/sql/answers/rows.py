@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import lru_cache
 
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions.times import date_text, time_text, timestamp_text
@@ -50,6 +51,7 @@ class ProtobufWriter:
             raise SqlError(f"A row is no Protobuf message: {error}") from None
 
 
+@lru_cache(1024)
 def _shown(type_: SqlType) -> Shown:
     inner = _plain(type_)
     return lambda value: None if value is None else inner(value)

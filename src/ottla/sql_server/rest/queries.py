@@ -18,6 +18,7 @@ from ottla.sql.tree import queries as q
 from ottla.sql.tree import statements as s
 from ottla.sql.types import SqlType
 from ottla.sql_server.errors import BAD_REQUEST, BAD_STATEMENT, QUERY_ENDPOINT, SERVER_ERROR, StatementError
+from ottla.sql_server.pull import BATCH
 from ottla.sql_server.rest.bodies import StatementBody, json_object, statement_body
 from ottla.sql_server.rest.serving import V1, answer
 from ottla.sql_server.server import SqlServer
@@ -86,6 +87,8 @@ class Begun:
     first: list[Row] | None
     message: Callable[[], str]
     """What is told behind the last row."""
+    is_small: bool = False
+    """Whether the first rows are all: such an answer leaves in one piece."""
 
 
 class ObjectForm:
@@ -239,7 +242,7 @@ class Queries:
             raise StatementError(BAD_REQUEST, f"No query with id {id_}")
         return answer(request, {})
 
-    async def _answered(self, body: StatementBody, form: Form) -> StreamedReply:
+    async def _answered(self, body: StatementBody, form: Form) -> Reply | StreamedReply:
         statement, text = self.parsed(body)
         if isinstance(statement, s.PrintTopic):
             lines = await self.printed(statement, text)
@@ -250,7 +253,10 @@ class Queries:
         except SqlError as error:
             await begun.rows.aclose()
             raise StatementError(BAD_STATEMENT, str(error), text) from error
-        return StreamedReply(_written(begun, form, writer), form.content_type)
+        parts = _written(begun, form, writer)
+        if begun.is_small:
+            return Reply(b"".join([each async for each in parts]), form.content_type)
+        return StreamedReply(parts, form.content_type)
 
     async def begun(self, statement: s.Statement, text: str, body: StatementBody) -> Begun:
         """Begin a query; raises StatementError."""
@@ -295,7 +301,9 @@ class Queries:
         found = await self._server.pulling.answer(query, text, body.properties)
         asked = found.query
         header = Header(f"query_{uuid.uuid4().hex}", asked.names, asked.types, asked.schema_text, found.position)
-        return Begun(header, found.rows, await anext(found.rows, None), lambda: "Query Completed")
+        first = await anext(found.rows, None)
+        is_small = found.of_table and len(first or ()) < BATCH
+        return Begun(header, found.rows, first, lambda: "Query Completed", is_small)
 
     async def _pushed(self, query: q.Query, text: str, body: StatementBody) -> Begun:
         found, rows = self._server.pushing.begin(query, text, body.properties)
