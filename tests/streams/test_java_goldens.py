@@ -30,6 +30,13 @@ def test_restored_before_every_record_the_results_are_javas(case: dict[str, Any]
     assert differences(case, answer, resident="restored") == []
 
 
+@pytest.mark.parametrize(("case", "answer"), RESTARTED)
+def test_restored_over_a_checkpoint_of_some_batches_ago_the_results_are_javas(
+    case: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    assert differences(case, answer, resident="saved") == []
+
+
 @pytest.mark.parametrize(("case", "answer"), CASES)
 def test_with_state_that_stays_decoded_the_results_are_javas(case: dict[str, Any], answer: dict[str, Any]) -> None:
     assert differences(case, answer, resident="kept") == []

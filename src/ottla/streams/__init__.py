@@ -5,6 +5,18 @@ holds the operations in Python (`engine`) for whatever Spark cannot say natively
 """
 
 from ottla.streams import commit, placing
+from ottla.streams.checkpoints import (
+    AGE_MS_MAX,
+    Bounds,
+    ChangelogPosition,
+    DamagedCheckpointError,
+    StateCheckpoint,
+    WorkIdentity,
+    read_checkpoint,
+    state_shape,
+    why_unusable,
+    written_checkpoint,
+)
 from ottla.streams.dead_letters import Origin, ProcessingFailed, dead_letter_headers
 from ottla.streams.dsl import aggregates as agg
 from ottla.streams.dsl.branched import BranchedKStream
@@ -46,6 +58,7 @@ from ottla.streams.engine import (
     StateBackend,
     StoreChange,
     kept_memory,
+    memory_over,
 )
 from ottla.streams.errors import SerializationError, TopologyError
 from ottla.streams.extractors import (
@@ -90,16 +103,20 @@ from ottla.streams.stores import StoreBuilder, Stores, StoreSupplier
 from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windowed
 
 __all__ = [
+    "AGE_MS_MAX",
     "STATELESS",
     "BlockRecords",
+    "Bounds",
     "Branched",
     "BranchedKStream",
     "BufferConfig",
     "Cancellable",
     "Change",
     "ChangeColumns",
+    "ChangelogPosition",
     "CogroupedKStream",
     "Consumed",
+    "DamagedCheckpointError",
     "EmitStrategy",
     "EngineSettings",
     "Entry",
@@ -154,6 +171,7 @@ __all__ = [
     "StageFacts",
     "Stages",
     "StateBackend",
+    "StateCheckpoint",
     "StoreBuilder",
     "StoreChange",
     "StoreSpec",
@@ -183,6 +201,7 @@ __all__ = [
     "ValueTransformer",
     "WallclockTimestampExtractor",
     "Windowed",
+    "WorkIdentity",
     "agg",
     "can_evaluate",
     "check_upgrade",
@@ -197,14 +216,19 @@ __all__ = [
     "functions_of",
     "is_native",
     "kept_memory",
+    "memory_over",
     "operations",
     "partition_plan",
     "placing",
+    "read_checkpoint",
     "serde_of",
     "serdes_at",
     "source_topics",
+    "state_shape",
     "subtopologies",
     "task_groups",
     "tasks_of",
     "vectorised",
+    "why_unusable",
+    "written_checkpoint",
 ]

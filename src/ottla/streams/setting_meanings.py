@@ -43,6 +43,13 @@ OWN_KEYS: Mapping[str, OwnKey] = {
         "LONG", "1000", "[0,...]", "Pause before the first restart; doubled with each further."
     ),
     "restart.backoff.max.ms": OwnKey("LONG", "60000", "[0,...]", "Longest pause before a restart."),
+    "state.checkpoint.interval.ms": OwnKey(
+        "LONG",
+        "30000",
+        "[0,...]",
+        "In continuous mode, how often a task's state is saved below `state.dir` on the machine of its host, so that a "
+        "restart reads what is behind it of the changelogs; 0: never.",
+    ),
     "stream.time": OwnKey(
         "STRING",
         "auto",

@@ -3,6 +3,10 @@
 A work counts its records: record n leaves the result (n, n + 1). A result that is there twice, or not at all, or a count
 that is not the next one, is seen at the end. Requests of a host travel in order, and those of a host that is gone may still
 arrive; each answer may be lost. The driver may take a host for dead that lives: it fences it and gives its works away.
+
+Exactly once, hosts save what they hold at their commits; the files arrive late, those of a host that is gone too, and over
+newer ones; some are damaged by being of a commit that never was. Whoever restores begins with a file where `why_unusable`
+lets it, and must come to the state that the committed results tell.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ottla.base import TopicPartition
+from ottla.streams import Bounds, ChangelogPosition, StateCheckpoint, WorkIdentity, why_unusable
 from ottla.streams.commit import (
     Commit,
     CommitEvent,
@@ -43,6 +48,16 @@ OK, FENCED, STALE = "ok", "fenced", "stale"
 def place_of(work: StreamsWork) -> TopicPartition:
     """Return the partition that a work reads."""
     return TopicPartition(f"in-{work.sub_topology}", work.partition)
+
+
+def changelog_of(work: StreamsWork) -> TopicPartition:
+    """Return the topic of a work's changes: here its results."""
+    return TopicPartition(f"log-{work.application}-{work.sub_topology}", work.partition)
+
+
+def identity_of(work: StreamsWork) -> WorkIdentity:
+    """Return whose a work's file is."""
+    return WorkIdentity("cluster", work, "shape")
 
 
 @dataclass
@@ -113,6 +128,8 @@ class Host:
     """By work, the next record."""
     made: dict[StreamsWork, list[Result]] = field(default_factory=dict)
     leaving: set[StreamsWork] = field(default_factory=set)
+    written: dict[StreamsWork, int] = field(default_factory=dict)
+    """How many results each work's log has, as this host knows: behind what it has committed."""
     is_alive: bool = True
     calls: deque[Callable[[], None]] = field(default_factory=deque)
     """Requests under way, each a call that delivers it."""
@@ -129,6 +146,9 @@ class Simulation:
         self.hosts: dict[int, Host] = {}
         """Whom the driver believes to be there."""
         self.everyone: list[Host] = []
+        self.disk: dict[StreamsWork, StateCheckpoint] = {}
+        self.used = self.refused = 0
+        """How often a restart began with a file, and did not."""
 
     def run(self, turns: int = 600) -> None:
         """Let things happen, then let nothing more go wrong until all is done."""
@@ -210,7 +230,10 @@ class Simulation:
                         host, lambda e=epoch: self.cluster.end(host.number, e), lambda n=number: Ended(n), number
                     )
                 case Done():
+                    for work, results in host.made.items():
+                        host.written[work] = host.written.get(work, 0) + len(results)
                     host.made = {}
+                    self._save(host)
                     self._let_go(host)
                 case GoBack():
                     self._go_back(host)
@@ -271,14 +294,48 @@ class Simulation:
         host.generations = dict(self.cluster.generations)
         host.made = {}
         for work in host.held:
-            host.held[work] = self._committed(work)
+            host.held[work] = self._restored(host, work)
         self._step(host, Restored())
 
-    def _committed(self, work: StreamsWork) -> int:
-        offset = self.cluster.offsets[work]
-        if self.cluster.exactly_once:
-            assert len(self.cluster.results[work]) == offset, "the state is not that of the offsets"
-        return offset
+    def _restored(self, host: Host, work: StreamsWork) -> int:
+        """Return what a work holds that is taken on: the count of its records, by a file and by what is behind it."""
+        offset, results = self.cluster.offsets[work], self.cluster.results[work]
+        host.written[work] = len(results)
+        if not self.cluster.exactly_once:
+            return offset
+        assert len(results) == offset, "the state is not that of the offsets"
+        count, begin = 0, 0
+        saved = self.disk.get(work)
+        if saved is not None:
+            log = changelog_of(work)
+            why = why_unusable(
+                saved,
+                identity_of(work),
+                committed={place_of(work): offset},
+                changelogs={log: Bounds("id", 0, len(results))},
+                now_ms=0,
+            )
+            if why is None:
+                count, begin = int(saved.blobs["count"]), saved.changelogs[log].offset
+                self.used += 1
+            else:
+                self.refused += 1
+        for number, result in results[begin:]:
+            assert number == count, "a change that the state does not follow"
+            count = result
+        assert count == offset, "the state is not that of the offsets"
+        return count
+
+    def _save(self, host: Host, *, ahead: bool = False) -> None:
+        """Have what a host holds written some time, of what is committed, or wrongly of what is not yet."""
+        for work in host.held if self.cluster.exactly_once else ():
+            if self.rng.random() < 0.3:
+                count, end = host.held[work], host.written.get(work, 0)
+                if ahead:
+                    end += len(host.made.get(work, ()))
+                log = {changelog_of(work): ChangelogPosition("id", end)}
+                state = StateCheckpoint(identity_of(work), 0, {place_of(work): count}, log, {"count": b"%d" % count})
+                host.calls.append(lambda w=work, s=state: self.disk.__setitem__(w, s))
 
     def _let_go(self, host: Host) -> None:
         """Tell the driver of works that are committed and wanted elsewhere."""
@@ -310,7 +367,7 @@ class Simulation:
             self.places = self.places.fenced(number)
         for number, works in said.assign.items():
             for work in works:
-                self.hosts[number].held[work] = self._committed(work)
+                self.hosts[number].held[work] = self._restored(self.hosts[number], work)
         for number, works in said.revoke.items():
             self.hosts[number].leaving |= set(works)
 
@@ -323,6 +380,8 @@ class Simulation:
             case 1 if host is not None:  # cut off: it lives, and the driver believes it dead
                 del self.hosts[number]
                 self.places = self.places.left(number)
+            case 3 if host is not None and self._is_well(host):  # saved too early: nobody may believe it
+                self._save(host, ahead=True)
             case 2:  # another driver, or the same one again: members of an older generation store nothing
                 name = self.rng.choice(self.works).application
                 self.cluster.generations[name] += 1

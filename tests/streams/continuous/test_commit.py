@@ -39,6 +39,15 @@ def test_exactly_once_each_result_is_there_once_whoever_dies(seed: int) -> None:
         assert simulation.cluster.results[work] == wanted, f"seed {seed}, {work}"
 
 
+def test_restarts_begin_with_files_and_refuse_those_that_are_ahead() -> None:
+    used = refused = 0
+    for seed in range(60):
+        simulation = Simulation(seed, exactly_once=True)
+        simulation.run()
+        used, refused = used + simulation.used, refused + simulation.refused
+    assert used > 200 and refused > 20, (used, refused)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_at_least_once_no_result_is_lost_whoever_dies(seed: int) -> None:
     simulation = Simulation(seed, exactly_once=False)

@@ -11,7 +11,7 @@ from typing import Any
 from ottla.streams import SourceNode, Topology
 from ottla.streams.engine.executor import Executor
 from ottla.streams.engine.interface import EngineSettings, Output, Record, StoreChange
-from ottla.streams.engine.resident import ResidentState, kept_memory
+from ottla.streams.engine.resident import ResidentState, kept_memory, memory_over
 
 __all__ = ["Backend", "Driver"]
 
@@ -38,11 +38,13 @@ class Driver:
         """With `settle` every batch has an executor of its own, so that all state goes through blobs.
 
         With `resident` state stays decoded: `kept`, or `restored` anew before every batch from what the batches before
-        have left in changelogs and beside their offsets.
+        have left in changelogs and beside their offsets; `saved` the same over what every third batch has saved.
         """
         self.topology, self.cache, self.settle, self.resident = topology, cache, settle, resident
         self._log: list[StoreChange] = []
         self._global: list[Record] = []
+        self._saved: tuple[dict[str, bytes], int, int] = {}, 0, 0
+        self._batches = 0
         self.outputs: dict[str, list[list[Any]]] = {}
         self.changelogs: dict[str, dict[str, str | None]] = {}
         self.dropped = 0
@@ -97,16 +99,23 @@ class Driver:
         self._log += changes
         if self.settle:
             self._executor = self._new_executor()
-        if self.resident == "restored":
+        self._batches += 1
+        if self.resident == "saved" and self._batches % 3 == 0:
+            assert isinstance(self._backend, ResidentState)
+            self._saved = self._backend.saved(), len(self._log), len(self._global)
+        if self.resident in ("restored", "saved"):
             self._restore()
 
     def _restore(self) -> None:
         assert isinstance(self._backend, ResidentState)
         memory = self._backend.memory
-        self._backend = ResidentState(None if memory is None else kept_memory(memory))
+        kept = None if memory is None else kept_memory(memory)
+        blobs, changes, records = self._saved
+        self._backend = ResidentState(memory_over(blobs, kept), blobs)
         self._executor = self._new_executor()
-        self._executor.restore(self._log)
-        for record in self._global:
+        self._executor.forget_told()
+        self._executor.restore(self._log[changes:])
+        for record in self._global[records:]:
             self._executor.process(self._sources[record.topic], [record])
         self._executor.finish_batch()
 

@@ -33,7 +33,8 @@ from ottla.spark.continuous.fetching import Fetching
 from ottla.spark.continuous.meters import LaneMeters
 from ottla.spark.continuous.plan import ApplicationPlan
 from ottla.spark.continuous.refusals import Refusals
-from ottla.spark.continuous.restoring import place_of, restore
+from ottla.spark.continuous.restoring import begin_work
+from ottla.spark.continuous.saving import Saving, files_of
 from ottla.spark.continuous.work import Made, Work
 from ottla.spark.continuous.writing import Writer
 from ottla.spark.failpoints import failpoint
@@ -136,6 +137,7 @@ class Lane:
         self._begun_s: float | None = None
         """Since when something waits to be committed."""
         self._commit_s = 0.0
+        self._saving = Saving()
         self._made: dict[StreamsWork, Made] = {}
         self._words: dict[TopicPartition, str] = {}
         self._wake = asyncio.Event()
@@ -246,6 +248,8 @@ class Lane:
                 await self._wait()
                 await self._turn()
             await self._commit_all()
+            if self._writer is not None:
+                await self._saving.finish(self.works, self._writer.changelog_ends)
         finally:
             await self._close()
 
@@ -317,6 +321,8 @@ class Lane:
             await self._send()
         if self._leaving or (self._begun_s is not None and loop.time() >= self._due_s()):
             await self._commit_all()
+        if self._writer is not None and self._commit.phase is commit.Phase.RUNNING:
+            self._saving.look(self.works, self._writer.changelog_ends)
         await asyncio.sleep(0)
 
     def _process(self, work: Work) -> None:
@@ -483,8 +489,11 @@ class Lane:
         for name in gone:
             self._leaving.discard(name)
             if name in self.works:
-                self._fetching.remove(self.works.pop(name).queues)
+                work = self.works.pop(name)
+                self._fetching.remove(work.queues)
                 self.meters.closed += 1
+                if self._writer is not None:
+                    self._saving.leave(work, self._writer.changelog_ends)
         if gone:
             self._listener.on_released(gone)
 
@@ -538,9 +547,7 @@ class Lane:
         if found is None:
             return
         try:
-            place = await place_of(self._writing, found.plan, name)
-            work = Work(found.plan, found.plan.of_group(name.sub_topology), name, place, _now_ms())
-            await restore(self._writing, work, place)
+            work = await self._begun(found.plan, name)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # the cluster's errors, and a user's serde or processor may raise anything
@@ -549,11 +556,33 @@ class Lane:
             return
         self._restoring.pop(name, None)
         self.works[name] = work
+        self._saving.forget(self.works)
+        self._saving.begin(work)
+        if self._writer is not None:
+            for place in work.restored_ends:  # it may have been here before, and elsewhere since
+                self._writer.changelog_ends.pop(place, None)
         self.meters.created += 1
         if not self._is_paused(name.application):
             self._fetching.add(work.queues)
         self._listener.on_running(name)
         self.wake()
+
+    async def _begun(self, plan: ApplicationPlan, name: StreamsWork) -> Work:
+        """Return a work with its state: of its checkpoint, where it has one, and of its changelogs."""
+        files = files_of(plan)
+        saved = None
+        if files is not None and plan.of_group(name.sub_topology).group.is_stateful:
+            saved = await asyncio.to_thread(files.read, name)
+        try:
+            return await begin_work(self._writing, plan, name, _now_ms(), saved)
+        except (KafkaError, OSError):
+            raise
+        except Exception as error:  # a user's code may raise anything; it will again, without the checkpoint
+            if files is None or saved is None:
+                raise
+            log.warning("the checkpoint of %s is removed, the changelog is read: %s", name, error)
+            files.remove(name)
+            return await begin_work(self._writing, plan, name, _now_ms(), None)
 
 
 _READER = Limits(request_s=30.0, call_s=1.0, unreachable_s=1.0, unknown_topic_s=0.5, backoff_s=0.02)

@@ -11,6 +11,7 @@ from ottla.spark.source.options import write_options
 from ottla.spark.streams.internal_topics import changelog_topic, repartition_topic
 from ottla.spark.streams.lowering.record_times import extractor_of
 from ottla.streams import (
+    AGE_MS_MAX,
     EngineSettings,
     ExceptionPolicy,
     FailOnInvalidTimestamp,
@@ -20,13 +21,15 @@ from ottla.streams import (
     StreamsWork,
     TaskGroup,
     Topology,
+    WorkIdentity,
     evaluated,
+    state_shape,
     task_groups,
     tasks_of,
 )
 from ottla.wire import Codec
 
-__all__ = ["ApplicationPlan", "GroupPlan", "application_plan", "works_of"]
+__all__ = ["ApplicationPlan", "CheckpointPlan", "GroupPlan", "application_plan", "works_of"]
 
 TRANSACTION_TIMEOUT_MS_DEFAULT = 10_000
 """Kafka Streams' own default of `transaction.timeout.ms`: how long readers wait for a host that is gone for good."""
@@ -36,6 +39,17 @@ COLUMN_ROWS_MIN = 128
 NO_IDLING = -1
 """`max.task.idle.ms` that waits for no partition."""
 _FAIL = ExceptionPolicy("fail")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlan:
+    """Where and how often hosts save state; `folder` None: they do not."""
+
+    folder: str | None = None
+    interval_ms: int = 0
+    age_ms_max: int = AGE_MS_MAX
+    """Older ones are not used."""
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +100,7 @@ class ApplicationPlan:
     fetch_bytes: int
     production: ExceptionPolicy = _FAIL
     """What is done about records that no broker takes."""
+    checkpoints: CheckpointPlan = CheckpointPlan()
 
     def of_group(self, number: int) -> GroupPlan:
         """Return a sub-topology; raises KeyError."""
@@ -93,6 +108,12 @@ class ApplicationPlan:
             if each.group.number == number:
                 return each
         raise KeyError(number)
+
+    def identity(self, name: StreamsWork) -> WorkIdentity:
+        """Return whose state a checkpoint of a work is."""
+        group = self.of_group(name.sub_topology).group
+        stores = [self.topology.stores[each] for each in group.stores]
+        return WorkIdentity(self.checkpoints.cluster_id, name, state_shape(group.nodes, stores))
 
     @property
     def lane(self) -> tuple[Any, ...]:
@@ -102,7 +123,11 @@ class ApplicationPlan:
 
 
 def application_plan(
-    topology: Topology, settings: StreamsSettings, partitions: PartitionPlan, counts: Mapping[str, int]
+    topology: Topology,
+    settings: StreamsSettings,
+    partitions: PartitionPlan,
+    counts: Mapping[str, int],
+    checkpoints: CheckpointPlan | None = None,
 ) -> ApplicationPlan:
     """Return what hosts do of a topology; `counts` are all topics' partitions.
 
@@ -144,6 +169,7 @@ def application_plan(
         codec=writing.codec,
         fetch_bytes=int(consumer.get("max.partition.fetch.bytes", FETCH_BYTES_DEFAULT)),
         production=settings.production,
+        checkpoints=checkpoints or CheckpointPlan(),
     )
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from ottla.base import Offset, TopicPartition
 from ottla.client import BlockingClient, ConsumerGroupMetadata
 from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION
-from ottla.spark.continuous.plan import ApplicationPlan, application_plan
+from ottla.spark.continuous.plan import ApplicationPlan, CheckpointPlan, application_plan
 from ottla.spark.streams.internal_topics import InternalTopic, internal_topics, make_topics, repartition_topic
 from ottla.spark.streams.preparation import Checkpoint, check_cluster
 from ottla.spark.streams.progress import OWN_WORDS, reset_offsets
 from ottla.streams import (
+    AGE_MS_MAX,
     PartitionPlan,
     SourceNode,
     StageFacts,
@@ -25,6 +26,8 @@ from ottla.streams import (
 
 __all__ = ["ContinuousPrepared", "prepare_continuous"]
 
+STATE_FOLDER = "state"
+"""Where checkpoints of works lie, below the application's folder."""
 WORDS = f"{OWN_WORDS} "
 """What stands beside an offset where nothing is remembered."""
 
@@ -64,7 +67,7 @@ def prepare_continuous(
     identity = cluster.cluster_id or "cluster"
     wanted = internal_topics(topology, partitions, settings)
     counts = {**known, **{topic.name: topic.partitions for topic in wanted}}
-    plan = application_plan(topology, settings, partitions, counts)
+    plan = application_plan(topology, settings, partitions, counts, _checkpoints(settings, checkpoint, identity))
     facts = (
         StageFacts(
             each.group.name,
@@ -84,6 +87,15 @@ def prepare_continuous(
     _commit_beginnings(client, plan, settings, member)
     checkpoint.note(noted)
     return ContinuousPrepared(identity, partitions, checkpoint, tuple(wanted), tuple(created), counts, plan)
+
+
+def _checkpoints(settings: StreamsSettings, checkpoint: Checkpoint, cluster_id: str) -> CheckpointPlan:
+    """Return where hosts save state: beside the application's notes, on each machine its own."""
+    interval_ms = int(settings["state.checkpoint.interval.ms"])
+    folder = f"{checkpoint.root}/{STATE_FOLDER}" if checkpoint.is_local and interval_ms else None
+    kept_ms = settings.topic_config().get("delete.retention.ms", "")
+    age_ms_max = min(AGE_MS_MAX, int(kept_ms) // 2) if kept_ms.isdigit() else AGE_MS_MAX
+    return CheckpointPlan(folder, interval_ms, age_ms_max, cluster_id)
 
 
 def _commit_beginnings(

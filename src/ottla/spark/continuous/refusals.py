@@ -48,6 +48,7 @@ class Sent:
     records: Sequence[Record]
     policy: ExceptionPolicy
     """Of its application; `fail` for a changelog."""
+    is_changelog: bool = False
 
 
 class RowRecords(Sequence[Record]):

@@ -8,19 +8,22 @@ transactional id over has ended what it left open. A source topic that serves as
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, Client, FetchPosition, Isolation, committed_offsets
 from ottla.spark.continuous.columns import records_of
-from ottla.spark.continuous.plan import ApplicationPlan
+from ottla.spark.continuous.plan import ApplicationPlan, GroupPlan
 from ottla.spark.continuous.work import Place, Work, memory_of
-from ottla.streams import Record, StoreChange, StreamsWork
+from ottla.spark.source.positions import ids_of
+from ottla.streams import Bounds, Record, StateCheckpoint, StoreChange, StreamsWork, why_unusable
 from ottla.wire import ColumnDecoder, Columns
 
-__all__ = ["place_of", "restore"]
+__all__ = ["begin_work", "place_of"]
 
+log = logging.getLogger(__name__)
 FETCH_BYTES = 4 << 20
 NO_END = 1 << 62
 LOOK_SECONDS = 0.02
@@ -48,22 +51,93 @@ async def place_of(client: Client, plan: ApplicationPlan, name: StreamsWork) -> 
     )
 
 
-async def restore(client: Client, work: Work, place: Place) -> None:
-    """Read a work's stores; raises KafkaError for what cannot be read."""
-    stores: dict[TopicPartition, list[str]] = {}
-    for store, topic in work.group.restored.items():
-        if work.name.partition < work.plan.counts.get(topic, 0):
-            stores.setdefault(TopicPartition(topic, work.name.partition), []).append(store)
-    if stores:
-        begin = await client.list_offsets(dict.fromkeys(stores, EARLIEST))
-        end = await client.list_offsets(dict.fromkeys(stores, LATEST))
-        ends = {each: min(int(end[each].offset), place.offsets.get(each, NO_END)) for each in stores}
-        async for answer in _read(client, {each: int(begin[each].offset) for each in stores}, ends, work.plan):
-            changes = list(_changes(answer, stores[answer.partition], ends[answer.partition]))
-            work.counts.restored += len(changes)
-            work.restore(changes)
+async def begin_work(
+    client: Client, plan: ApplicationPlan, name: StreamsWork, now_ms: int, saved: StateCheckpoint | None
+) -> Work:
+    """Return a work at its committed place, its stores read; raises KafkaError for what cannot be read.
+
+    It begins with the saved state where that may be used, which is logged where not, and reads what is behind it.
+    """
+    place = await place_of(client, plan, name)
+    group = plan.of_group(name.sub_topology)
+    logs = _changelogs(plan, group, name.partition)
+    bounds = await _bounds(client, (*logs, *place.global_offsets), place)
+    blobs: dict[str, bytes] | None = None
+    if saved is not None and (why := _why_not(saved, plan, name, place, bounds, now_ms)):
+        log.warning("the checkpoint of %s is not used, the changelog is read: %s", name, why)
+    elif saved is not None:
+        blobs = _blobs(saved, group, place, plan)
+        begins = {each: found.offset for each, found in saved.changelogs.items()}
+        place.global_offsets = {each: begins[each] for each in place.global_offsets}
+    if blobs is None:
+        begins = {each: found.begin for each, found in bounds.items()}
+    work = Work(plan, group, name, place, now_ms, blobs)
+    ends = {each: bounds[each].end for each in logs}
+    async for answer in _read(client, {each: begins[each] for each in logs}, ends, plan):
+        changes = list(_changes(answer, logs[answer.partition], ends[answer.partition]))
+        work.counts.restored += len(changes)
+        work.restore(changes)
+    work.restored_ends = {each: max(begins[each], end) for each, end in ends.items()}
+    work.topic_ids = {each.topic: found.topic_id for each, found in bounds.items()}
     await _fill(client, work)
     work.restored()
+    return work
+
+
+def _why_not(
+    saved: StateCheckpoint,
+    plan: ApplicationPlan,
+    name: StreamsWork,
+    place: Place,
+    bounds: Mapping[TopicPartition, Bounds],
+    now_ms: int,
+) -> str | None:
+    return why_unusable(
+        saved,
+        plan.identity(name),
+        committed=place.offsets,
+        changelogs=bounds,
+        now_ms=now_ms,
+        age_ms_max=plan.checkpoints.age_ms_max,
+    )
+
+
+def _changelogs(plan: ApplicationPlan, group: GroupPlan, task: int) -> dict[TopicPartition, list[str]]:
+    """Return what a task's stores are restored from, with the stores."""
+    found: dict[TopicPartition, list[str]] = {}
+    for store, topic in group.restored.items():
+        if task < plan.counts.get(topic, 0):
+            found.setdefault(TopicPartition(topic, task), []).append(store)
+    return found
+
+
+async def _bounds(client: Client, places: Iterable[TopicPartition], place: Place) -> dict[TopicPartition, Bounds]:
+    """Return what there is of changelogs; of a source topic that serves as one, up to what is committed."""
+    wanted = list(places)
+    if not wanted:
+        return {}
+    ids = ids_of(await client.metadata({each.topic for each in wanted}))
+    begin = await client.list_offsets(dict.fromkeys(wanted, EARLIEST))
+    end = await client.list_offsets(dict.fromkeys(wanted, LATEST))
+    return {
+        each: Bounds(
+            ids.get(each.topic, ""),
+            int(begin[each].offset),
+            min(int(end[each].offset), place.offsets.get(each, NO_END)),
+        )
+        for each in wanted
+    }
+
+
+def _blobs(saved: StateCheckpoint, group: GroupPlan, place: Place, plan: ApplicationPlan) -> dict[str, bytes]:
+    """Return a checkpoint's blobs, without those of stores that no changelog brings up to date."""
+    if saved.positions == place.offsets:
+        return dict(saved.blobs)
+    stores = (plan.topology.stores[each] for each in group.group.stores)
+    stale = {each.name for each in stores if each.name not in group.restored and not each.is_global}
+    return {
+        name: blob for name, blob in saved.blobs.items() if name.rpartition("/")[0].removesuffix("~times") not in stale
+    }
 
 
 async def _fill(client: Client, work: Work) -> None:

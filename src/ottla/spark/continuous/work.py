@@ -27,6 +27,7 @@ from ottla.streams import (
     StoreChange,
     StreamsWork,
     kept_memory,
+    memory_over,
 )
 from ottla.wire import Columns
 
@@ -84,10 +85,18 @@ class Place:
 class Work:
     """See the module's description. After an error it must be thrown away."""
 
-    def __init__(self, plan: ApplicationPlan, group: GroupPlan, name: StreamsWork, place: Place, now_ms: int) -> None:
-        """Raises TypeError for a step that nobody can run here."""
+    def __init__(
+        self,
+        plan: ApplicationPlan,
+        group: GroupPlan,
+        name: StreamsWork,
+        place: Place,
+        now_ms: int,
+        blobs: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """`blobs` are those of a checkpoint of its state. Raises TypeError for a step that nobody can run here."""
         self.name, self.plan, self.group = name, plan, group
-        self.state = ResidentState(place.memory)
+        self.state = ResidentState(memory_over(blobs or {}, place.memory), blobs)
         self.executor = Executor(
             plan.topology,
             group.group.nodes,
@@ -97,6 +106,12 @@ class Work:
             application_id=plan.application_id,
             wall_clock_ms=now_ms,
         )
+        if blobs:
+            self.executor.forget_told()
+        self.restored_ends: dict[TopicPartition, int] = {}
+        """How far each changelog was read, or would have been."""
+        self.topic_ids: dict[str, str] = {}
+        """Of what it was restored from."""
         own = [Queue(each, group.topics[each.topic], offset) for each, offset in place.offsets.items()]
         self.arrivals = Arrivals(own, waits=plan.idle_ms >= 0)
         self.globals = Arrivals(

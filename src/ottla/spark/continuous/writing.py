@@ -60,6 +60,8 @@ class Writer:
         options = ProducerOptions(acks=acks, idempotent=acks == -1, codec=codec)
         self.producer = Producer(client, options, transaction=transaction, settled=self._settled)
         self._refusals = refusals
+        self.changelog_ends: dict[TopicPartition, int | None] = {}
+        """How far changelogs are written here; None where a broker has not said it."""
         self.culprit: str | None = None
         """Whose records are refused, however often they are sent."""
         self._hashes: dict[bytes, int] = {}
@@ -153,7 +155,7 @@ class Writer:
                     places.setdefault(TopicPartition(changelog, task), []).append(record)
             for place, records in places.items():
                 for batch in _batches(records, BATCH_BYTES):
-                    yield encode_records(place, batch), Sent(plan.application_id, batch, _FAIL)
+                    yield encode_records(place, batch), Sent(plan.application_id, batch, _FAIL, is_changelog=True)
             return
         topic = changelogs.get(part.store)
         if topic is None:
@@ -162,7 +164,7 @@ class Writer:
         times = _times(np.array(part.times, np.int64), now_ms)
         placed = Placed(Rows(values, keys, timestamp=pa.array(times)), None, None)
         for each in encode_placed(placed, TopicRows(topic, task + 1, task), batch_bytes=BATCH_BYTES):
-            yield each, Sent(plan.application_id, RowRecords(each.rows), _FAIL)
+            yield each, Sent(plan.application_id, RowRecords(each.rows), _FAIL, is_changelog=True)
 
     def _allowed(self, place: TopicPartition, sent: Sent) -> list[Record]:
         try:
@@ -172,7 +174,11 @@ class Writer:
             raise
 
     def _settled(self, found: SettledBatch) -> None:
-        self.culprit = self._refusals.learn(found) or self.culprit
+        if found.error is not None:
+            self.culprit = self._refusals.learn(found) or self.culprit
+        elif found.token.is_changelog:
+            known = found.base_offset >= 0
+            self.changelog_ends[found.partition] = found.base_offset + found.count if known else None
 
     async def send(self) -> None:
         """Have everything leave, without waiting for answers; raises KafkaError."""

@@ -14,7 +14,7 @@ from ottla.streams.engine.interface import (
     StateBackend,
     StoreChange,
 )
-from ottla.streams.engine.resident import ResidentState, kept_memory
+from ottla.streams.engine.resident import ResidentState, kept_memory, memory_over
 
 __all__ = [
     "BlockRecords",
@@ -31,4 +31,5 @@ __all__ = [
     "StateBackend",
     "StoreChange",
     "kept_memory",
+    "memory_over",
 ]

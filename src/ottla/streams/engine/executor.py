@@ -391,6 +391,12 @@ class Executor:
             found = self._task.stores[name] = self._make_store(name)
         return found
 
+    def forget_told(self) -> None:
+        """Have no window told again that was told since the state was saved which this executor began with."""
+        for store in self._task.stores.values():
+            if isinstance(store, WindowStore | SessionStore):
+                store.forget_told()
+
     def restore(self, changes: Iterable[StoreChange]) -> None:
         """Take in records of changelog topics, in their order; written by the next `finish_batch`."""
         for change in changes:

@@ -12,7 +12,7 @@ import marshal
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-__all__ = ["TASK_BLOB", "ResidentState", "kept_memory"]
+__all__ = ["TASK_BLOB", "ResidentState", "kept_memory", "memory_over"]
 
 TASK_BLOB = "task"
 """What a task remembers besides its stores: (stream time, integers by node and name), by marshal."""
@@ -96,3 +96,20 @@ def kept_memory(memory: bytes) -> bytes:
         for name, found in by_name.items()
     }
     return marshal.dumps((stream_time, {name: found for name, found in kept.items() if found}), 2)
+
+
+def memory_over(saved: Mapping[str, bytes], committed: bytes | None) -> bytes | None:
+    """Return what a task remembers that begins with what `ResidentState.saved` returned, and stood elsewhere since.
+
+    `committed` is what `kept_memory` returned at that later place: it counts for all but what stores count of what they
+    hold, which goes on from the saved state as changelogs are restored. Raises as `kept_memory`.
+    """
+    before = saved.get(TASK_BLOB)
+    if before is None or committed is None:
+        return before or committed
+    stream_time, by_name = marshal.loads(committed)
+    for name, found in marshal.loads(before)[1].items():
+        if name.startswith(_STORE):
+            told = {key: number for key, number in found.items() if key in _TOLD}
+            by_name[name] = {**by_name.get(name, {}), **told}
+    return marshal.dumps((stream_time, by_name), 2)

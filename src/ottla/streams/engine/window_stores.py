@@ -95,6 +95,12 @@ class _TimedStore:
         self._told["told"] = max(bound, self._told.get("told", NOTHING_TOLD))
         return self.times.pop_until(bound)
 
+    def forget_told(self) -> None:
+        """Forget what was told already, in a store that is older than what the task remembers."""
+        if self._times is not None:
+            for _ in self._times.pop_until(self._told.get("told", NOTHING_TOLD)):
+                pass
+
     def _restore_time(self, time: int, member: Any, *, is_there: bool) -> None:
         """Have a row that was restored be told when it closes, where that is still to come."""
         if self._times is not None and time > self._told.get("told", NOTHING_TOLD):
