@@ -66,6 +66,7 @@ DOORS = {
 """The files of a pure or a disk package that may touch the operating system: what they do has no other way."""
 
 INNER_PACKAGES = (
+    "ottla.admin.actions",  # plans of all that is changed: who only asks, or has options of its own, does without
     *("ottla.wire.messages", "ottla.client.arrow", "ottla.connect.tasks"),
     *("ottla.security.ephemeral", "ottla.security.sasl"),
     "ottla.connect.schema_converters",  # how Connect's schemas are told in Avro, Protobuf and JSON Schema

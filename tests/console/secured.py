@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ottla.admin import create_acls
 from ottla.cli.main import main
@@ -29,7 +30,7 @@ def properties(user: str) -> dict[str, str]:
     return PLAIN_PROPERTIES | {"sasl.jaas.config": f'{PLAIN} required username="{user}" password="{quoted}";'}
 
 
-def librdkafka(server: Server, user: str) -> dict[str, str]:
+def librdkafka(server: Server, user: str) -> dict[str, Any]:
     return {
         "bootstrap.servers": server.bootstrap,
         "security.protocol": "SASL_PLAINTEXT",

@@ -13,7 +13,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.connect.rest.worker import running_worker
 from tests.console.running import RunningConsole, running_console
+from tests.registry.running import running_registry
 from tests.server import Server, running_server
 
 CHROMIUM = shutil.which("chromium")
@@ -22,7 +24,15 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 PAGES = (
     *("", "/topics", "/topics/orders/messages", "/topics/orders/partitions", "/topics/orders/groups"),
     *("/topics/orders/config", "/groups", "/brokers?broker=1", "/audit", "/topics/nothing/messages", "/nowhere"),
+    *("/access", "/access/check", "/access/users", "/access/quotas", "/transactions", "/quorum", "/reassign"),
+    *("/connect", "/connect/files/lines", "/schemas", "/schemas/orders-value"),
 )
+DIALOGS = (
+    *("/topics?new=1", "/access?new=1", "/access/users?new=1", "/access/quotas?new=1", "/reassign?new=1"),
+    *("/connect?new=files", "/schemas?new=1", "/topics/orders/messages?record=0-1"),
+)
+QUICK = ("", "/topics/orders/messages", "/topics/orders/config", "/groups", "/access", "/connect/files/lines")
+"""A page of each kind, for each change; `make test-console` opens all of them."""
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 SIZES = {"desk": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
 
@@ -48,8 +58,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def console(server: Server) -> Iterator[RunningConsole]:
-    with running_console(server.bootstrap) as found:
-        yield found
+    """A console with everything beside its brokers that it has pages for."""
+    with running_worker() as worker, running_registry(server.bootstrap) as registry:
+        urls = f"files=http://127.0.0.1:{worker.port},away=http://127.0.0.1:1"
+        options = ("--override", f"ottla.console.connect.urls={urls}", "--schema-registry", registry.url)
+        with running_console(server.bootstrap, *options) as found:
+            plugin = {"connector.class": "tests.Secretive", "fail": "1", "note": HOSTILE}
+            found.run("configure-connector", cluster="files", name="lines", config=plugin)
+            for fields in ([], [{"name": "note", "type": ["null", "string"], "default": None, "doc": HOSTILE}]):
+                schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
+                done = found.run("register-schema", subject="orders-value", schema=schema)
+                assert done.body["outcome"] == "done", done
+            yield found
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +130,21 @@ def sideways(page: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("size", "theme"),
     [
-        ("desk", "light"),
-        pytest.param("desk", "dark", marks=pytest.mark.slow),  # make test-console: themes share all but their colours
+        pytest.param("desk", "light", marks=pytest.mark.slow),  # all pages, make test-console
+        pytest.param("desk", "dark", marks=pytest.mark.slow),
         pytest.param("tablet", "light", marks=pytest.mark.slow),
-        ("phone", "dark"),
+        pytest.param("phone", "dark", marks=pytest.mark.slow),
+        ("quick", "light"),
     ],
 )
 def test_every_page_opens_in_every_size_and_theme(
     browser: Any, console: RunningConsole, size: str, theme: str, tmp_path: Path
 ) -> None:
-    visit = Visit(browser, console, size=size, theme=theme)
-    for path in PAGES:
+    visit = Visit(browser, console, size="phone" if size == "quick" else size, theme=theme)
+    for path in QUICK if size == "quick" else PAGES:
         page = visit.go(path)
-        page.screenshot(path=str(tmp_path / "page.png"))
+        shot = f"{size}-{theme}-{path.strip('/').replace('/', '-').split('?')[0] or 'overview'}.png"
+        page.screenshot(path=str(Path(os.environ.get("CONSOLE_PICTURES") or tmp_path) / shot))
         assert sideways(page) == [], path
         assert "undefined" not in page.inner_text("main") and "NaN" not in page.inner_text("main"), path
     visit.close()
@@ -131,8 +153,9 @@ def test_every_page_opens_in_every_size_and_theme(
 @pytest.mark.parametrize(
     ("size", "theme"),
     [
-        ("desk", "light"),
-        pytest.param("desk", "dark", marks=pytest.mark.slow),  # make test-console, as above
+        ("quick", "light"),
+        pytest.param("desk", "light", marks=pytest.mark.slow),  # all pages and dialogs, make test-console
+        pytest.param("desk", "dark", marks=pytest.mark.slow),
         pytest.param("phone", "light", marks=pytest.mark.slow),
         pytest.param("phone", "dark", marks=pytest.mark.slow),
     ],
@@ -143,9 +166,10 @@ def test_no_page_has_an_accessibility_fault_that_axe_finds(
     import axe_playwright_python
 
     axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
-    visit = Visit(browser, console, size=size, theme=theme, bypass_csp=True)  # axe is evaluated, as no page may be
+    given = {"size": "desk" if size == "quick" else size, "theme": theme}
+    visit = Visit(browser, console, **given, bypass_csp=True)  # axe is evaluated, as no page may be
     found: list[str] = []
-    for path in (*PAGES, "/topics?new=1", "/topics/orders/messages?record=0-1"):
+    for path in QUICK if size == "quick" else (*PAGES, *DIALOGS):
         page = visit.go(path)
         page.evaluate(axe)
         answer = page.evaluate(f"axe.run({{runOnly: {json.dumps(WCAG)}}})")

@@ -10,20 +10,10 @@ import "./ottla.css";
 import "./console.css";
 import { Icon } from "./parts";
 import { Palette } from "./palette";
+import { SECTIONS } from "./sections";
 import { HereContext, sampled, tick } from "./state";
 
-const SECTIONS: { group: string; pages: { name: string; icon: string; path: string }[] }[] = [
-  { group: "", pages: [{ name: "Overview", icon: "overview", path: "" }] },
-  { group: "Data", pages: [{ name: "Topics", icon: "topics", path: "/topics" }] },
-  { group: "Consuming", pages: [{ name: "Groups", icon: "groups", path: "/groups" }] },
-  {
-    group: "Cluster",
-    pages: [
-      { name: "Brokers", icon: "brokers", path: "/brokers" },
-      { name: "Changes", icon: "audit", path: "/audit" },
-    ],
-  },
-];
+const ON_A_PHONE = ["Overview", "Topics", "Groups", "Brokers"];
 
 type PageModule<Props> = { default: ComponentType<Props> };
 
@@ -56,6 +46,14 @@ const Groups = lazy(() => import("./pages/groups"));
 const Group = lazy<{ name: string }>(() => import("./pages/group"));
 const Brokers = lazy(() => import("./pages/brokers"));
 const Audit = lazy(() => import("./pages/audit"));
+const Access = lazy<{ tab: string }>(() => import("./pages/access"));
+const Transactions = lazy(() => import("./pages/transactions"));
+const Quorum = lazy(() => import("./pages/quorum"));
+const Reassign = lazy(() => import("./pages/reassign"));
+const Connect = lazy(() => import("./pages/connect"));
+const ConnectorPage = lazy<{ workers: string; name: string }>(() => import("./pages/connector"));
+const Schemas = lazy(() => import("./pages/schemas"));
+const Schema = lazy<{ subject: string }>(() => import("./pages/schema"));
 
 function App() {
   const entered = useSignal(false);
@@ -111,7 +109,7 @@ function Shell({ cluster }: { cluster: string }) {
         return;
       }
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-      const places: Record<string, string> = { o: base, t: `${base}/topics`, g: `${base}/groups`, b: `${base}/brokers` };
+      const places: Record<string, string> = { o: base, t: `${base}/topics`, g: `${base}/groups`, b: `${base}/brokers`, c: `${base}/connect`, s: `${base}/schemas`, a: `${base}/access` };
       if (before === "g" && places[event.key]) {
         go(places[event.key] as string);
         before = "";
@@ -131,7 +129,7 @@ function Shell({ cluster }: { cluster: string }) {
   }, [base, go]);
   const here = path.slice(base.length);
   const names = here.split("/").filter(Boolean).map(decodeURIComponent);
-  const title = names[1] ?? SECTIONS.flatMap((each) => each.pages).find((each) => each.path === here)?.name ?? "Overview";
+  const title = names[names.length > 2 && names[0] === "connect" ? 2 : 1] ?? SECTIONS.flatMap((each) => each.pages).find((each) => each.path === here)?.name ?? "Overview";
   useEffect(() => {
     document.title = `${title} · Ottla`;
   }, [title]);
@@ -210,7 +208,7 @@ function Shell({ cluster }: { cluster: string }) {
             <kbd>Ctrl K</kbd>
           </button>
         </header>
-        <main class={`main ${stale && sampled.value.at !== null ? "stale" : ""}`} id="main">
+        <main class={`main ${stale && sampled.value.at !== null ? "stale" : ""}`} id="main" tabIndex={0}>
           {stale && sampled.value.error && (
             <div class="callout bad gap" role="status">
               <b>The cluster does not answer.</b> {sampled.value.error} {sampled.value.at === null ? "" : `What is shown is from ${ago(sampled.value.at)}.`}
@@ -226,6 +224,15 @@ function Shell({ cluster }: { cluster: string }) {
             <Route path="/c/:cluster/groups/:group">{(each) => <Group name={decodeURIComponent(each.group)} />}</Route>
             <Route path="/c/:cluster/brokers" component={Brokers} />
             <Route path="/c/:cluster/audit" component={Audit} />
+            <Route path="/c/:cluster/access">{() => <Access tab="entries" />}</Route>
+            <Route path="/c/:cluster/access/:tab">{(each) => <Access tab={each.tab} />}</Route>
+            <Route path="/c/:cluster/transactions" component={Transactions} />
+            <Route path="/c/:cluster/quorum" component={Quorum} />
+            <Route path="/c/:cluster/reassign" component={Reassign} />
+            <Route path="/c/:cluster/connect" component={Connect} />
+            <Route path="/c/:cluster/connect/:workers/:connector">{(each) => <ConnectorPage workers={decodeURIComponent(each.workers)} name={decodeURIComponent(each.connector)} />}</Route>
+            <Route path="/c/:cluster/schemas" component={Schemas} />
+            <Route path="/c/:cluster/schemas/:subject">{(each) => <Schema subject={decodeURIComponent(each.subject)} />}</Route>
             <Route>
               <div class="callout">
                 <b>There is no such page.</b> <Link href={base}>Overview</Link>
@@ -234,12 +241,18 @@ function Shell({ cluster }: { cluster: string }) {
           </Switch>
         </main>
         <nav class="tabs-m" aria-label="Sections">
-          {SECTIONS.flatMap((each) => each.pages).map((each) => (
-            <Link key={each.name} href={base + each.path} aria-current={isHere(here, each.path) ? "page" : undefined}>
-              <Icon name={each.icon} />
-              {each.name}
-            </Link>
-          ))}
+          {SECTIONS.flatMap((each) => each.pages)
+            .filter((each) => ON_A_PHONE.includes(each.name))
+            .map((each) => (
+              <Link key={each.name} href={base + each.path} aria-current={isHere(here, each.path) ? "page" : undefined}>
+                <Icon name={each.icon} />
+                {each.name}
+              </Link>
+            ))}
+          <button class="tab-more" onClick={() => (palette.value = true)}>
+            <Icon name="more" />
+            More
+          </button>
         </nav>
       </div>
       {palette.value && <Palette close={() => (palette.value = false)} />}

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { useLocation } from "wouter-preact";
 import { call, session } from "./api";
 import { Icon } from "./parts";
+import { SECTIONS } from "./sections";
 import { useHere } from "./state";
 import type { GroupRow, Page, TopicRow } from "./types";
 
@@ -22,12 +23,16 @@ export function Palette({ close }: { close: () => void }) {
   const found = useSignal<Item[]>([]);
   const base = `/c/${cluster}`;
   const pages: Item[] = [
-    { kind: "Go to", name: "Overview", href: base },
-    { kind: "Go to", name: "Topics", href: `${base}/topics` },
-    { kind: "Go to", name: "Groups", href: `${base}/groups` },
-    { kind: "Go to", name: "Brokers", href: `${base}/brokers` },
-    { kind: "Go to", name: "Changes", href: `${base}/audit` },
+    ...SECTIONS.flatMap((each) => each.pages).map((each) => ({ kind: "Go to", name: each.name, href: base + each.path })),
+    { kind: "Go to", name: "Users", href: `${base}/access/users` },
+    { kind: "Go to", name: "Quotas", href: `${base}/access/quotas` },
+    { kind: "Go to", name: "May X do Y?", href: `${base}/access/check` },
     { kind: "Do", name: "Create topic…", href: `${base}/topics?new=1` },
+    { kind: "Do", name: "Give rights…", href: `${base}/access?new=1` },
+    { kind: "Do", name: "Set a password…", href: `${base}/access/users?new=1` },
+    { kind: "Do", name: "Set a quota…", href: `${base}/access/quotas?new=1` },
+    { kind: "Do", name: "Register a schema…", href: `${base}/schemas?new=1` },
+    { kind: "Do", name: "Move partitions…", href: `${base}/reassign?new=1` },
     ...(session.value?.clusters ?? []).map((each) => ({ kind: "Cluster", name: each, href: `/c/${each}` })),
   ];
   useEffect(() => {
@@ -108,7 +113,7 @@ export function Palette({ close }: { close: () => void }) {
         />
       </div>
       <div id="palette-list" role="listbox" aria-label="Found">
-        {items.slice(0, 14).map((each, index) => (
+        {items.slice(0, 20).map((each, index) => (
           <div key={each.href + each.kind} id={`palette-${index}`} class="pi" role="option" aria-selected={index === at.value} onClick={() => choose(each)}>
             {each.name}
             <span class="dim last">{each.kind}</span>

@@ -85,7 +85,7 @@ from ottla.admin.groups import (
     remove_members,
 )
 from ottla.admin.lists import by_topic, duplicates
-from ottla.admin.quorum import ControllerEndpoint, ControllerToAdd, add_voter, remove_voter
+from ottla.admin.quorum import ControllerEndpoint, ControllerToAdd, add_voter, describe_quorum, remove_voter
 from ottla.admin.quotas import (
     CLIENT_QUOTAS,
     CONNECTION_QUOTAS,
@@ -114,6 +114,7 @@ from ottla.admin.reassignments import (
     replica_assignments,
     replica_log_dirs,
 )
+from ottla.admin.rest import RestError, Worker
 from ottla.admin.throttles import (
     ReplicaMove,
     ThrottleChange,
@@ -194,6 +195,7 @@ __all__ = [
     "ReplicaMove",
     "ResetKind",
     "ResetTarget",
+    "RestError",
     "SaltedPassword",
     "ThrottleChange",
     "TopicDescription",
@@ -202,6 +204,7 @@ __all__ = [
     "TopicToCreate",
     "TransactionAbort",
     "TransactionDescription",
+    "Worker",
     "abort_transaction",
     "add_partitions",
     "add_voter",
@@ -229,6 +232,7 @@ __all__ = [
     "describe_features",
     "describe_group",
     "describe_producers",
+    "describe_quorum",
     "describe_quotas",
     "describe_topics",
     "describe_transaction",

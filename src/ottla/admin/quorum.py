@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.admin.errors import raise_code
 from ottla.base import Uuid
@@ -11,8 +11,9 @@ from ottla.base import Uuid
 if TYPE_CHECKING:
     from ottla.client import BlockingClient
 
-__all__ = ["ControllerEndpoint", "ControllerToAdd", "add_voter", "remove_voter"]
+__all__ = ["ControllerEndpoint", "ControllerToAdd", "add_voter", "describe_quorum", "remove_voter"]
 
+METADATA_TOPIC = "__cluster_metadata"
 TIMEOUT_MS = 60_000
 
 
@@ -35,6 +36,18 @@ class ControllerToAdd:
     node_id: int
     directory_id: Uuid
     endpoints: tuple[ControllerEndpoint, ...]
+
+
+def describe_quorum(client: BlockingClient) -> tuple[Any, Any]:
+    """Return the metadata partition's answer and the whole one (KIP-595); raises KafkaError in the broker's words."""
+    from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
+
+    topic = RequestTopicData(topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)])
+    response = client.request(DescribeQuorumRequest(topics=[topic]))
+    raise_code(response.error_code, response.error_message)
+    ((partition,),) = [topic.partitions for topic in response.topics]
+    raise_code(partition.error_code, partition.error_message)
+    return partition, response
 
 
 def add_voter(client: BlockingClient, controller: ControllerToAdd) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from ottla.cli.connect_rest import RestError, Worker
+from ottla.admin import RestError, Worker
 from ottla.cli.options import UsageError
 
 __all__ = ["exported", "take_in"]

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from ottla.admin import AdminError, ConfigEntity, describe_config, describe_group
+from ottla.admin import ConfigEntity, describe_config, describe_group
+from ottla.admin.actions import OF_SERVICES, plan_action
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
 from ottla.client import FetchPosition, Isolation, partition_of
-from ottla.console.actions import plan_action
+from ottla.console.api_cluster import cluster_endpoints
+from ottla.console.api_connect import connect_endpoints
+from ottla.console.api_schemas import schema_endpoints
 from ottla.console.clusters import Cluster
 from ottla.console.decoding import DECODERS
+from ottla.console.endpoints import Endpoint, body, need, page_of, query_number
 from ottla.console.places import Place
 from ottla.console.plans import PlanGoneError, Plans, WorldMovedError
 from ottla.console.reads import Read
@@ -38,26 +42,11 @@ from ottla.console.views import (
 from ottla.http import HttpError, Reply, Request, StreamedReply, json_reply
 from ottla.wire import Record, build_batch, iter_batch_records, iter_batches
 
-__all__ = ["Api", "Endpoint", "http_error", "openapi_document", "scan_frames"]
+__all__ = ["Api", "scan_frames"]
 
-LIST_LIMIT = 100
-LIST_LIMIT_MAX = 500
 LOOK_SECONDS_MAX = 5.0
 RECORD_BYTES_MAX = 16 << 20
 NDJSON = "application/x-ndjson"
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One address below `/api/c/{cluster}`: what it does, and which names its body has."""
-
-    method: str
-    path: str
-    summary: str
-    handle: Callable[[Place, Request], Awaitable[Reply | StreamedReply]]
-    body: Mapping[str, object] | None = None
-    changes: bool = False
-    """True for what a read-only console refuses."""
 
 
 class Api:
@@ -86,6 +75,9 @@ class Api:
             Endpoint("POST", "/scans", "Search a topic; frames as JSON lines", self._scan, SCAN_BODY),
             Endpoint("POST", "/plans", "Say what an action would change", self._plan, PLAN_BODY, changes=True),
             Endpoint("POST", "/plans/{plan}/run", "Do what a plan says", self._run_plan, RUN_BODY, changes=True),
+            *cluster_endpoints(),
+            *connect_endpoints(),
+            *schema_endpoints(),
             Endpoint("GET", "/audit", "The newest changes", self._audit),
             Endpoint("POST", "/audit/{entry}/undo", "A plan that takes a change back", self._undo, {}, changes=True),
         ]
@@ -105,7 +97,7 @@ class Api:
         rows = topic_rows(seen)
         if request.query.get("internal") != "true":
             rows = [row for row in rows if not row["is_internal"]]
-        return _sampled(place, seen, request, _page(rows, request, "name"))
+        return _sampled(place, seen, request, page_of(rows, request, "name"))
 
     async def _topic(self, place: Place, request: Request) -> Reply:
         name = request.match_info["topic"]
@@ -121,7 +113,7 @@ class Api:
 
     async def _groups(self, place: Place, request: Request) -> Reply:
         seen = await place.seen()
-        page = _page(group_rows(seen), request, "name")
+        page = page_of(group_rows(seen), request, "name")
         page["items"] = [with_recent(seen, each) for each in page["items"]]
         return _sampled(place, seen, request, page)
 
@@ -170,9 +162,9 @@ class Api:
         series = request.query.get("series", "")
         if place.login is not None and not (await place.allowed()).may_read_series(series):
             raise HttpError(403, f"The history {series} may not be seen: it needs DESCRIBE", error_code=40300)
-        to_ms = _query_number(request, "to", now)
-        from_ms = _query_number(request, "from", to_ms - 3_600_000)
-        points = _query_number(request, "points", 600)
+        to_ms = query_number(request, "to", now)
+        from_ms = query_number(request, "from", to_ms - 3_600_000)
+        points = query_number(request, "points", 600)
         history = place.sampler.history
         found = history.read(series, from_ms, to_ms, points)
         return json_reply(
@@ -209,7 +201,7 @@ class Api:
         return json_reply(row_of(partition.partition, found, Decoders(None, wanted), whole=True))
 
     async def _produce(self, place: Place, request: Request) -> Reply:
-        wanted, topic = new_record(object_of(await _body(request))), request.match_info["topic"]
+        wanted, topic = new_record(object_of(await body(request))), request.match_info["topic"]
         client = place.cluster.client
         await client.metadata([topic])
         partitions = client.cluster.partitions_of(topic)
@@ -231,27 +223,29 @@ class Api:
         return json_reply({"partition": index, "offset": int(appended.base_offset)}, status=201)
 
     async def _scan(self, place: Place, request: Request) -> StreamedReply:
-        frames = await scan_frames(place, object_of(await _body(request)))
+        frames = await scan_frames(place, object_of(await body(request)))
         return StreamedReply(_lines(frames), NDJSON)
 
     # -- what is changed
 
     async def _plan(self, place: Place, request: Request) -> Reply:
-        body = object_of(await _body(request))
-        action, arguments = body.get("action"), body.get("arguments", {})
+        asked = object_of(await body(request))
+        action, arguments = asked.get("action"), asked.get("arguments", {})
         if not isinstance(action, str):
             raise HttpError(400, "action is needed")
         return await self._planned(place, action, object_of(arguments))
 
     async def _planned(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Reply:
-        plan = await place.cluster.admin(plan_action, action, arguments)
+        if action in OF_SERVICES:
+            need(place, await place.allowed(), "ALTER")
+        plan = await place.cluster.admin(lambda client: plan_action(place.reach(client), action, arguments))
         return json_reply({**plan.shown(), "id": self._plans.keep(place, plan)}, status=201)
 
     async def _run_plan(self, place: Place, request: Request) -> Reply:
-        body = object_of(await _body(request))
+        asked = object_of(await body(request))
         try:
             entry = await self._plans.run(
-                place, request.match_info["plan"], hash=body.get("hash"), typed=body.get("typed")
+                place, request.match_info["plan"], hash=asked.get("hash"), typed=asked.get("typed")
             )
         except PlanGoneError as error:
             raise HttpError(404, str(error)) from None
@@ -278,9 +272,9 @@ class Api:
         entry = self._plans.audit.entry(int(number)) if number.isdigit() else None
         if entry is None or entry not in self._plans.audit.newest(place.cluster.name, await self._whose(place)):
             raise HttpError(404, f"There is no change {number} (any more)")
-        if entry.plan.undo is None or entry.outcome != "done":
+        if entry.undo is None:
             raise HttpError(409, "This change cannot be taken back")
-        return await self._planned(place, entry.plan.undo.action, entry.plan.undo.arguments)
+        return await self._planned(place, entry.undo.action, entry.undo.arguments)
 
 
 async def scan_frames(place: Place, body: Mapping[str, Any]) -> AsyncGenerator[Frame, None]:
@@ -355,44 +349,6 @@ async def _config(place: Place, entity: ConfigEntity) -> Reply:
     return json_reply({"items": sorted(rows, key=lambda row: str(row["name"]))})
 
 
-async def _body(request: Request) -> object:
-    try:
-        return await request.json()
-    except (ValueError, RecursionError):
-        raise HttpError(400, "The body is not JSON") from None
-
-
-def _query_number(request: Request, name: str, default: int) -> int:
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not text.lstrip("-").isdigit() or len(text) > 18:
-        raise HttpError(400, f"{name} is a whole number")
-    return int(text)
-
-
-def _page(rows: list[dict[str, object]], request: Request, by: str) -> dict[str, Any]:
-    """Return what of a list is asked for: those that contain `q`, sorted, from a cursor on, so many."""
-    wanted = request.query.get("q", "").casefold()
-    found = [row for row in rows if wanted in str(row[by]).casefold()]
-    sort = request.query.get("sort", "")
-    column = sort.lstrip("-")
-    if column:
-        if rows and column not in rows[0]:
-            raise HttpError(400, f"sort is one of {', '.join(rows[0])}")
-        found.sort(key=lambda row: _order(row[column]), reverse=sort.startswith("-"))
-    start = max(0, _query_number(request, "cursor", 0))
-    limit = max(1, min(_query_number(request, "limit", LIST_LIMIT), LIST_LIMIT_MAX))
-    end = start + limit
-    return {"items": found[start:end], "total": len(found), "cursor": end if end < len(found) else None}
-
-
-def _order(value: object) -> tuple[int, float, str]:
-    if isinstance(value, bool | int | float):
-        return 1, float(value), ""
-    return (0, 0.0, "") if value is None else (1, 0.0, str(value).casefold())
-
-
 def _sampled(place: Place, seen: Seen, request: Request, answer: Mapping[str, object]) -> Reply:
     """Return an answer with the time of its sample; one that the page has already is 304 (`ETag`)."""
     sampler = place.sampler
@@ -408,22 +364,6 @@ def _sampled(place: Place, seen: Seen, request: Request, answer: Mapping[str, ob
     if request.headers.get("If-None-Match") == tag:
         return Reply(b"", reply.content_type, 304, {"ETag": tag, "Cache-Control": "no-cache"})
     return replace(reply, headers={"ETag": tag, "Cache-Control": "no-cache"})
-
-
-def http_error(error: OttlaError) -> HttpError:
-    """Return what an error of ours is over HTTP: refused by the broker, senseless, or not answered."""
-    if isinstance(error, AdminError):
-        return HttpError(400, str(error))
-    if not isinstance(error, KafkaError):
-        return HttpError(502, str(error))
-    name = error.code.name
-    if "AUTHORIZATION" in name:
-        return HttpError(403, str(error), error_code=40300)
-    if name in ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "UNKNOWN_TOPIC_ID"):
-        return HttpError(404, str(error))
-    if error.retriable or name == "NETWORK_EXCEPTION":
-        return HttpError(503, str(error))
-    return HttpError(422, str(error), error_code=42200 + max(0, int(error.code)))
 
 
 TEXT: Mapping[str, object] = {"type": ["string", "null"]}
@@ -447,22 +387,3 @@ SCAN_BODY: Mapping[str, object] = {
 }
 PLAN_BODY: Mapping[str, object] = {"action": {"type": "string"}, "arguments": {"type": "object"}}
 RUN_BODY: Mapping[str, object] = {"hash": {"type": "string"}, "typed": {"type": "string"}}
-
-
-def openapi_document(endpoints: list[Endpoint], version: str) -> dict[str, object]:
-    """Return the table as OpenAPI 3.1."""
-    paths: dict[str, dict[str, object]] = {}
-    for each in endpoints:
-        names = ["cluster", *(part.strip("{}") for part in each.path.split("/") if part.startswith("{"))]
-        operation: dict[str, object] = {
-            "summary": each.summary,
-            "parameters": [
-                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
-            ],
-            "responses": {"default": {"description": "JSON; errors have error_code and message"}},
-        }
-        if each.body is not None:
-            schema = {"type": "object", "properties": dict(each.body)}
-            operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
-        paths.setdefault(f"/api/c/{{cluster}}{each.path}", {})[each.method.lower()] = operation
-    return {"openapi": "3.1.0", "info": {"title": "Ottla console", "version": version}, "paths": paths}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla.console.actions import ActionPlan
+from ottla.admin.actions import ActionPlan, Undo
 
 __all__ = ["Audit", "AuditEntry"]
 
 log = logging.getLogger("ottla.console.audit")
 
 ENTRIES_MAX = 500
+CHANGES_MAX = 200
+"""Differences that are kept of one change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +26,25 @@ class AuditEntry:
     at_ms: int
     who: str
     cluster: str
-    plan: ActionPlan
+    action: str
+    diff: tuple[Mapping[str, object], ...]
+    cli: str
     outcome: str
     """`done`, or the error's text."""
+    undo: Undo | None = None
 
     def shown(self) -> dict[str, object]:
         """Return it in JSON's terms."""
-        plan = self.plan.shown()
         return {
             "id": self.id,
             "at_ms": self.at_ms,
             "who": self.who,
             "cluster": self.cluster,
-            "action": plan["action"],
-            "diff": plan["diff"],
-            "cli": plan["cli"],
+            "action": self.action,
+            "diff": list(self.diff),
+            "cli": self.cli,
             "outcome": self.outcome,
-            "undo": self.plan.undo is not None and self.outcome == "done",
+            "undo": self.undo is not None,
         }
 
 
@@ -53,7 +58,11 @@ class Audit:
     def add(self, at_ms: int, who: str, cluster: str, plan: ActionPlan, outcome: str) -> AuditEntry:
         """Keep a change, and log it; values of secrets are in neither."""
         self._last += 1
-        entry = AuditEntry(self._last, at_ms, who, cluster, plan, outcome)
+        diff = tuple(
+            {"path": each.path, "before": each.before, "after": each.after} for each in plan.differences[:CHANGES_MAX]
+        )
+        undo = plan.undo if outcome == "done" else None
+        entry = AuditEntry(self._last, at_ms, who, cluster, plan.action, diff, plan.cli, outcome, undo)
         self._entries[entry.id] = entry
         while len(self._entries) > ENTRIES_MAX:
             self._entries.popitem(last=False)

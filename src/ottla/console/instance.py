@@ -6,14 +6,18 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from ottla import __version__
+from ottla.admin import Worker
 from ottla.base import OttlaError
-from ottla.console.api import Api, Endpoint, http_error, openapi_document, scan_frames
+from ottla.console.api import Api, scan_frames
 from ottla.console.audit import Audit
 from ottla.console.clusters import Cluster
+from ottla.console.endpoints import Endpoint, http_error, openapi_document
 from ottla.console.entry import SECURITY_HEADERS, SESSION_SECONDS_MAX, Entry, Session
 from ottla.console.live import Live
 from ottla.console.logins import USER_CHARACTERS_MAX, WRONG_LOGIN, log_in
@@ -45,6 +49,8 @@ log = logging.getLogger(__name__)
 
 COOKIE = "ottla_console"
 SWEEP_SECONDS = 30.0
+REST_SECONDS_MAX = 20.0
+"""How long Connect's workers and the registry have for an answer."""
 NOT_LOGGED_IN = 40102
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 SAFE = ("GET", "HEAD")
@@ -105,12 +111,13 @@ class Console:
 
     async def start(self) -> None:
         """Serve; raises OSError where an address is taken."""
-        values = _registry_values(self._settings)
+        values, workers, schemas = _registry_values(self._settings), _workers(self._settings), _schemas(self._settings)
         for each in self._settings.clusters:
             cluster = Cluster(each)
             sampler = Sampler(cluster.client, period_s=self._period_s)
-            self._places[each.name] = Place(
-                cluster, sampler, KeptRights(cluster.client), None if self._places else values
+            place = Place(cluster, sampler, KeptRights(cluster.client))
+            self._places[each.name] = (
+                place if self._places else replace(place, registry=values, workers=workers, schemas=schemas)
             )
         self._server = HttpServer(self._routes(), headers=SECURITY_HEADERS)
         try:
@@ -316,6 +323,29 @@ def _registry_values(settings: ConsoleSettings) -> RegistryValues | None:
     from ottla.console.registry_values import RegistryValues
 
     return RegistryValues(settings.registry)
+
+
+def _workers(settings: ConsoleSettings) -> dict[str, Worker]:
+    return {
+        name: Worker(url, settings.clusters[0].properties, answer_s=REST_SECONDS_MAX)
+        for name, url in settings.workers.items()
+    }
+
+
+def _schemas(settings: ConsoleSettings) -> Worker | None:
+    """Return the registry's own interface, with the login of its client; raises ConfigError."""
+    if settings.registry is None:
+        return None
+    url = settings.registry["schema.registry.url"].split(",")[0].strip()
+    login = settings.registry.get("basic.auth.user.info") or settings.registry.get(
+        "schema.registry.basic.auth.user.info"
+    )
+    if login and "@" not in url:
+        scheme, _, place = url.partition("://")
+        user, _, password = login.partition(":")
+        url = f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{place}"
+    stores = {key.removeprefix("schema.registry."): value for key, value in settings.registry.items()}
+    return Worker(url, stores, what="schema registry", answer_s=REST_SECONDS_MAX)
 
 
 def _now_ms() -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ottla.admin import Worker
+from ottla.admin.actions import Reach
+from ottla.client import BlockingClient
 from ottla.console.clusters import Cluster
 from ottla.console.logins import Login
 from ottla.console.rights import KeptRights, Rights
@@ -30,6 +33,10 @@ class Place:
     sampler: Sampler
     rights: KeptRights
     registry: RegistryValues | None = None
+    workers: Mapping[str, Worker] = field(default_factory=dict)
+    """Connect's clusters of workers, by name."""
+    schemas: Worker | None = None
+    """The schema registry's own interface."""
     login: Login | None = None
     """Who has logged in; None where the console itself asks, which may see all that its sampler sees."""
 
@@ -41,6 +48,10 @@ class Place:
     def as_user(self, login: Login) -> Place:
         """Return the same cluster for a user."""
         return replace(self, cluster=login.cluster, rights=KeptRights(login.cluster.client), login=login)
+
+    def reach(self, client: BlockingClient) -> Reach:
+        """Return what actions reach from here."""
+        return Reach(client, self.workers, self.schemas)
 
     async def allowed(self) -> Rights:
         """Return what may be seen and done here; raises OttlaError."""

@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ottla.admin.actions import ActionPlan, plan_action
 from ottla.base import OttlaError
-from ottla.console.actions import ActionPlan, plan_action
 from ottla.console.audit import Audit, AuditEntry
 from ottla.console.places import Place
 from ottla.http import HttpError
@@ -70,11 +70,13 @@ class Plans:
         if plan.typed is not None and typed != plan.typed:
             raise HttpError(400, f"Type the name, {plan.typed}: this cannot be taken back")
         del self._kept[name]
-        again = await cluster.admin(plan_action, plan.action, plan.pinned or plan.arguments)
+        again = await cluster.admin(
+            lambda client: plan_action(place.reach(client), plan.action, plan.pinned or plan.arguments)
+        )
         if again.hash != plan.hash:
             raise WorldMovedError({**again.shown(), "id": self.keep(place, again)})
         try:
-            await cluster.admin(lambda client: again.run(client))
+            await cluster.admin(lambda client: again.run(place.reach(client)))
             outcome = "done"
         except OttlaError as error:
             outcome = str(error)

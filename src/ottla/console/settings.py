@@ -18,7 +18,8 @@ LISTENERS, READ_ONLY = "ottla.console.listeners", "ottla.console.read.only"
 ANONYMOUS, HOSTS = "ottla.console.allow.anonymous", "ottla.console.hosts"
 REGISTRY = "ottla.console.registry.url"
 LOGIN = "ottla.console.login.mechanisms"
-KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN)
+CONNECT = "ottla.console.connect.urls"
+KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT)
 PREFIX = "ottla.console."
 TLS = "ottla.console.ssl."
 
@@ -39,6 +40,8 @@ class ConsoleSettings:
     """Names under which browsers may ask for it, beside the listeners' own and this machine's."""
     registry: Mapping[str, str] | None = None
     """Properties of the client of a schema registry, that of the first cluster."""
+    workers: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of Connect's clusters of workers by their names, those of the first cluster."""
 
 
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
@@ -78,7 +81,21 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
         anonymous and not mechanisms,
         frozenset(each.lower() for each in _listed(properties.get(HOSTS) or "")),
         _registry(properties),
+        _workers(properties),
     )
+
+
+def _workers(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return addresses by name of `NAME=URL,…`, or of a URL alone; raises ConfigError."""
+    found: dict[str, str] = {}
+    for each in _listed(properties.get(CONNECT) or ""):
+        name, equals, url = each.partition("=")
+        if "://" in name or not equals:
+            name, url = "connect", each
+        if not url.startswith(("http://", "https://")) or name in found or "/" in name:
+            raise ConfigError(CONNECT, "[hidden]", "NAME=http://HOST:PORT,… with a name for each cluster of workers")
+        found[name] = url
+    return found
 
 
 def _mechanisms(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> tuple[str, ...]:

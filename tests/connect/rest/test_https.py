@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ottla.admin import RestError
+from ottla.admin import Worker as AskedWorker
 from ottla.base import ConfigError
-from ottla.cli.connect_rest import RestError
-from ottla.cli.connect_rest import Worker as AskedWorker
 from ottla.connect.rest import Address, RestSettings, forwarding, rest_settings
 from ottla.http import HttpError, asking_context, serving_context
 from tests.connect.rest.worker import running_worker

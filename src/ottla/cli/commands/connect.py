@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ottla.admin import RestError, Worker
 from ottla.cli.actions import parse_action
-from ottla.cli.connect_rest import RestError, Worker
 from ottla.cli.options import Options, UsageError, output_option, properties_file, warn
 from ottla.cli.output import Answer, print_answer
 

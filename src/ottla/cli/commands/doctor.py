@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ottla.admin import Worker
 from ottla.base import OttlaError
-from ottla.cli.connect_rest import Worker
 from ottla.cli.contexts import target
 from ottla.cli.doctor.findings import Finding, Status, fail, ok, print_findings
 from ottla.cli.options import Options, open_client, output_option, properties_file

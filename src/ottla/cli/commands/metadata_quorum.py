@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ottla.admin import raise_code
+from ottla.admin import describe_quorum
 from ottla.base import ZERO_UUID, ErrorCode, KafkaError, OttlaError, Uuid, uuid_text
 from ottla.cli.actions import parse_action
 from ottla.cli.endpoints import asks_controllers, controller_option, open_either
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "parsers"]
 
-METADATA_TOPIC = "__cluster_metadata"
 HEADS = {
     "NodeId": "nodeId",
     "DirectoryId": "directoryId",
@@ -110,21 +109,9 @@ def check(action: str, args: Namespace) -> None:
         raise UsageError(problem)
 
 
-def describe(client: BlockingClient) -> tuple[Any, Any]:
-    """Ask for the quorum (KIP-595); returns the one partition's answer and the whole one."""
-    from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
-
-    topic = RequestTopicData(topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)])
-    response = client.request(DescribeQuorumRequest(topics=[topic]))
-    raise_code(response.error_code, response.error_message)
-    ((partition,),) = [topic.partitions for topic in response.topics]
-    raise_code(partition.error_code, partition.error_message)
-    return partition, response
-
-
 def status(client: BlockingClient, args: Namespace) -> None:
     """Print the quorum's state."""
-    quorum, response = describe(client)
+    quorum, response = describe_quorum(client)
     endpoints = {
         node.node_id: [f"{each.name}://{each.host}:{each.port}" for each in node.listeners] for node in response.nodes
     }
@@ -185,7 +172,7 @@ def node(state: Any, endpoints: dict[int, list[str]]) -> dict[str, Any]:
 
 def replication(client: BlockingClient, args: Namespace) -> None:
     """Print a row for the leader, the other voters, and the observers."""
-    quorum, _ = describe(client)
+    quorum, _ = describe_quorum(client)
     leader = next((each for each in quorum.current_voters if each.replica_id == quorum.leader_id), None)
     if leader is None:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the quorum has no leader among its voters")

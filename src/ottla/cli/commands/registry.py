@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from ottla.admin import RestError, Worker
 from ottla.cli.actions import parse_action
-from ottla.cli.connect_rest import RestError, Worker
 from ottla.cli.local.log_format import FORMATS, LEVELS
 from ottla.cli.options import Options, UsageError, output_option, properties_file
 from ottla.cli.output import Answer, print_answer

@@ -9,7 +9,7 @@ from ottla.base import OttlaError
 from ottla.cli.doctor.findings import Finding, fail, ok, warning
 
 if TYPE_CHECKING:
-    from ottla.cli.connect_rest import Worker
+    from ottla.admin import Worker
     from ottla.client import BlockingClient, Cluster
 
 __all__ = ["instance_checks", "topic_checks"]

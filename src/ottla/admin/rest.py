@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import ssl
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base import OttlaError
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["RestError", "Worker"]
 
@@ -32,8 +30,19 @@ class Worker:
     `http://name:password@host` logs in. `what` is what answers there, as a rule a worker.
     """
 
-    def __init__(self, url: str, properties: Mapping[str, str] | None = None, *, what: str = "Connect worker") -> None:
+    def __init__(
+        self,
+        url: str,
+        properties: Mapping[str, str] | None = None,
+        *,
+        what: str = "Connect worker",
+        answer_s: float = ANSWER_SECONDS_MAX,
+    ) -> None:
         """Raises ConfigError for stores that cannot be opened."""
+        import base64
+        import urllib.parse
+
+        self._answer_s = answer_s
         self._what, self._headers = what, {"Content-Type": "application/json", "Accept": "application/json"}
         scheme, _, rest = (url if "://" in url else f"http://{url}").partition("://")
         login, at, place = rest.rpartition("@")
@@ -56,10 +65,13 @@ class Worker:
 
     def text(self, path: str, method: str = "GET", body: Any = None, *, take: Collection[int] = ()) -> str:
         """Return the text of an answer; see `ask`."""
+        import urllib.error
+        import urllib.request
+
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url.rstrip("/") + path, data, self._headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS_MAX, context=self._context) as answer:
+            with urllib.request.urlopen(request, timeout=self._answer_s, context=self._context) as answer:
                 return str(answer.read(), "utf-8", "replace")
         except urllib.error.HTTPError as error:
             if error.code in take:
@@ -73,6 +85,8 @@ class Worker:
 
     def connector(self, method: str, name: str, rest: str = "", body: Any = None) -> Any:
         """Ask about one connector; see `ask`."""
+        import urllib.parse
+
         return self.ask(method, f"/connectors/{urllib.parse.quote(name, safe='')}{rest}", body)
 
 

@@ -1,0 +1,54 @@
+"""What is changed, each as a plan that says first what would change: for whoever shows plans to people.
+
+`plan_action` makes a plan by the action's name and its arguments, which are JSON's values. The console runs it by its hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.admin.actions.access import ACCESS, acl_fields
+from ottla.admin.actions.configs import CONFIGS
+from ottla.admin.actions.connectors import CONNECTORS, hidden_names, shown_value
+from ottla.admin.actions.groups import GROUPS
+from ottla.admin.actions.moves import MOVES
+from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, Undo
+from ottla.admin.actions.schemas import SCHEMAS, compatibility_messages
+from ottla.admin.actions.topics import TOPICS
+from ottla.admin.actions.transactions import TRANSACTIONS
+from ottla.admin.errors import AdminError
+
+__all__ = [
+    "ACTIONS",
+    "OF_SERVICES",
+    "ActionPlan",
+    "Difference",
+    "Reach",
+    "Undo",
+    "acl_fields",
+    "compatibility_messages",
+    "hidden_names",
+    "plan_action",
+    "shown_value",
+]
+
+ACTIONS: Mapping[str, Planner] = {
+    **TOPICS,
+    **CONFIGS,
+    **GROUPS,
+    **ACCESS,
+    **TRANSACTIONS,
+    **MOVES,
+    **CONNECTORS,
+    **SCHEMAS,
+}
+OF_SERVICES = frozenset({*CONNECTORS, *SCHEMAS})
+"""Those that Connect or the registry does, and not the brokers."""
+
+
+def plan_action(reach: Reach, action: str, arguments: Arguments) -> ActionPlan:
+    """Return the plan of an action; raises AdminError for one that makes no sense, KafkaError in the broker's words."""
+    planner = ACTIONS.get(action)
+    if planner is None:
+        raise AdminError(f"There is no action {action}: there are {', '.join(sorted(ACTIONS))}")
+    return planner(reach, arguments)

@@ -1,0 +1,171 @@
+"""What every action is: a plan that says what would change, with a hash, and does it when it is run.
+
+A plan has the differences, what follows from them, what to be careful about, and the command that does the same. Whoever
+shows it makes it anew before it is run: where it would say something else by then, the world has moved, and nothing is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ottla.admin.errors import AdminError
+from ottla.base import Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.admin.rest import Worker
+    from ottla.client import BlockingClient
+
+__all__ = [
+    "ActionPlan",
+    "Arguments",
+    "Difference",
+    "Planner",
+    "Reach",
+    "Undo",
+    "command",
+    "number",
+    "offsets_of",
+    "pinned",
+    "settings",
+    "text",
+]
+
+DIFFERENCES_MAX = 2000
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What actions reach: the cluster's client, Connect's clusters of workers by name, and a schema registry."""
+
+    client: BlockingClient
+    workers: Mapping[str, Worker] = field(default_factory=dict)
+    registry: Worker | None = None
+
+    def worker(self, name: str) -> Worker:
+        """Return one of Connect's clusters; raises AdminError where there is none of that name."""
+        found = self.workers.get(name)
+        if found is None:
+            known = ", ".join(self.workers) or "none"
+            raise AdminError(f"There are no Connect workers called {name}: there are {known}")
+        return found
+
+    def schemas(self) -> Worker:
+        """Return the schema registry; raises AdminError where there is none."""
+        if self.registry is None:
+            raise AdminError("No schema registry is known here")
+        return self.registry
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that changes; None stands for what is not there."""
+
+    path: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """The action that takes a change back."""
+
+    action: str
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionPlan:
+    """What an action would do; `run` does it."""
+
+    action: str
+    arguments: Mapping[str, object]
+    differences: tuple[Difference, ...]
+    cli: str
+    effects: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    typed: str | None = None
+    """What has to be typed before: the name of what is lost for ever. None where the change can be taken back."""
+    undo: Undo | None = None
+    pinned: Mapping[str, object] | None = None
+    """The arguments with what was found by them, where asking again would find something else: ends move on."""
+    run: Callable[[Reach], None] = field(repr=False, compare=False, kw_only=True)
+
+    @property
+    def hash(self) -> str:
+        """What is the same as long as the action would change the same things."""
+        said = [self.action, self.typed, [[each.path, each.before, each.after] for each in self.differences]]
+        return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+    def shown(self) -> dict[str, object]:
+        """Return the plan in JSON's terms."""
+        return {
+            "action": self.action,
+            "hash": self.hash,
+            "diff": [
+                {"path": each.path, "before": each.before, "after": each.after}
+                for each in self.differences[:DIFFERENCES_MAX]
+            ],
+            "left_out": max(0, len(self.differences) - DIFFERENCES_MAX),
+            "effects": list(self.effects),
+            "warnings": list(self.warnings),
+            "cli": self.cli,
+            "irreversible": self.typed is not None,
+            "typed": self.typed,
+            "undo": self.undo is not None,
+        }
+
+
+Planner = Callable[[Reach, Arguments], ActionPlan]
+
+
+def text(arguments: Arguments, name: str) -> str:
+    """Return an argument that is a text; raises AdminError where it is not there."""
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value:
+        raise AdminError(f"{name} is needed: a text")
+    return value
+
+
+def number(arguments: Arguments, name: str) -> int | None:
+    """Return an argument that is a whole number, None where it is not there; raises AdminError."""
+    value = arguments.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise AdminError(f"{name} is a whole number, not {value!r}")
+    return value
+
+
+def settings(arguments: Arguments, name: str) -> dict[str, str]:
+    """Return an argument that maps names to texts; raises AdminError."""
+    value = arguments.get(name) or {}
+    if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in (*value, *value.values())):
+        raise AdminError(f"{name} maps names of settings to texts")
+    return dict(value)
+
+
+def offsets_of(arguments: Arguments, topic: str) -> dict[TopicPartition, Offset] | None:
+    """Return offsets that are given by partition, None where none are."""
+    given = arguments.get("offsets")
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or not given:
+        raise AdminError("offsets maps partitions to offsets")
+    try:
+        return {TopicPartition(topic, int(index)): Offset(int(offset)) for index, offset in given.items()}
+    except (TypeError, ValueError):
+        raise AdminError("offsets maps partitions to offsets, both whole numbers") from None
+
+
+def pinned(arguments: Arguments, offsets: Mapping[TopicPartition, Offset]) -> dict[str, object]:
+    """Return arguments with the offsets that were found by them."""
+    return {**arguments, "offsets": {str(each.partition): int(offset) for each, offset in offsets.items()}}
+
+
+def command(*words: str) -> str:
+    """Return a command line of `ottla`."""
+    return shlex.join(("ottla", *words))

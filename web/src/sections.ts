@@ -1,0 +1,29 @@
+// The pages of the side, and of the palette.
+export const SECTIONS: { group: string; pages: { name: string; icon: string; path: string }[] }[] = [
+  { group: "", pages: [{ name: "Overview", icon: "overview", path: "" }] },
+  {
+    group: "Data",
+    pages: [
+      { name: "Topics", icon: "topics", path: "/topics" },
+      { name: "Schemas", icon: "schemas", path: "/schemas" },
+    ],
+  },
+  { group: "Consuming", pages: [{ name: "Groups", icon: "groups", path: "/groups" }] },
+  {
+    group: "Pipeline",
+    pages: [
+      { name: "Connect", icon: "connect", path: "/connect" },
+      { name: "Transactions", icon: "transactions", path: "/transactions" },
+    ],
+  },
+  {
+    group: "Cluster",
+    pages: [
+      { name: "Brokers", icon: "brokers", path: "/brokers" },
+      { name: "Quorum", icon: "quorum", path: "/quorum" },
+      { name: "Reassignment", icon: "reassign", path: "/reassign" },
+      { name: "Access", icon: "access", path: "/access" },
+      { name: "Changes", icon: "audit", path: "/audit" },
+    ],
+  },
+];
