@@ -35,7 +35,7 @@ from tests.spark.standalone import spark_cluster
 __all__ = ["CASES", "main"]
 
 ROOT = Path(__file__).resolve().parents[1]
-SECONDS_MAX = 570.0
+SECONDS_MAX = 900.0
 """What has not begun by then is named and left out."""
 LATENCY_SECONDS, LATENCY_RATE = 12.0, 500
 ONCE = ", exactly once"
@@ -43,6 +43,10 @@ PRICE = "price of exactly once, "
 CLUSTER = "cluster of two workers"
 FIRST, SECOND = "local[2]", "local[1]"
 MODES = (FIRST, SECOND, CLUSTER)
+CONTINUOUS = "continuous, one host"
+"""Long-running tasks in the place of micro-batches; one of them, so it stands beside Kafka Streams with one thread."""
+KAFKA_ONE = "kafka, one thread"
+ONE_THREAD = {"num.stream.threads": "1"}
 CLICKS = "bench-clicks"
 NO_SUCH_PLAN = ("python", "vectorised")
 """Plans that are about Python: Kafka Streams has none of them."""
@@ -62,18 +66,24 @@ class StreamCase:
     factor: int = 1
     """How often Kafka Streams counts a record as processed."""
     modes: tuple[str, ...] = (FIRST,)
+    continuous: Metric | None = None
+    """The figure in continuous mode, with its target; None where it is not measured there."""
 
     @property
     def sink(self) -> str:
         """A topic of its own."""
         return f"out-{self.plan}{'-once' if self.once else ''}{'' if self.rows else '-latency'}"
 
-    def metrics(self) -> list[Metric]:
+    def metrics(self, *, continuous: bool = False) -> list[Metric]:
         """Return the figure, or for a latency p50, which has the target, and p99."""
+        metric = self.continuous if continuous else self.metric
+        if metric is None:
+            return []
         if self.rows:
-            return [self.metric]
-        names = [f"{self.metric.name}, {share}" for share in ("p50", "p99")]
-        return [replace(self.metric, name=names[0]), Metric(names[1], "ms")]
+            return [metric]
+        names = [f"{metric.name}, {share}" for share in ("p50", "p99")]
+        most = None if not continuous else P99_ONCE if self.once else P99
+        return [replace(metric, name=names[0]), Metric(names[1], "ms", at_most=most, absolute=True)]
 
     def job(self, scale: float) -> dict[str, Any]:
         """Return the case as a session or a JVM takes it."""
@@ -88,12 +98,26 @@ def _rate(name: str, **target: Any) -> Metric:
     return Metric(name, "rows/s", **target)
 
 
+def _latency(name: str, at_most: float | None) -> Metric:
+    return Metric(f"latency, {name}", "ms", at_most=at_most, absolute=True)
+
+
 WORD_FACTOR = 1 + WORDS_PER_LINE
 LATENCIES = ("map", "windows")
+P99, P99_ONCE = 100.0, 250.0
+"""Targets of continuous mode."""
+STATEFUL = "stateful Python aggregate, 100,000 keys"
 CASES = (
-    StreamCase(_rate("map", at_least=1.5), "map", EVENTS, 4_000_000, modes=MODES),
     StreamCase(
-        _rate("Python function, per record", at_least=300_000, absolute=True), "python", EVENTS, 2_000_000, modes=MODES
+        _rate("map", at_least=1.5), "map", EVENTS, 4_000_000, modes=MODES, continuous=_rate("map", at_least=1.2)
+    ),
+    StreamCase(
+        _rate("Python function, per record", at_least=300_000, absolute=True),
+        "python",
+        EVENTS,
+        2_000_000,
+        modes=MODES,
+        continuous=_rate("Python function, per record"),
     ),
     StreamCase(
         _rate("Python function, vectorised", at_least=300_000, absolute=True),
@@ -101,20 +125,58 @@ CASES = (
         EVENTS,
         4_000_000,
         modes=MODES,
+        continuous=_rate("Python function, vectorised"),
     ),
-    StreamCase(_rate("word count", at_least=1.5), "words", LINES, 600_000, factor=WORD_FACTOR, modes=MODES),
-    StreamCase(_rate("windowed count", at_least=1.5), "windows", CLICKS, 4_000_000, modes=MODES),
     StreamCase(
-        _rate("stateful Python aggregate, 100,000 keys", at_least=150_000, absolute=True),
+        _rate("word count", at_least=1.5),
+        "words",
+        LINES,
+        600_000,
+        factor=WORD_FACTOR,
+        modes=MODES,
+        continuous=_rate("word count", at_least=2.5),
+    ),
+    StreamCase(
+        _rate("windowed count", at_least=1.5),
+        "windows",
+        CLICKS,
+        4_000_000,
+        modes=MODES,
+        continuous=_rate("windowed count", at_least=1.5),
+    ),
+    StreamCase(
+        _rate(STATEFUL, at_least=150_000, absolute=True),
         "stateful",
         EVENTS,
         2_000_000,
         modes=MODES,
+        continuous=_rate(STATEFUL, at_least=0.8),
     ),
-    StreamCase(_rate(f"map{ONCE}"), "map", EVENTS, 4_000_000, once=True),
-    StreamCase(_rate(f"word count{ONCE}"), "words", LINES, 600_000, once=True, factor=WORD_FACTOR),
-    StreamCase(Metric("latency, map", "ms", at_most=150, absolute=True), "map", "in-map-latency"),
-    StreamCase(Metric("latency, windowed count", "ms", at_most=300, absolute=True), "windows", "in-windows-latency"),
+    StreamCase(_rate(f"map{ONCE}"), "map", EVENTS, 4_000_000, once=True, continuous=_rate(f"map{ONCE}")),
+    StreamCase(
+        _rate(f"word count{ONCE}"),
+        "words",
+        LINES,
+        600_000,
+        once=True,
+        factor=WORD_FACTOR,
+        continuous=_rate(f"word count{ONCE}"),
+    ),
+    StreamCase(_latency("map", 150), "map", "in-map-latency", continuous=_latency("map", 20)),
+    StreamCase(
+        _latency("windowed count", 300), "windows", "in-windows-latency", continuous=_latency("windowed count", 20)
+    ),
+    StreamCase(
+        _latency(f"map{ONCE}", None), "map", "in-map-once", once=True, modes=(), continuous=_latency(f"map{ONCE}", 80)
+    ),
+    StreamCase(
+        _latency(f"windowed count{ONCE}", None),
+        "windows",
+        "in-windows-once",
+        once=True,
+        modes=(),
+        continuous=_latency(f"windowed count{ONCE}", 80),
+    ),
 )
 """Every figure that is measured; those of latency become two, p50 and p99."""
 
@@ -127,13 +189,14 @@ class Run:
     folder: Path
     scale: float
     only: str | None
+    seconds: float = SECONDS_MAX
     started: float = field(default_factory=time.monotonic)
     values: Rounds = field(default_factory=Rounds)
 
     @property
     def left(self) -> float:
         """Seconds until nothing more is begun."""
-        return self.started + SECONDS_MAX - time.monotonic()
+        return self.started + self.seconds - time.monotonic()
 
     def say(self, text: str) -> None:
         """Print a line of progress at once."""
@@ -142,14 +205,17 @@ class Run:
     def wanted(self, mode: str) -> list[StreamCase]:
         """Return the cases of a mode that were asked for."""
         parts = (self.only or "").split("|")
-        return [case for case in CASES if mode in case.modes and any(part in case.metric.name for part in parts)]
+        found = [case for case in CASES if any(part in case.metric.name for part in parts)]
+        if mode in (CONTINUOUS, KAFKA_ONE):
+            return [case for case in found if case.continuous is not None]
+        return [case for case in found if mode in case.modes]
 
     def add(self, mode: str, case: StreamCase, found: dict[str, Any]) -> None:
         """Note a figure."""
         for name in ("p50", "p99") if not case.rows else ("value",):
             metric = case.metric.name if case.rows else f"{case.metric.name}, {name}"
             self.values.add(mode, metric, found[name])
-            self.say(f"  {metric}, {mode}: {found[name]:,.0f} {case.metric.unit}")
+            self.say(f"  {metric}, {mode}: {found[name]:,.0f} {case.metric.unit} (load {os.getloadavg()[0]:.1f})")
 
 
 def main(argv: list[str]) -> int:
@@ -158,7 +224,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("bench-streams.json"))
     parser.add_argument("--only", help="cases whose name contains this, or one of several with | between")
     parser.add_argument("--size", type=float, default=1.0, help="records as a share of the usual; 0.1 for a trial")
-    parser.add_argument("--modes", default=",".join((*MODES, KAFKA)), help="of: %(default)s")
+    parser.add_argument("--modes", default=";".join((*MODES, KAFKA, CONTINUOUS, KAFKA_ONE)), help="of: %(default)s")
+    parser.add_argument("--rounds", type=int, default=1, help="how often all is measured, one after the other")
+    parser.add_argument("--seconds", type=float, default=SECONDS_MAX, help="what has not begun by then is left out")
     args = parser.parse_args(argv)
     if reason := peer.missing() or java_missing() or (None if shutil.which("javac") else "there is no javac on PATH"):
         print(f"{reason}\n0 passed, 0 failed")
@@ -168,9 +236,10 @@ def main(argv: list[str]) -> int:
     broker = Ottla(build_mode(), folder / "broker")
     try:
         broker.start()
-        run = Run(broker.bootstrap, folder, args.size, args.only)
+        run = Run(broker.bootstrap, folder, args.size, args.only, args.seconds)
         _topics(run)
-        _measure(run, args.modes.split(","))
+        for _ in range(args.rounds):
+            _measure(run, args.modes.split(";"))
     finally:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -184,10 +253,10 @@ def main(argv: list[str]) -> int:
 
 def _topics(run: Run) -> None:
     """Make and fill what is read, and make what is written."""
-    cases = {case.metric.name: case for mode in MODES for case in run.wanted(mode)}.values()
+    cases = {case.metric.name: case for mode in (*MODES, CONTINUOUS) for case in run.wanted(mode)}.values()
     run.say(f"filling topics ({build_mode()})")
     with BlockingClient(run.bootstrap) as client:
-        systems = ("", f"-{KAFKA}")
+        systems = ("", f"-{KAFKA}", "-continuous", "-one")
         make_topics(client, sorted({f"{case.sink}{system}" for case in cases for system in systems}))
         make_topics(client, sorted({case.source for case in cases}))
         for source in sorted({case.source for case in cases if case.rows}):
@@ -199,7 +268,11 @@ def _measure(run: Run, modes: list[str]) -> None:
     if FIRST in modes:
         _spark(run, FIRST, FIRST)
     if KAFKA in modes:
-        _kafka(run)
+        _kafka(run, KAFKA)
+    if CONTINUOUS in modes:
+        _spark(run, CONTINUOUS, SECOND)
+    if KAFKA_ONE in modes:
+        _kafka(run, KAFKA_ONE)
     if SECOND in modes:
         _spark(run, SECOND, SECOND)
     if CLUSTER in modes and run.wanted(CLUSTER):
@@ -213,26 +286,27 @@ def _measure(run: Run, modes: list[str]) -> None:
             run.say(f"  failed: {error}")
 
 
-def _kafka(run: Run) -> None:
+def _kafka(run: Run, system: str) -> None:
     classes = compiled(run.folder)
-    for case in run.wanted(FIRST):
+    for case in run.wanted(FIRST if system == KAFKA else KAFKA_ONE):
         if case.plan in NO_SUCH_PLAN:
             continue
         if run.left <= 0:
-            run.say(f"no time is left for {case.metric.name}, {KAFKA}")
+            run.say(f"no time is left for {case.metric.name}, {system}")
             continue
-        job = {**case.job(run.scale), "sink": f"{case.sink}-{KAFKA}"}
+        job = {**case.job(run.scale), "sink": f"{case.sink}-{KAFKA if system == KAFKA else 'one'}"}
         # as often as the other side commits; else a count would be held back for 30 s
         settings = {**job["settings"], **({} if case.rows else {"commit.interval.ms": "100"})}
+        settings |= ONE_THREAD if system == KAFKA_ONE else {}
         try:
             if case.rows:
                 found = {"value": kafka_throughput(classes, run.bootstrap, job, settings)}
             else:
                 found = kafka_latency(classes, run.bootstrap, job, settings)
         except (RuntimeError, ValueError, subprocess.TimeoutExpired) as error:
-            run.say(f"  {case.metric.name}, {KAFKA}: failed: {error}")
+            run.say(f"  {case.metric.name}, {system}: failed: {error}")
             continue
-        run.add(KAFKA, case, found)
+        run.add(system, case, found)
 
 
 def _spark(run: Run, mode: str, master: str) -> None:
@@ -247,6 +321,9 @@ def _spark(run: Run, mode: str, master: str) -> None:
     folder = run.folder / f"spark-{len(list(run.folder.iterdir()))}"
     folder.mkdir()
     jobs = [case.job(run.scale) for case in cases.values()]
+    if mode == CONTINUOUS:
+        more = {"execution": "continuous", **ONE_THREAD}
+        jobs = [{**job, "sink": f"{job['sink']}-continuous", "settings": {**job["settings"], **more}} for job in jobs]
     order = {"master": master, "bootstrap": run.bootstrap, "folder": str(folder), "jobs": jobs}
     with _session(order, folder / "errors", run.left) as lines:
         for line in lines:
@@ -290,12 +367,23 @@ def _session(order: dict[str, Any], errors: Path, seconds: float) -> Iterator[An
 
 def _rows(run: Run) -> list[Row]:
     """Return a row for each figure: those of two cores with their targets, then those of other masters."""
-    metrics = [metric for case in CASES for metric in case.metrics()]
+    metrics = [metric for case in CASES if case.modes for metric in case.metrics()]
     rows = run.values.rows(metrics, [FIRST])
     for plan in ("map", "word count"):
         rows += _price(run.values, plan)
+    rows += _continuous(run.values)
     others = [Metric(metric.name, metric.unit) for metric in metrics]
     return rows + [row for mode in MODES[1:] for row in run.values.rows(others, [mode]) if row.ottla is not None]
+
+
+def _continuous(values: Rounds) -> list[Row]:
+    """Return the rows of continuous mode, beside Kafka Streams with one thread."""
+    own = Rounds()
+    for metric, systems in values.values.items():
+        for system, name in ((CONTINUOUS, CONTINUOUS), (KAFKA_ONE, KAFKA)):
+            if found := systems.get(system):
+                own.values.setdefault(metric, {})[name] = found
+    return own.rows([metric for case in CASES for metric in case.metrics(continuous=True)], [CONTINUOUS])
 
 
 def _price(values: Rounds, plan: str) -> list[Row]:

@@ -14,7 +14,7 @@ __all__ = ["page"]
 INTRODUCTION = """# Streams on Spark beside Kafka Streams
 
 Both on one machine, in one run, on the same topics of one Ottla broker: `make bench-streams OUT=bench-streams.json` (needs
-`make peer` once; at most ten minutes, `SIZE=0.1` for a trial), then
+`make peer` once; at most a quarter of an hour, `SIZE=0.1` for a trial), then
 `python -m bench.streams_page bench-streams.json > docs/streams-benchmark.md`.
 
 - **rows/s** are input records of a preloaded topic of four partitions, from topic to topic, with the broker on the same
@@ -31,6 +31,9 @@ Both on one machine, in one run, on the same topics of one Ottla broker: `make b
 - **Price of exactly once**: rows/s that are lost by `processing.guarantee=exactly_once_v2`.
 - The cluster is a standalone master and two workers of one core each, from PySpark's wheel, started by the
   benchmark; Ottla is installed where they run.
+- *Continuous, one host*: `execution=continuous` in a session of one core (`local[1]`), beside Kafka Streams with
+  `num.stream.threads=1` under the same targets of latency. Its rows/s are of what it has committed, to repartition
+  topics as well, from a fifth of it to the end.
 - Targets hold for two cores (`local[2]`). A ratio is Ottla's value by Kafka Streams' on two threads, whatever the mode.
 """
 

@@ -17,6 +17,10 @@ import psutil
 from pyspark import cloudpickle
 
 from bench import streams_plans
+from bench.streams_peer import WARM_SHARE
+from bench.streams_topics import PARTITIONS
+from ottla.base import TopicPartition
+from ottla.client import BlockingClient
 from ottla.spark import StreamsApplication
 from ottla.spark.streams.launch import application_session
 from ottla.streams import StreamsSettings
@@ -28,6 +32,7 @@ __all__ = ["main"]
 
 JOB_SECONDS_MAX = 150.0
 LOOK_SECONDS = 0.05
+COMMIT_LOOK_SECONDS = 0.02
 BATCHES = 5
 """Batches that a job's records come in; the first warms up and is not counted."""
 
@@ -63,6 +68,8 @@ def _throughput(spark: SparkSession, job: dict[str, Any], settings: dict[str, An
 
     Beside it: the batches, and the processor seconds that a million rows took, by the name of the process.
     """
+    if settings.get("execution") == "continuous":
+        return _committed(spark, job, settings)
     limits = {"max.records.per.batch": job["rows"] // BATCHES, "auto.offset.reset": "earliest"}
     topology = streams_plans.PLANS[job["plan"]](job["source"], job["sink"])
     with StreamsApplication(topology, {**settings, **limits}, spark=spark) as application:
@@ -83,6 +90,36 @@ def _throughput(spark: SparkSession, job: dict[str, Any], settings: dict[str, An
         "batches": batches[:BATCHES],
         "cpu": {name: each / rows * 1e6 for name, each in used.items()},
     }
+
+
+def _committed(spark: SparkSession, job: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Return rows/s of all but the first fifth, by what hosts have committed: of a repartition topic, too."""
+    application_id, factor = settings["application.id"], job["factor"]
+    topology = streams_plans.PLANS[job["plan"]](job["source"], job["sink"])
+    given = {**settings, "auto.offset.reset": "earliest"}
+    read = [job["source"], *(f"{application_id}-{topic}" for topic in topology.repartition_topics)]
+    places = [TopicPartition(topic, each) for topic in read for each in range(PARTITIONS)]
+    first: tuple[float, int] | None = None
+    with (
+        BlockingClient(settings["bootstrap.servers"]) as client,
+        StreamsApplication(topology, given, spark=spark) as application,
+    ):
+        deadline = time.monotonic() + JOB_SECONDS_MAX
+        while True:
+            found = client.committed_offsets(application_id, places)
+            done, now = sum(max(0, int(each.offset)) for each in found.values()), time.monotonic()
+            if first is None and done >= job["rows"] * factor * WARM_SHARE:
+                first = now, done
+                before = _processor_seconds()
+            if first is not None and done >= job["rows"] * factor:
+                break
+            if application.state.is_final or now > deadline:
+                raise RuntimeError(f"{done} of {job['rows'] * factor} records are committed; {application.error}")
+            time.sleep(COMMIT_LOOK_SECONDS)
+        used = {name: seconds - before.get(name, 0.0) for name, seconds in _processor_seconds().items()}
+    rows = (done - first[1]) / factor
+    cpu = {name: each / rows * 1e6 for name, each in used.items()}
+    return {"value": rows / (now - first[0]), "cpu": cpu}
 
 
 def _processor_seconds() -> dict[str, float]:

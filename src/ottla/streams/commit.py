@@ -2,9 +2,10 @@
 
 A host has works of some applications; their positions, results and changes of state are committed together. Exactly once::
 
-    RUNNING → Flush → FLUSHING → StoreOffsets, one per application → OFFSETS → End → ENDING → Done → RUNNING
+    RUNNING → Flush and StoreOffsets, one per application → FLUSHING → OFFSETS → End → ENDING → Done → RUNNING
 
-At least once there is no transaction, and `Done` follows the offsets. Whatever fails on the way, or does not answer, leads
+Results and offsets are parts of one transaction, so they travel together, and its end waits for both. At least once there is
+no transaction: offsets follow the results, and `Done` the offsets. Whatever fails on the way, or does not answer, leads
 to `GoBack`: what was not committed is given up, and every work begins again with what the cluster says is committed. The
 answer to the end of a transaction that is lost is no exception: whether it was carried out is asked, and not assumed. Who
 is told that another has taken his place does nothing more (`Leave`): going back would fence the one who came after.
@@ -191,9 +192,8 @@ def commit_step(state: Commit, event: CommitEvent) -> _Step:
         case CommitFailed():
             return _failed(state, event)
         case Flushed(number) if number == state.number and state.phase is Phase.FLUSHING:
-            stored = tuple(StoreOffsets(number, name, found) for name, found in sorted(state.positions.items()))
-            return replace(state, phase=Phase.OFFSETS), stored
-        case OffsetsStored(number, application) if number == state.number and state.phase is Phase.OFFSETS:
+            return _flushed(state)
+        case OffsetsStored(number, application) if number == state.number and application in state.waiting:
             return _stored(state, application)
         case Ended(number) if number == state.number and state.phase is Phase.ENDING:
             return _done(state)
@@ -206,16 +206,27 @@ def _begin(state: Commit, positions: Positions) -> _Step:
     if state.phase is not Phase.RUNNING or not moved:
         return state, ()
     begun = replace(state, phase=Phase.FLUSHING, positions=moved, waiting=frozenset(moved))
-    return begun, (Flush(state.number),)
+    return begun, (Flush(state.number), *(_offsets(begun) if state.exactly_once else ()))
+
+
+def _offsets(state: Commit) -> tuple[StoreOffsets, ...]:
+    return tuple(StoreOffsets(state.number, name, found) for name, found in sorted(state.positions.items()))
+
+
+def _flushed(state: Commit) -> _Step:
+    found = replace(state, phase=Phase.OFFSETS)
+    return _end(found) if state.exactly_once else (found, _offsets(found))
 
 
 def _stored(state: Commit, application: str) -> _Step:
-    waiting = state.waiting - {application}
-    if waiting:
-        return replace(state, waiting=waiting), ()
-    if not state.exactly_once:
-        return _done(state)
-    return replace(state, phase=Phase.ENDING, waiting=waiting), (End(state.number),)
+    return _end(replace(state, waiting=state.waiting - {application}))
+
+
+def _end(state: Commit) -> _Step:
+    """End where the results are acknowledged and all offsets stored."""
+    if state.waiting or state.phase is not Phase.OFFSETS:
+        return state, ()
+    return (replace(state, phase=Phase.ENDING), (End(state.number),)) if state.exactly_once else _done(state)
 
 
 def _done(state: Commit) -> _Step:

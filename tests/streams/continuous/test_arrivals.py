@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ottla.base import TopicPartition
-from ottla.spark.continuous.arrivals import Arrivals, Queue
+from ottla.spark.continuous.arrivals import TAKEN_MAX, Arrivals, Queue
 from ottla.wire import Columns
 
 LEFT, RIGHT = TopicPartition("left", 0), TopicPartition("right", 0)
@@ -67,6 +67,18 @@ def test_the_position_passes_what_holds_no_records() -> None:
     queue = Queue(LEFT, "l", 4)
     queue.add([], 7, 0)
     assert queue.position == 7 and queue.lag == 0
+
+
+def test_of_many_pieces_the_first_are_taken_and_the_others_stay_where_they_are() -> None:
+    queue = Queue(LEFT, "l", 0)
+    arrivals, many = Arrivals([queue], waits=True), TAKEN_MAX // 2 + 1
+    for part in range(5):
+        queue.add(columns(*range(many), first=part * many), (part + 1) * many, 100)
+    taken(arrivals)
+    assert queue.position == 2 * many and queue.waiting == 3 * many and arrivals.waiting
+    while arrivals.waiting:
+        taken(arrivals)
+    assert queue.position == 5 * many and queue.size_bytes == 0
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import pytest
 
@@ -57,22 +57,25 @@ def test_at_least_once_no_result_is_lost_whoever_dies(seed: int) -> None:
         assert found == set(range(simulation.cluster.records)), f"seed {seed}, {work}"
 
 
-def test_the_steps_of_a_transaction_come_one_after_another() -> None:
+@pytest.mark.parametrize("order", list(permutations(("flushed", "a", "b"))))
+def test_a_transaction_ends_when_its_results_and_all_its_offsets_are_there(order: tuple[str, ...]) -> None:
     state, effects = commit_step(Commit(exactly_once=True), Due(POSITIONS))
-    assert effects == (Flush(0),) and state.phase is Phase.FLUSHING
-    state, effects = commit_step(state, Flushed(0))
-    assert effects == (StoreOffsets(0, "a", POSITIONS["a"]), StoreOffsets(0, "b", POSITIONS["b"]))
-    state, effects = commit_step(state, OffsetsStored(0, "b"))
-    assert effects == ()
-    state, effects = commit_step(state, OffsetsStored(0, "a"))
+    stored = (StoreOffsets(0, "a", POSITIONS["a"]), StoreOffsets(0, "b", POSITIONS["b"]))
+    assert effects == (Flush(0), *stored) and state.phase is Phase.FLUSHING
+    for step in order:
+        assert effects != (End(0),)
+        state, effects = commit_step(state, Flushed(0) if step == "flushed" else OffsetsStored(0, step))
     assert effects == (End(0),)
+    assert commit_step(state, OffsetsStored(0, "a")) == (state, ()) and commit_step(state, Flushed(0)) == (state, ())
     state, effects = commit_step(state, Ended(0))
     assert effects == (Done(POSITIONS),) and state == Commit(exactly_once=True, number=1)
 
 
 def test_at_least_once_offsets_are_the_last_step() -> None:
-    state, _ = commit_step(Commit(exactly_once=False), Due({"a": POSITIONS["a"]}))
-    state, _ = commit_step(state, Flushed(0))
+    state, effects = commit_step(Commit(exactly_once=False), Due({"a": POSITIONS["a"]}))
+    assert effects == (Flush(0),)
+    state, effects = commit_step(state, Flushed(0))
+    assert effects == (StoreOffsets(0, "a", POSITIONS["a"]),)
     state, effects = commit_step(state, OffsetsStored(0, "a"))
     assert effects == (Done({"a": POSITIONS["a"]}),) and state.phase is Phase.RUNNING
 

@@ -157,6 +157,9 @@ def block_of(records: list[Record]) -> BlockRecords:
         pa.array([each.value for each in records], pa.binary()),
         np.array([each.timestamp for each in records], np.int64),
         headers if any(headers) else None,
+        np.array([each.offset for each in records], np.int64),
+        records[0].topic,
+        0,
         lambda: records,
     )
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Arrivals", "Queue"]
 
 NO_BOUND = 1 << 62
+TAKEN_MAX = 20_000
+"""After so many records of a partition the others have their turn; a piece of an answer is taken whole."""
 
 
 class Queue:
@@ -93,12 +95,15 @@ class Queue:
         return bool(self.pieces) and (bound >= NO_BOUND or int(self.times[0][0]) <= bound)
 
     def take(self, bound: int) -> list[Columns]:
-        """Take the records that may go before a time, or at it."""
+        """Take the records that may go before a time, or at it; of many the first."""
+        found: list[Columns] = []
+        if not self.is_timed:
+            return self._first()
         if bound >= NO_BOUND or self.latest <= bound:
             found, self.pieces, self.times = self.pieces, [], []
             self.size_bytes, self.position = 0, self.fetched
             return found
-        found, before = [], self.waiting
+        before = self.waiting
         while (count := int(self.times[0].searchsorted(bound, "right"))) == len(self.pieces[0]):
             found.append(self.pieces.pop(0))
             self.times.pop(0)
@@ -106,9 +111,22 @@ class Queue:
             piece = self.pieces[0]
             found.append(piece.rows(0, count))
             self.pieces[0], self.times[0] = piece.rows(count, len(piece)), self.times[0][count:]
-        self.size_bytes = self.size_bytes * self.waiting // before
-        self.position = int(self.pieces[0].offsets[0])
+        self._left(before)
         return found
+
+    def _first(self) -> list[Columns]:
+        count, at, before = 0, 0, self.waiting
+        while at < len(self.pieces) and count < TAKEN_MAX:
+            count += len(self.pieces[at])
+            at += 1
+        found, self.pieces = self.pieces[:at], self.pieces[at:]
+        self._left(before)
+        return found
+
+    def _left(self, before: int) -> None:
+        """Note where what is left begins, of so many records that were there."""
+        self.size_bytes = self.size_bytes * self.waiting // max(1, before)
+        self.position = int(self.pieces[0].offsets[0]) if self.pieces else self.fetched
 
 
 class Arrivals:

@@ -24,6 +24,8 @@ def block_of(columns: Columns, partition: TopicPartition) -> BlockRecords:
         _GATHERER.gather(data, columns.value_bounds, columns.value_nulls),
         columns.timestamps_ms,
         _headers(columns),
+        columns.offsets,
+        *partition,
         lambda: records_of(columns, *partition),
     )
 

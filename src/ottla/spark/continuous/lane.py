@@ -313,6 +313,8 @@ class Lane:
             if loop.time() - began_s > TURN_SECONDS:
                 self.wake()
                 break
+        if any(each.has_work for each in self.works.values() if not self._is_paused(each.name.application)):
+            self.wake()
         if self._begun_s is None and any(each.is_dirty for each in self.works.values()):
             self._begun_s = began_s
         self.busy_s += loop.time() - began_s
@@ -411,7 +413,7 @@ class Lane:
                 positions.setdefault(work.name.application, {}).update(moved)
                 self._words.update(work.words())
         await self._step(commit.Due(positions))
-        self._begun_s, self._commit_at_s = None, loop.time()
+        self._begun_s, self._commit_at_s = None, began_s
         if positions:
             took_s = loop.time() - began_s
             self._commit_s = took_s if not self._commit_s else 0.8 * self._commit_s + 0.2 * took_s
@@ -422,15 +424,16 @@ class Lane:
         self._let_go()
 
     async def _step(self, event: commit.CommitEvent, error: BaseException | None = None) -> None:
-        """Take an event through the fold, and do what comes of it, one after another."""
+        """Take an event through the fold, and do what comes of it; what is asked of the cluster goes together."""
         events: list[tuple[commit.CommitEvent, BaseException | None]] = [(event, error)]
         while events:
             event, error = events.pop(0)
             self._commit, effects = commit.commit_step(self._commit, event)
+            asked = [each for each in effects if isinstance(each, commit.Flush | commit.StoreOffsets | commit.End)]
+            if asked:
+                events += await asyncio.gather(*map(self._do, asked))
             for effect in effects:
                 match effect:
-                    case commit.Flush() | commit.StoreOffsets() | commit.End():
-                        events.append(await self._do(effect))
                     case commit.Done(positions):
                         self._done(positions)
                     case commit.GoBack(application):

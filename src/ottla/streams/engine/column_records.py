@@ -26,11 +26,20 @@ class BlockRecords:
     """Milliseconds."""
     headers: list[Headers] | None
     """None where no record has any."""
+    offsets: NDArray[np.int64]
+    topic: str
+    partition: int
     records: Callable[[], list[Record]]
-    """The same as records."""
+    """Returns the same as records."""
 
     def __len__(self) -> int:
         return len(self.times)
+
+    def record(self, row: int) -> Record:
+        """Return one of them."""
+        headers = () if self.headers is None else self.headers[row]
+        key, value = self.keys[row].as_py(), self.values[row].as_py()
+        return Record(key, value, int(self.times[row]), headers, self.topic, self.partition, int(self.offsets[row]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -62,6 +62,7 @@ def _counting(store: KeyValueStore, task: Task, ordinary: Loop) -> Callable[[Ite
                     latest = timestamp
             entry[3] = turn()
             entry[5] = headers
+            task.record = record
         task.stream_time = max(task.stream_time, latest)
         return number
 
@@ -106,6 +107,7 @@ def _adding(
                 entry[1] = timestamp
             entry[3] = turn()
             entry[5] = headers
+            task.record = record
         task.stream_time = max(task.stream_time, latest)
         return number
 

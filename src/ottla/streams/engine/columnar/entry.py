@@ -155,14 +155,8 @@ def block_entry(
             log.debug("a block of %s goes record by record", source.name, exc_info=True)
             effects.clear()
             return False
-        records: list[Record] = []
-
-        def fail(row: int, error: Exception) -> None:
-            if not records:
-                records.extend(block.records())
-            failed(records[row], error)
-
-        steps.fail = fail
+        steps.fail = lambda row, error: failed(block.record(row), error)
+        task.record = block.record(len(block) - 1)
         task.stream_time = max(task.stream_time, int(block.times.max()))
         try:
             for each in effects:
