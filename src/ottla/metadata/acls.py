@@ -1,7 +1,8 @@
 """The access control entries of an image: by id, by what they say, and what differs between two images.
 
-An authorizer follows a hundred changes a second beside ten thousand entries, so two images are compared without a walk over
-what is the same in both, and an entry that is to be made is found without a walk over all.
+An authorizer follows a hundred changes a second beside ten thousand entries, so entries know by what they differ from those
+that they were made of, others are compared without a walk over what is the same in both, and an entry that is to be made is
+found without a walk over all.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class AclChanges(NamedTuple):
     removed: tuple[Uuid, ...]
 
 
+_NO_CHANGES = AclChanges((), ())
 _Bucket = Map[Uuid, Acl]
 _NO_IDS: Map[Acl, tuple[Uuid, ...]] = Map()
 
@@ -47,17 +49,22 @@ _NO_IDS: Map[Acl, tuple[Uuid, ...]] = Map()
 class Acls:
     """Entries by id, immutable: `with_acl` and `without` return another value."""
 
-    __slots__ = ("_buckets", "_ids", "_size")
+    __slots__ = ("_buckets", "_ids", "_made_of", "_size", "_step")
 
     def __init__(
         self,
         buckets: tuple[_Bucket, ...] = (Map(),) * BUCKETS,
         ids: Map[Acl, tuple[Uuid, ...]] = _NO_IDS,
         size: int = 0,
+        *,
+        made_of: tuple[_Bucket, ...] | None = None,
+        step: AclChanges = _NO_CHANGES,
     ) -> None:
         self._buckets = buckets
         self._ids = ids
         self._size = size
+        self._made_of, self._step = made_of, step
+        """The buckets one step before, none of which but one is kept alive by that, and the step."""
 
     def __len__(self) -> int:
         return self._size
@@ -85,16 +92,21 @@ class Acls:
 
     def with_acl(self, acl_id: Uuid, acl: Acl) -> Acls:
         """Return these with an entry, in place of what had the id."""
+        if acl_id in self and self[acl_id] == acl:
+            return self
         base = self.without(acl_id) if acl_id in self else self
         ids = base._ids.set(acl, (*base.ids_of(acl), acl_id))
-        return Acls(base._with_bucket(acl_id, base._buckets[acl_id[0]].set(acl_id, acl)), ids, base._size + 1)
+        buckets = base._with_bucket(acl_id, base._buckets[acl_id[0]].set(acl_id, acl))
+        step = AclChanges((acl_id,), (acl_id,) if base is not self else ())
+        return Acls(buckets, ids, base._size + 1, made_of=self._buckets, step=step)
 
     def without(self, acl_id: Uuid) -> Acls:
         """Return these without an entry; raises KeyError where there is none of this id."""
         acl = self[acl_id]
         left = tuple(each for each in self._ids[acl] if each != acl_id)
         ids = self._ids.set(acl, left) if left else self._ids.delete(acl)
-        return Acls(self._with_bucket(acl_id, self._buckets[acl_id[0]].delete(acl_id)), ids, self._size - 1)
+        buckets = self._with_bucket(acl_id, self._buckets[acl_id[0]].delete(acl_id))
+        return Acls(buckets, ids, self._size - 1, made_of=self._buckets, step=AclChanges((), (acl_id,)))
 
     def _with_bucket(self, acl_id: Uuid, bucket: _Bucket) -> tuple[_Bucket, ...]:
         at = acl_id[0]
@@ -102,6 +114,8 @@ class Acls:
 
     def changes_since(self, old: Acls) -> AclChanges:
         """Return what these have and `old` has not, and the reverse."""
+        if old._buckets is self._made_of:
+            return self._step
         added: list[Uuid] = []
         removed: list[Uuid] = []
         for before, after in zip(old._buckets, self._buckets, strict=True):
