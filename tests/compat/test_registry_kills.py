@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ottla.client import BlockingClient
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.processes import end
-from tests.registry.running import RegistryProcess, record, start_registry
+from tests.registry.running import RegistryProcess, record, running_registry, start_registry
 from tests.server import Server, running_server
 from tests.waiting import until
 
@@ -138,3 +142,25 @@ def test_a_primary_that_was_stopped_for_longer_than_its_session_is_fenced(
     assert old.register("fourth", record("Fourth")) in (3, 4)
     texts = [[each.ask("GET", f"/schemas/ids/{number}").body for number in range(1, 5)] for each in instances]
     assert texts[0] == texts[1] == texts[2]
+
+
+def test_a_topic_that_is_made_again_gets_no_ids_of_the_old_one(tmp_path: Path) -> None:
+    with (
+        running_server(tmp_path, overrides=("group.initial.rebalance.delay.ms=0",)) as server,
+        running_registry(server.bootstrap) as registry,
+    ):
+        assert registry.register("before", record("Before")) == 1
+        with BlockingClient(server.bootstrap) as client:
+            gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="_schemas")], timeout_ms=30_000)
+            assert not client.request(gone, controller=True, lowest=6).responses[0].error_code
+        command = [sys.executable, "-m", "ottla.cli.main", "topics", "--bootstrap-server", server.bootstrap, "--create"]
+        more = ["--topic", "_schemas", "--partitions", "1", "--config", "cleanup.policy=compact"]
+        subprocess.run([*command, *more], check=True, capture_output=True, timeout=100)
+        until(lambda: "was deleted and made again" in registry.said(), registry.said)
+        refused = registry.error("POST", "/subjects/after/versions", {"schema": record("After")})
+        assert refused[1] == 50001 and "was deleted and made again" in refused[2]
+        assert registry.get("/schemas/ids/1") == {"schema": record("Before")}, "what it knows can be saved"
+        assert registry.ask("GET", "/health").status == 503
+        with running_registry(server.bootstrap) as fresh:
+            assert fresh.register("new", record("New")) == 1
+            assert registry.get("/schemas/ids/1") == {"schema": record("Before")}

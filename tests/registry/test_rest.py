@@ -200,6 +200,10 @@ def test_small_things_are_answered_as_confluent_does(registry: RegistryProcess) 
     assert registry.get("/v1/metadata/id")["scope"]["clusters"]["schema-registry-cluster"] == "schema-registry"
     assert "version" in registry.get("/v1/metadata/version")
     assert registry.error("GET", "/nowhere") == (404, 404, "HTTP 404 Not Found")
+    for address in ("/associations", "/associations/resources/r", "/subjects/s/versions/1/tags", "/exporters"):
+        assert registry.error("POST", address, {}) == (404, 404, "HTTP 404 Not Found")
+    tagging = {"schema": record("T"), "schemaTagsToAdd": [{"tags": ["PII"]}]}
+    assert registry.error("POST", "/subjects/tagged/versions", tagging)[1] == 42205
     assert registry.error("PATCH", "/subjects") == (405, 405, "HTTP 405 Method Not Allowed")
     assert registry.error("GET", "/subjects/nobody/versions/x")[1] == 42202
     assert registry.error("GET", "/schemas/ids/99999")[1:] == (40403, "Schema 99999 not found")

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from ottla.base import ErrorCode, Millis, Offset, OttlaError, TopicPartition
+from ottla.base import ZERO_UUID, ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition, Uuid
 from ottla.client.batches import Fetched, FetchPosition, Isolation
 from ottla.client.client import Client
 from ottla.client.offsets import EARLIEST, LATEST
@@ -31,8 +31,20 @@ class TopicLog:
     `client` is this log's own: a fetch that waits holds up what else its connection is asked.
     """
 
-    def __init__(self, client: Client, topic: str, apply: Apply, *, isolation: Isolation) -> None:
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        apply: Apply,
+        *,
+        isolation: Isolation,
+        replaced: Callable[[str], None] | None = None,
+    ) -> None:
+        """`replaced` is told, once and why, where the topic is not the one any more of which the fold is; then nothing more
+        of it is read. Without it the new topic is followed as if it were the old one.
+        """
         self.topic = topic
+        self._replaced, self._is_replaced, self._topic_id = replaced, False, ZERO_UUID
         self._client, self._apply, self._isolation = client, apply, isolation
         self._positions: dict[TopicPartition, Offset] = {}
         self._moved = asyncio.Condition()
@@ -42,6 +54,7 @@ class TopicLog:
         """Begin to read; returns when everything written before has been read, open transactions too. Raises KafkaError."""
         await self._client.metadata([self.topic])
         partitions = self._client.cluster.partitions_of(self.topic)
+        self._topic_id = self._id_in(self._client)
         found = await self._client.list_offsets(dict.fromkeys(partitions, EARLIEST))
         self._positions = {each: listed.offset for each, listed in found.items()}
         ends = await self._ends(self._client)
@@ -69,8 +82,15 @@ class TopicLog:
     async def read_to_end(self, client: Client) -> None:
         """Return when all that was written before this call has been applied; `client` asks where the end is."""
         ends = await self._ends(client)
+        self.check(client)
         async with self._moved:
             await self._moved.wait_for(lambda: all(self._positions[each] >= end for each, end in ends.items()))
+
+    def check(self, client: Client) -> None:
+        """Raise KafkaError UNKNOWN_TOPIC_ID where a client knows the topic as another one than that which is read here."""
+        if self._replaced is not None and (reason := self._why_other(client)):
+            self._end(reason)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic {self.topic}: {reason}")
 
     async def read_up_to(self, partition: TopicPartition, offset: Offset) -> None:
         """Return when all of a partition before an offset has been applied."""
@@ -84,7 +104,7 @@ class TopicLog:
 
     async def _follow(self) -> None:
         backoff_s = BACKOFF_S
-        while True:
+        while not self._is_replaced:
             try:
                 await self._read_once(FETCH_WAIT_MS)
                 backoff_s = BACKOFF_S
@@ -98,6 +118,9 @@ class TopicLog:
         answers = await self._client.fetch(
             asked, max_wait_ms=wait_ms, max_bytes=FETCH_BYTES_MAX, isolation=self._isolation
         )
+        if self._replaced is not None and (reason := self._why_other(self._client) or self._why_cut(answers)):
+            self._end(reason)
+            return
         for fetched in answers:
             if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._positions[fetched.partition] = fetched.log_start_offset
@@ -107,6 +130,26 @@ class TopicLog:
             await self._take(fetched.check())
         async with self._moved:
             self._moved.notify_all()
+
+    def _end(self, reason: str) -> None:
+        if not self._is_replaced and self._replaced is not None:
+            self._is_replaced = True
+            self._replaced(reason)
+
+    def _id_in(self, client: Client) -> Uuid:
+        topic = client.cluster.topics.get(self.topic)
+        return ZERO_UUID if topic is None else topic.topic_id
+
+    def _why_other(self, client: Client) -> str:
+        ids = (self._topic_id, self._id_in(client))
+        return "" if ZERO_UUID in ids or ids[0] == ids[1] else "it was deleted and made again"
+
+    def _why_cut(self, answers: Sequence[Fetched]) -> str:
+        for fetched in answers:
+            position = self._positions[fetched.partition]
+            if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE and 0 <= fetched.log_start_offset <= position:
+                return f"partition {fetched.partition.partition} ends before offset {position}, up to which it was read"
+        return ""
 
     async def _take(self, fetched: Fetched) -> None:
         aborted = AbortedTransactions(fetched.aborted)

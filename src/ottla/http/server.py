@@ -96,7 +96,11 @@ class HttpServer:
             if route.method == "GET":
                 app.router.add_route("HEAD", route.path, _handler(route.handle))
         self._runner = web.AppRunner(
-            app, access_log=None, keepalive_timeout=KEEP_ALIVE_SECONDS, shutdown_timeout=CLOSE_SECONDS_MAX
+            app,
+            access_log=None,
+            keepalive_timeout=KEEP_ALIVE_SECONDS,
+            shutdown_timeout=CLOSE_SECONDS_MAX,
+            auto_decompress=False,  # a small body could be a gigabyte, which the loop would have to unpack to its end
         )
 
     async def listen(self, host: str, port: int, tls: Callable[[], ssl.SSLContext] | None = None) -> int:
@@ -170,6 +174,9 @@ class HttpServer:
     async def _answered(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
+        encoding = request.headers.get("Content-Encoding", "identity")
+        if encoding.strip().lower() != "identity":
+            return _error(415, 415, f"A body is taken as it is: Content-Encoding {encoding:.40} is not unpacked here")
         try:
             async with asyncio.timeout(self._seconds_max):
                 return await handler(request)

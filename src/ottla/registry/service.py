@@ -12,7 +12,7 @@ from ottla.base import OttlaError
 from ottla.client import Client, Limits, client_network
 from ottla.registry.authorization import Authorization
 from ottla.registry.core import Decision, RegistryError, State, StoredSchema, Wanted, config_of
-from ottla.registry.core.errors import incompatible, invalid_schema, timed_out
+from ottla.registry.core.errors import incompatible, invalid_schema, store_failed, timed_out
 from ottla.registry.core.lookups import referenced_texts, stored_alike
 from ottla.registry.core.names import Subject
 from ottla.registry.core.settings import LEVELS
@@ -43,7 +43,7 @@ class Registry:
 
     def __init__(self, settings: RegistrySettings, examiner: Examiner | None = None) -> None:
         self.settings = settings
-        self.store = Store(settings, self._client)
+        self.store = Store(settings, self._client, replaced=self._resign)
         self.examiner = examiner if examiner is not None else Examiner()
         self.cluster_id = ""
         self._election: Election | None = None
@@ -51,6 +51,7 @@ class Registry:
         self._authorization = Authorization(self._client, access.super_users) if access.is_authorized else None
         self._turn = asyncio.Lock()
         self._warming: asyncio.Task[None] | None = None
+        self._resigning: asyncio.Task[None] | None = None
 
     def _client(self, purpose: str) -> Client:
         return Client(
@@ -105,8 +106,15 @@ class Registry:
 
     async def leave(self) -> None:
         """Leave the group, so that another one becomes the primary at once."""
-        if self._election is not None:
+        if self._resigning is not None:
+            await self._resigning
+        elif self._election is not None:
             await self._election.close()
+
+    def _resign(self) -> None:
+        """Leave to others what this instance cannot do: its schemas are not those of the topic."""
+        if self._election is not None and self._resigning is None:
+            self._resigning = asyncio.get_running_loop().create_task(self._election.close(), name="resign")
 
     async def close(self) -> None:
         """Follow the log no more."""
@@ -126,6 +134,8 @@ class Registry:
         Raises ElsewhereError where another one has to, RegistryError for what cannot be done. What is repeatable, as it does
         nothing where it is done already, is tried again where nobody knows whether it was.
         """
+        if self.store.lost:
+            raise store_failed(self.store.lost)
         if not self.election.is_primary:
             raise ElsewhereError("this instance is not the primary")
         repeats = 1 if is_repeatable else 0
@@ -143,8 +153,8 @@ class Registry:
                 except FencedError as error:
                     self.election.step_down(str(error))
                     raise ElsewhereError(str(error)) from error
-                except RegistryError:
-                    if not repeats:
+                except RegistryError as error:
+                    if not repeats or error.status < 500:
                         raise
                     repeats -= 1
                     continue

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
 from ottla.client import Client, Isolation, NewTopic, TopicLog, TransactionalProducer, batch_of, create_topics
 from ottla.registry.core import Record, State, Unreadable, decode, encode
-from ottla.registry.core.errors import store_failed, timed_out
+from ottla.registry.core.errors import store_failed, timed_out, too_large
 from ottla.registry.settings import RegistrySettings
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -31,6 +31,7 @@ FENCED = frozenset(
 )
 """Codes that may mean that another one has taken the id over."""
 NOT_ALLOWED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 DAMAGED_SAID_MAX = 100
 """Unreadable records that get a line each."""
 
@@ -42,14 +43,30 @@ class FencedError(OttlaError):
 class Store:
     """Follows the topic; `state` is what it says."""
 
-    def __init__(self, settings: RegistrySettings, make_client: Callable[[str], Client]) -> None:
+    def __init__(
+        self,
+        settings: RegistrySettings,
+        make_client: Callable[[str], Client],
+        *,
+        replaced: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`replaced` is called where the topic is not the one any more that was read: its ids may mean other schemas."""
         self.state = State()
+        self.lost = ""
+        """Why this instance registers nothing until it is started again; empty as a rule."""
+        self._replaced = replaced
         self.unreadable = 0
         self.offset = 0
         """The offset after the last record that is part of the state."""
         self._settings = settings
         self._client = make_client("writer")
-        self._log = TopicLog(make_client("reader"), settings.topic, self._apply, isolation=Isolation.READ_COMMITTED)
+        self._log = TopicLog(
+            make_client("reader"),
+            settings.topic,
+            self._apply,
+            isolation=Isolation.READ_COMMITTED,
+            replaced=self._lose,
+        )
         self._partition = TopicPartition(settings.topic, 0)
         self._producer: TransactionalProducer | None = None
         self._sequence = 0
@@ -85,14 +102,28 @@ class Store:
         self.unreadable += 1
         if self.unreadable <= DAMAGED_SAID_MAX:
             log.error(
-                "Record %d of topic %s is passed over: %s; its key is %.200r",
+                "Record %d of topic %s is passed over: %.300s; its key is %.200r",
                 *(offset, self._settings.topic, record.reason, key),
             )
+
+    def _lose(self, reason: str) -> None:
+        self.lost = (
+            f"Topic {self._settings.topic} has not what this instance has read of it: {reason}. The instance answers from "
+            "its memory and registers nothing. Export its schemas where they are missed, and start it again"
+        )
+        log.critical("%s", self.lost)
+        self.release()
+        self._replaced()
+
+    def _refuse_lost(self) -> None:
+        if self.lost:
+            raise store_failed(self.lost)
 
     # Reading what is new
 
     async def refresh(self, seconds_max: float | None = None) -> None:
         """Return when the state has all that was written before this call; raises RegistryError."""
+        self._refuse_lost()
         try:
             async with asyncio.timeout(self._settings.timeout_s if seconds_max is None else seconds_max):
                 await self._log.read_to_end(self._client)
@@ -117,6 +148,7 @@ class Store:
 
     async def claim(self) -> None:
         """Become the one that writes, and read what those before have written. Raises KafkaError or RegistryError."""
+        self._refuse_lost()
         async with self._claiming:
             producer = TransactionalProducer(
                 self._client, self._settings.transactional_id, timeout_ms=TRANSACTION_TIMEOUT_MS
@@ -135,12 +167,15 @@ class Store:
         Raises FencedError where this instance may not write (any more), RegistryError where what became of the records is
         not known; then it has to be claimed anew, which settles that.
         """
+        self._refuse_lost()
         producer = self._producer
         if producer is None:
             raise FencedError("this instance is not the primary")
         try:
             async with asyncio.timeout(self._settings.timeout_s):
+                self._log.check(self._client)
                 end = await self._commit(producer, records)
+                self._log.check(self._client)
                 await self._log.read_up_to(self._partition, end)
         except TimeoutError as error:
             self.release()
@@ -149,6 +184,9 @@ class Store:
             self.release()
             if error.code in FENCED:
                 raise FencedError(f"another instance has become the primary: {error}") from error
+            if error.code in TOO_LARGE:
+                name = self._settings.topic
+                raise too_large(f"It is larger than topic {name} takes (its max.message.bytes): {error}") from error
             raise store_failed(f"Error while writing to the schemas' topic: {error}") from error
         except BaseException:
             self.release()

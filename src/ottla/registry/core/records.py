@@ -39,6 +39,13 @@ __all__ = [
 AVRO = "AVRO"
 TENANT = "default"
 INT_MAX = 2**31 - 1
+LEVELS = (
+    *("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE"),
+    *("FULL", "FULL_TRANSITIVE"),
+)
+FLAGS = frozenset({"normalize", "validateFields", "validateRules", "validateNewSchemas"})
+OBJECTS = frozenset({"defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet"})
+"""What is true or false in a configuration, and what is an object."""
 Json = Mapping[str, Any]
 
 
@@ -283,6 +290,13 @@ def _config(body: dict[str, Any]) -> Json | None:
     level = found.get("compatibilityLevel")
     if level is not None:
         found["compatibilityLevel"] = _text(level).upper()
+        if found["compatibilityLevel"] not in LEVELS:
+            raise ValueError(f"{level!r} is no level of compatibility")
+    for key in ("alias", "compatibilityGroup"):
+        _text(found.get(key, ""))
+    for key, kind in (*((each, bool) for each in FLAGS), *((each, dict) for each in OBJECTS)):
+        if not isinstance(found.get(key, kind()), kind):
+            raise TypeError(f"{key} is {found[key]!r}")
     return found or None
 
 

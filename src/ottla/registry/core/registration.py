@@ -7,9 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.registry.core.decision import NO_LEVEL, Decision, Wanted
-from ottla.registry.core.errors import invalid_schema, not_permitted, schema_not_found, subject_not_found
+from ottla.registry.core.errors import (
+    invalid_schema,
+    not_permitted,
+    schema_not_found,
+    store_failed,
+    subject_not_found,
+)
 from ottla.registry.core.names import DEFAULT_CONTEXT, Subject, checked
-from ottla.registry.core.records import ContextMade, Record, SchemaRemoved, SchemaStored, StoredSchema
+from ottla.registry.core.records import INT_MAX, ContextMade, Record, SchemaRemoved, SchemaStored, StoredSchema
 from ottla.registry.core.settings import IMPORT, config_of, level_of, mode_of, refuse_read_only
 from ottla.registry.core.state import State
 
@@ -59,6 +65,7 @@ def register(state: State, subject: str, wanted: Wanted, *, default_level: str, 
     )
     if is_import:
         new = _imported(state, new, wanted)
+        _refuse_beyond(new)
         return Decision((*_before(state, new), SchemaStored(new)), new)
     if wanted.id is not None:
         raise not_permitted(f"Subject {subject} is not in import mode")
@@ -67,9 +74,20 @@ def register(state: State, subject: str, wanted: Wanted, *, default_level: str, 
     context = Subject.of(subject).context
     same = state.ids_of(context, new.content)
     new = replace(new, id=same[0] if same else state.max_ids.get(context, 0) + 1)
+    _refuse_beyond(new)
     level = NO_LEVEL if force else level_of(state, subject, default_level)
     older = compared(state, subject, new) if level != NO_LEVEL else ()
     return Decision((*_before(state, new), SchemaStored(new)), new, new, older, level)
+
+
+def _refuse_beyond(new: StoredSchema) -> None:
+    """Raise RegistryError where numbers have come to their end: nobody could read such a record."""
+    if new.id > INT_MAX:
+        raise store_failed(
+            f"No ids are left in the context of {new.subject}: {INT_MAX}, the largest one, was given out"
+        )
+    if new.version > INT_MAX:
+        raise store_failed(f"No versions are left of {new.subject}: it has {INT_MAX}, the largest one")
 
 
 def _imported(state: State, new: StoredSchema, wanted: Wanted) -> StoredSchema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ottla.registry.core.decision import NO_LEVEL, Decision
+from ottla.registry.core.decision import Decision
 from ottla.registry.core.errors import (
     RegistryError,
     invalid_level,
@@ -16,7 +16,7 @@ from ottla.registry.core.errors import (
     subject_not_found,
 )
 from ottla.registry.core.names import DEFAULT_CONTEXT, EVERYTHING, Subject, checked
-from ottla.registry.core.records import ConfigSet, ModeSet, Record, SubjectCleared
+from ottla.registry.core.records import FLAGS, LEVELS, OBJECTS, ConfigSet, ModeSet, Record, SubjectCleared
 from ottla.registry.core.state import State
 
 __all__ = [
@@ -35,10 +35,6 @@ __all__ = [
     "set_mode",
 ]
 
-LEVELS = (
-    *(NO_LEVEL, "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE"),
-    *("FULL", "FULL_TRANSITIVE"),
-)
 READ_WRITE, READ_ONLY, READ_ONLY_OVERRIDE, IMPORT = "READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT"
 MODES = (READ_WRITE, READ_ONLY, READ_ONLY_OVERRIDE, IMPORT)
 LEVEL = "compatibilityLevel"
@@ -48,8 +44,6 @@ FIELDS = (
     *("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet"),
 )
 """What a configuration has, in the order of answers."""
-FLAGS = frozenset({"normalize", "validateFields", "validateRules", "validateNewSchemas"})
-OBJECTS = frozenset({"defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet"})
 
 
 def _scopes(subject: str | None) -> list[str | None]:

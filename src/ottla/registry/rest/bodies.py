@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from ottla.registry.core import RegistryError, Wanted
-from ottla.registry.core.errors import invalid_rule_set
+from ottla.registry.core.errors import invalid_rule_set, not_permitted
 from ottla.registry.core.records import AVRO, INT_MAX
 from ottla.schemas import SchemaReference
 
@@ -19,6 +19,8 @@ MIGRATION_MODES = ("UPGRADE", "DOWNGRADE", "UPDOWN")
 DOMAIN_MODES = ("READ", "WRITE", "WRITEREAD")
 FAMILIES = {"migrationRules": MIGRATION_MODES, "domainRules": DOMAIN_MODES, "encodingRules": DOMAIN_MODES}
 REFERENCES_MAX = 1_000
+UNKEPT = ("schemaTagsToAdd", "schemaTagsToRemove")
+"""What would change the schema on its way into the registry, so that passing over it would register another one."""
 
 
 def read_body(data: bytes, what: str) -> dict[str, Any]:
@@ -80,6 +82,9 @@ def wanted_of(body: Mapping[str, Any]) -> Wanted:
     number = 0 if version is None else max(_whole(version, "version"), 0)
     schema_id = None if given is None else _whole(given, "id")
     references = _list(body.get("references") or [], "references")
+    unkept = next((each for each in UNKEPT if body.get(each)), None)
+    if unkept is not None:
+        raise not_permitted(f"{unkept} is not carried out here: say the tags in the schema, or in its metadata")
     if len(references) > REFERENCES_MAX:
         raise RegistryError(422, f"A schema has at most {REFERENCES_MAX} references")
     return Wanted(
