@@ -31,7 +31,7 @@ def test_a_suite_has_a_line_for_each_case_in_the_order_of_names(
     case(tmp_path, "a", GOOD, INPUT)
     case(tmp_path, "b", "CREATE STREM X;")
     case(tmp_path, "c", GOOD, "{")
-    case(tmp_path, "d", GOOD + "PRINT 's';")
+    case(tmp_path, "d", GOOD + "DROP CONNECTOR C;")
     assert sql.main(["test", "--suite", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [(found["case"], found["status"]) for found in map(json.loads, lines)] == [

@@ -159,3 +159,45 @@ def test_a_column_of_two_sources_has_to_be_told_apart() -> None:
     assert compile_condition(parse_expression("L.ID = 1 AND R.ID = 2 AND OK"), scope)((1, 2, True))
     with pytest.raises(SqlError, match="Column 'ID' is ambiguous"):
         compile_condition(parse_expression("ID = 1"), scope)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("ARRAY[CAST(S AS INT), I / 0, 5]", [None, None, 5]),
+        ("STRUCT(A := I / 0, B := 5)", {"A": None, "B": 5}),
+        ("MAP('a' := I / 0, 'b' := 5)", {"a": None, "b": 5}),
+        ("COALESCE(CAST(S AS INT), 5)", 5),
+        ("CAST(S AS INT) IS NULL", True),
+        ("CAST(I / 0 AS STRING) IS NULL", True),
+        ("COALESCE(PARSE_TIME(S, 'HH'), PARSE_TIME('10', 'HH'))", 36_000_000),
+        ("IFNULL(REGEXP_EXTRACT('(', S), 'x')", "x"),
+        ("COALESCE(I / 0, 5)", None),
+        ("(I / 0) IS NULL", None),
+        ("1 + CAST(S AS INT)", None),
+    ],
+)
+def test_a_cast_an_element_or_an_argument_that_fails_is_null_and_the_rest_goes_on(text: str, value: object) -> None:
+    errors: list[Exception] = []
+    assert value_of(text, errors) == value and errors
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("NS + 'x'", "nullx"),
+        ("'x' + NS", "xnull"),
+        ("CAST('NaN' AS DOUBLE) <> 1E0", False),
+        ("CAST('NaN' AS DOUBLE) IS DISTINCT FROM CAST('NaN' AS DOUBLE)", False),
+        ("1E0 <> 2E0", True),
+        ("0.1 = 1E-1", True),
+        ("F = 2.50", True),
+        ("9007199254740993 = 9007199254740992E0", True),
+        ("CAST('NaN' AS DOUBLE) = 1.5", None),
+        ("CONCAT('a', CHR(10), 'b') LIKE 'a%b'", False),
+        ("'a%b' LIKE 'a!%_' ESCAPE '!'", True),
+        ("'a' LIKE 'a!' ESCAPE '!'", None),
+    ],
+)
+def test_operators_do_as_javas_do(text: str, value: object) -> None:
+    assert value_of(text) == value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -31,8 +32,11 @@ CASE_SECONDS_MAX = 10.0
 STATEMENTS, INPUT, OUTPUT, CASE = "statements.sql", "input.json", "output.json", "case.json"
 
 
-class CaseTimeoutError(Exception):
-    """A case that did not end in its time."""
+ALARM_AGAIN_SECONDS = 1.0
+
+
+class CaseTimeoutError(BaseException):
+    """A case that did not end in its time. No code of a case's may catch it."""
 
 
 def main(argv: list[str]) -> int:
@@ -233,7 +237,7 @@ def _limited(seconds: float) -> Iterator[None]:
         raise CaseTimeoutError
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, ALARM_AGAIN_SECONDS)
     try:
         yield
     finally:
@@ -269,6 +273,9 @@ def _listed(path: Path, name: str) -> list[Mapping[str, Any]]:
     return listed
 
 
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
 def _line(value: object) -> str:
     """A value as JSON on one line; decimals keep their scale."""
     parts: dict[type[object], Callable[[Any], str]] = {
@@ -277,6 +284,7 @@ def _line(value: object) -> str:
         ),
         list: lambda given: f"[{', '.join(map(_line, given))}]",
         Decimal: lambda given: f"{given:f}",
+        float: lambda given: json.dumps(given if math.isfinite(given) else _NOT_FINITE[str(given)]),
     }
     write = parts.get(type(value))
     return json.dumps(value) if write is None else write(value)

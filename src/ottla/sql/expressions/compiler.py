@@ -56,7 +56,7 @@ def type_of(expression: e.Expression, scope: Scope) -> SqlType | None:
 
 def compile_expression(expression: e.Expression, scope: Scope, on_error: OnError | None = None) -> Evaluate:
     """The function of a row that an expression is; what fails is told to `on_error` and is null. Raises SqlError."""
-    evaluate = compiled(expression, scope).evaluate
+    evaluate = compiled(expression, scope.telling(on_error)).evaluate
 
     def value(row: Row) -> object:
         try:
@@ -71,7 +71,7 @@ def compile_expression(expression: e.Expression, scope: Scope, on_error: OnError
 
 def compile_condition(expression: e.Expression, scope: Scope, on_error: OnError | None = None) -> Callable[[Row], bool]:
     """The function of a row that says whether a condition holds: null and what fails do not. Raises SqlError."""
-    evaluate = compiled(expression, scope).evaluate
+    evaluate = compiled(expression, scope.telling(on_error)).evaluate
 
     def holds(row: Row) -> bool:
         try:
@@ -82,6 +82,21 @@ def compile_condition(expression: e.Expression, scope: Scope, on_error: OnError 
             return False
 
     return holds
+
+
+def _or_null(evaluate: Evaluate, scope: Scope) -> Evaluate:
+    """A part of an expression that is null where it fails: ksqlDB goes on with the rest of a cast, a list or a call."""
+    on_error = scope.on_error
+
+    def value(row: Row) -> object:
+        try:
+            return evaluate(row)
+        except FAILURES as error:
+            if on_error is not None:
+                on_error(error)
+            return None
+
+    return value
 
 
 def compiled(expression: e.Expression, scope: Scope) -> Compiled:
@@ -150,6 +165,8 @@ def _arithmetic(node: e.Arithmetic, scope: Scope) -> Compiled:
     assert left.type is not None and right.type is not None, "they have a common type"
     calculate = operators.arithmetic(node.operator, left.type, right.type, type_)
     one, other = left.evaluate, right.evaluate
+    if type_ == STRING:
+        return Compiled(type_, lambda row: _text_of(one(row)) + _text_of(other(row)))
 
     def evaluate(row: Row) -> object:
         a, b = one(row), other(row)
@@ -158,6 +175,11 @@ def _arithmetic(node: e.Arithmetic, scope: Scope) -> Compiled:
         return calculate(a, b)
 
     return Compiled(type_, evaluate)
+
+
+def _text_of(value: object) -> str:
+    """A text beside a `+`: as in Java, null is the text `null` there."""
+    return "null" if value is None else str(value)
 
 
 def _sign(node: e.Sign, scope: Scope) -> Compiled:
@@ -283,7 +305,7 @@ def _cast(value: e.Expression, wanted: SqlType, scope: Scope, *, made: bool = Fa
     inner = compiled(value, scope)
     convert = cast(inner.type, wanted)
     of = inner.evaluate
-    return Compiled(wanted, lambda row: convert(of(row)))
+    return Compiled(wanted, _or_null(lambda row: convert(of(row)), scope))
 
 
 def _case(node: e.Case, scope: Scope) -> Compiled:
@@ -384,7 +406,7 @@ def _made(node: e.MakeArray | e.MakeMap | e.MakeStruct, scope: Scope, wanted: Sq
         if not node.items:
             raise SqlError(_EMPTY.format("Array", "element"))
         item = wanted.item if isinstance(wanted, ArrayType) else of([*node.items], ("an array", "elements", "value"))
-        parts = [_converted(each, item, scope) for each in node.items]
+        parts = [_or_null(_converted(each, item, scope), scope) for each in node.items]
         return Compiled(ArrayType(item), lambda row: [part(row) for part in parts])
     if not node.entries:
         raise SqlError(_EMPTY.format("Map", "key value pair"))
@@ -392,7 +414,10 @@ def _made(node: e.MakeArray | e.MakeMap | e.MakeStruct, scope: Scope, wanted: Sq
     known = wanted if isinstance(wanted, MapType) else None
     key = known.key if known else of(names, ("a map", "keys", "key"))
     value = known.value if known else of(values, ("a map", "values", "value"))
-    pairs = [(_converted(a, key, scope), _converted(b, value, scope)) for a, b in zip(names, values, strict=True)]
+    pairs = [
+        (_or_null(_converted(a, key, scope), scope), _or_null(_converted(b, value, scope), scope))
+        for a, b in zip(names, values, strict=True)
+    ]
     return Compiled(MapType(key, value), lambda row: {a(row): b(row) for a, b in pairs})
 
 
@@ -400,7 +425,7 @@ def _made_struct(node: e.MakeStruct, scope: Scope, wanted: SqlType | None) -> Co
     given = dict(node.fields)
     if isinstance(wanted, StructType):
         makers: list[tuple[str, Evaluate]] = [
-            (name, _converted(given[name], type_, scope) if name in given else lambda row: None)
+            (name, _or_null(_converted(given[name], type_, scope), scope) if name in given else lambda row: None)
             for name, type_ in wanted.fields
         ]
         return Compiled(wanted, lambda row: {name: make(row) for name, make in makers})
@@ -409,7 +434,7 @@ def _made_struct(node: e.MakeStruct, scope: Scope, wanted: SqlType | None) -> Co
     if untyped:
         raise SqlError(f"The field {untyped[0]} of a STRUCT is NULL: cast it to the type that it is to have.")
     type_ = StructType(tuple((name, part.type) for name, part in inner if part.type is not None))
-    made = [(name, part.evaluate) for name, part in inner]
+    made = [(name, _or_null(part.evaluate, scope)) for name, part in inner]
     return Compiled(type_, lambda row: {name: make(row) for name, make in made})
 
 
@@ -463,8 +488,13 @@ def _argument(
         return made
     of = compiled(node, scope)
     if of.type is None or of.type == wanted or not isinstance(wanted, DecimalType | type(DOUBLE)):
-        return of.evaluate
+        return _of_call(node, of.evaluate, scope)
     if of.type.base == wanted.base:
-        return of.evaluate
+        return _of_call(node, of.evaluate, scope)
     convert, evaluate = cast(of.type, wanted), of.evaluate
-    return lambda row: convert(evaluate(row))
+    return _or_null(lambda row: convert(evaluate(row)), scope)
+
+
+def _of_call(node: e.Expression, evaluate: Evaluate, scope: Scope) -> Evaluate:
+    """An argument: a call, or a field of a struct, that fails is a null argument."""
+    return _or_null(evaluate, scope) if isinstance(node, e.Call | e.Dereference) else evaluate

@@ -7,6 +7,7 @@ import operator as op
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.expressions import decimals, times
@@ -123,6 +124,8 @@ def _comparable(operator: str, left: SqlType, right: SqlType) -> bool:
 def comparison(operator: str, left: SqlType, right: SqlType) -> Binary:
     """The function of two values that may be null: false where one of them is, but for IS DISTINCT FROM."""
     one, other = _comparing(left, right), _comparing(right, left)
+    if left == DOUBLE and is_number(right) and operator in ("<>", "IS DISTINCT FROM"):
+        return _unlike_doubles(operator, one, other)
     if operator == "IS DISTINCT FROM":
 
         def distinct(a: object, b: object) -> bool:
@@ -130,18 +133,51 @@ def comparison(operator: str, left: SqlType, right: SqlType) -> Binary:
 
         return distinct
     compare = _COMPARE[operator]
-    if left.base == right.base or (is_number(left) and is_number(right)):
+    if left.base == right.base or {left.base, right.base} <= _WHOLE:
         return lambda a, b: a is not None and b is not None and compare(a, b)
     return lambda a, b: a is not None and b is not None and compare(one(a), other(b))
 
 
+_WHOLE = {"INTEGER", "BIGINT", "DECIMAL"}
+
+
+def _unlike_doubles(operator: str, one: Callable[..., Any], other: Callable[..., Any]) -> Binary:
+    """`<>`, as Java has it for doubles: NaN is neither less nor greater than anything, and so not unlike it."""
+
+    def unlike(a: object, b: object) -> bool:
+        if a is None or b is None:
+            return operator == "IS DISTINCT FROM" and (a is None) != (b is None)
+        left, right = one(a), other(b)
+        return bool(left < right or left > right)
+
+    return unlike
+
+
+def _exact(value: float) -> Decimal:
+    """A DOUBLE beside a DECIMAL: the number that its text says."""
+    if not math.isfinite(value):
+        raise EvaluationError("Infinite or NaN")
+    return Decimal(repr(value))
+
+
 def _comparing(of: SqlType, beside: SqlType) -> Callable[..., object]:
-    """What of a value is compared: text beside a time is read as one, a DATE beside a TIMESTAMP is its midnight."""
+    """What of a value is compared: text beside a time is read as one, a DATE beside a TIMESTAMP is its midnight.
+
+    A DOUBLE beside a DECIMAL is what its text says, and a whole number beside a DOUBLE is one.
+    """
+    if of == DOUBLE and beside.base == "DECIMAL":
+        return _exact
+    if beside == DOUBLE and of.base in ("INTEGER", "BIGINT"):
+        return float
     if of == STRING and is_time(beside):
         return cast(of, beside)
     if of.base == "DATE" and beside.base == "TIMESTAMP":
         return lambda days: days * times.DAY_MS
     return lambda value: value
+
+
+_ANY = "[^\n\r\x85\u2028\u2029]"
+"""What a dot of Java's matches: any character within a line."""
 
 
 def like_pattern(pattern: str, escape: str | None) -> re.Pattern[str]:
@@ -154,5 +190,7 @@ def like_pattern(pattern: str, escape: str | None) -> re.Pattern[str]:
         elif character == escape:
             escaped = True
         else:
-            parts.append(".*" if character == "%" else ".")
-    return re.compile("".join(parts), re.DOTALL)
+            parts.append(f"{_ANY}*" if character == "%" else _ANY)
+    if escaped:
+        raise EvaluationError("LIKE pattern must not end with escape character")
+    return re.compile("".join(parts))

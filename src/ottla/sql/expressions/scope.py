@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
 from ottla.sql.errors import SqlError
 from ottla.sql.tree.expressions import Column, Place
@@ -22,6 +22,8 @@ class Scope:
     columns: dict[tuple[str | None, str], tuple[int, SqlType]]
     width: int
     variables: dict[str, tuple[int, SqlType | None]] = field(default_factory=dict)
+    on_error: Callable[[Exception], None] | None = field(default=None, compare=False)
+    """What is told of a part of an expression that failed and is null, while the rest goes on."""
 
     @classmethod
     def of(cls, columns: Iterable[tuple[str | None, str, SqlType]]) -> Scope:
@@ -53,4 +55,8 @@ class Scope:
         """The scope in a lambda: its arguments are appended to the row."""
         listed = list(variables)
         named = {name: (self.width + at, type_) for at, (name, type_) in enumerate(listed)}
-        return Scope(self.columns, self.width + len(listed), {**self.variables, **named})
+        return Scope(self.columns, self.width + len(listed), {**self.variables, **named}, self.on_error)
+
+    def telling(self, on_error: Callable[[Exception], None] | None) -> Scope:
+        """The scope with what is told of parts that fail."""
+        return self if on_error is None else replace(self, on_error=on_error)

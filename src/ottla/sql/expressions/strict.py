@@ -20,7 +20,12 @@ from ottla.sql.tree import expressions as e
 from ottla.sql.tree.expression_text import expression_text
 from ottla.sql.types import ArrayType, DecimalType, MapType, SqlType, StructType, backticked
 
-_NOTHING = Scope.of(())
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+_NOTHING = Scope.of(()).telling(_raise)
 _WIDER = {"INTEGER": ("BIGINT", "DOUBLE"), "BIGINT": ("DOUBLE",), "DECIMAL": ("DOUBLE",)}
 _EXACT = ("INTEGER", "BIGINT", "DECIMAL")
 _FORMS = {

@@ -16,6 +16,8 @@ from ottla.sql.types import DecimalType, SqlType
 
 WHOLE_AND_DOUBLE = ("INTEGER -> INTEGER", "BIGINT -> BIGINT", "DOUBLE -> DOUBLE")
 LONG_MAX = (1 << 63) - 1
+OF_NUMBER = tuple(f"{each} -> DOUBLE" for each in ("INTEGER", "BIGINT", "DOUBLE"))
+OF_TWO_NUMBERS = tuple(f"{each}, {each} -> DOUBLE" for each in ("INTEGER", "BIGINT", "DOUBLE"))
 
 
 def _same(types: Sequence[ArgumentType]) -> SqlType:
@@ -153,7 +155,7 @@ def _of_double(name: str, description: str, call: Callable[[float], float]) -> N
             return math.nan
 
     answer.__doc__ = description
-    scalar(name, "DOUBLE -> DOUBLE")(answer)
+    scalar(name, *OF_NUMBER)(answer)
 
 
 def _logarithm(value: float) -> float:
@@ -185,13 +187,13 @@ for _name, _description, _call in (
     _of_double(_name, _description, _call)
 
 
-@scalar("LOG", "DOUBLE -> DOUBLE")
+@scalar("LOG", *OF_NUMBER)
 def log(value: float) -> float:
     """The natural logarithm."""
     return math.nan if value < 0 else _logarithm(value)
 
 
-@scalar("LOG", "DOUBLE, DOUBLE -> DOUBLE")
+@scalar("LOG", *OF_TWO_NUMBERS)
 def log_of_base(base: float, value: float) -> float:
     """The logarithm of a value to a base."""
     if base <= 0 or base == 1 or value < 0:
@@ -199,13 +201,13 @@ def log_of_base(base: float, value: float) -> float:
     return -math.inf if value == 0 else math.log(value) / math.log(base)
 
 
-@scalar("ATAN2", "DOUBLE, DOUBLE -> DOUBLE")
+@scalar("ATAN2", *OF_TWO_NUMBERS)
 def atan2(y: float, x: float) -> float:
     """The angle of the point (x, y), in radians."""
     return math.atan2(y, x)
 
 
-@scalar("POWER", "DOUBLE, DOUBLE -> DOUBLE")
+@scalar("POWER", *OF_TWO_NUMBERS)
 def power(base: float, exponent: float) -> float:
     """A base raised to a power."""
     if math.isnan(exponent) or (abs(base) == 1 and math.isinf(exponent)):
