@@ -136,7 +136,11 @@ def _serving(command: Sequence[str], *, log_in: bool) -> Iterator[RunningConsole
     reading = threading.Thread(target=lambda: console.lines.extend(iter(stdout.readline, "")), daemon=True)
     reading.start()
     try:
-        until(lambda: any(LINK.search(line) for line in list(console.lines)), lambda: console.lines)
+        until(
+            lambda: process.poll() is not None or any(LINK.search(line) for line in list(console.lines)),
+            lambda: console.lines,
+        )
+        assert process.poll() is None, console.lines
         console.base = LINK.findall(f"console {console.link()}")[0][0]
         if log_in:
             console.log_in()

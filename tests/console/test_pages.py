@@ -25,13 +25,22 @@ PAGES = (
     *("", "/topics", "/topics/orders/messages", "/topics/orders/partitions", "/topics/orders/groups"),
     *("/topics/orders/config", "/groups", "/brokers?broker=1", "/audit", "/topics/nothing/messages", "/nowhere"),
     *("/access", "/access/check", "/access/users", "/access/quotas", "/transactions", "/quorum", "/reassign"),
+    "/topics/orders/key?key=x",
     *("/connect", "/connect/files/lines", "/schemas", "/schemas/orders-value"),
 )
 DIALOGS = (
     *("/topics?new=1", "/access?new=1", "/access/users?new=1", "/access/quotas?new=1", "/reassign?new=1"),
     *("/connect?new=files", "/schemas?new=1", "/topics/orders/messages?record=0-1"),
 )
-QUICK = ("", "/topics/orders/messages", "/topics/orders/config", "/groups", "/access", "/connect/files/lines")
+QUICK = (
+    "",
+    "/topics/orders/messages",
+    "/topics/orders/key",
+    "/topics/orders/config",
+    "/groups",
+    "/access",
+    "/connect/files/lines",
+)
 """A page of each kind, for each change; `make test-console` opens all of them."""
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 SIZES = {"desk": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}

@@ -97,4 +97,5 @@ export interface RecordRow {
   value: Part;
   headers: (Part & { name: string })[];
   headers_left_out: number;
+  masked?: string[];
 }

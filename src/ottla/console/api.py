@@ -20,11 +20,13 @@ from ottla.console.api_schemas import schema_endpoints
 from ottla.console.clusters import Cluster
 from ottla.console.decoding import DECODERS
 from ottla.console.endpoints import Endpoint, body, need, page_of, query_number
+from ottla.console.exports import EXPORT_ROWS_MAX, FORMATS, exported
 from ottla.console.places import Place
 from ottla.console.plans import PlanGoneError, Plans, WorldMovedError
 from ottla.console.reads import Read
 from ottla.console.requests import new_record, object_of, scan_request
 from ottla.console.rows import Decoders, row_of
+from ottla.console.scan_processes import ScanJob
 from ottla.console.scans import Frame, ScanRequest, scan
 from ottla.console.views import (
     Seen,
@@ -73,6 +75,7 @@ class Api:
             Endpoint("GET", "/brokers/{broker}/config", "A broker's settings", self._broker_config),
             Endpoint("GET", "/history", "A series: ?series=&from=&to=&points=", self._history),
             Endpoint("POST", "/scans", "Search a topic; frames as JSON lines", self._scan, SCAN_BODY),
+            Endpoint("POST", "/export", "A search's records as a file, format jsonl or csv", self._export, EXPORT_BODY),
             Endpoint("POST", "/plans", "Say what an action would change", self._plan, PLAN_BODY, changes=True),
             Endpoint("POST", "/plans/{plan}/run", "Do what a plan says", self._run_plan, RUN_BODY, changes=True),
             *cluster_endpoints(),
@@ -198,7 +201,12 @@ class Api:
         found: Record | Read = await _read_record(place.cluster, partition, offset)
         if place.registry is not None and isinstance(found, Record):
             (found,) = await place.registry.read([found])
-        return json_reply(row_of(partition.partition, found, Decoders(None, wanted), whole=True))
+        masks = place.hidden(partition.topic)
+        if masks is not None:
+            found = masks.masked(found)
+        row = row_of(partition.partition, found, Decoders(None, wanted), whole=True)
+        hidden = [] if masks is None else [".".join(each.path) for each in masks.rules]
+        return json_reply({**row, "masked": hidden})
 
     async def _produce(self, place: Place, request: Request) -> Reply:
         wanted, topic = new_record(object_of(await body(request))), request.match_info["topic"]
@@ -225,6 +233,16 @@ class Api:
     async def _scan(self, place: Place, request: Request) -> StreamedReply:
         frames = await scan_frames(place, object_of(await body(request)))
         return StreamedReply(_lines(frames), NDJSON)
+
+    async def _export(self, place: Place, request: Request) -> StreamedReply:
+        asked = {"hits": EXPORT_ROWS_MAX, **object_of(await body(request))}
+        kind = asked.pop("format", "jsonl")
+        if kind not in FORMATS:
+            raise HttpError(400, f"format is one of {', '.join(FORMATS)}")
+        if asked.get("from") == "live":
+            raise HttpError(400, "What is exported ends: from is newest, oldest, offset or time")
+        frames = await scan_frames(place, asked)
+        return StreamedReply(exported(frames, kind), FORMATS[kind])
 
     # -- what is changed
 
@@ -277,12 +295,38 @@ class Api:
         return await self._planned(place, entry.undo.action, entry.undo.arguments)
 
 
-async def scan_frames(place: Place, body: Mapping[str, Any]) -> AsyncGenerator[Frame, None]:
+async def scan_frames(place: Place, asked: Mapping[str, Any]) -> AsyncGenerator[Frame, None]:
     """Return the frames of the search that a body asks for; raises HttpError, KafkaError."""
-    request, at = scan_request(body)
+    request, at = scan_request(asked)
+    masks = place.hidden(request.topic)
+    if masks is not None:
+        hidden = None if request.condition is None else masks.refuses(request.condition)
+        if hidden is None and request.key is not None and any(each.path[0] == "key" for each in masks.rules):
+            hidden = "key"
+        if hidden is not None:
+            raise HttpError(403, f"{hidden} is masked here: no search may ask about it", error_code=40302)
+    if request.key is not None and request.partitions is None and asked.get("everywhere") is not True:
+        request = replace(request, partitions=(await _partition(place, request.topic, request.key),))
     if at is not None and not request.positions:
-        request = await _placed(place, request, str(body["from"]), at)
-    return scan(place.cluster.reader(), request, place.registry)
+        request = await _placed(place, request, str(asked["from"]), at)
+    if place.searches is None:
+        return scan(place.cluster.reader(), request, place.registry, masks)
+    body = {**asked, "partitions": None if request.partitions is None else list(request.partitions)}
+    job = ScanJob(
+        *(place.cluster.settings, place.cluster.credentials, body, request.positions or None),
+        *(place.registry_properties, masks),
+    )
+    return place.searches.frames(job, place.who)
+
+
+async def _partition(place: Place, topic: str, key: bytes) -> int:
+    """Return where Kafka's partitioner puts a key."""
+    client = place.cluster.client
+    await client.metadata([topic])
+    partitions = client.cluster.partitions_of(topic)
+    if not partitions:
+        raise HttpError(404, f"There is no topic {topic}")
+    return partition_of(key, len(partitions))
 
 
 async def _placed(place: Place, request: ScanRequest, start: str, at: int) -> ScanRequest:
@@ -384,6 +428,9 @@ SCAN_BODY: Mapping[str, object] = {
     "key_decoder": {"enum": list(DECODERS)},
     "value_decoder": {"enum": list(DECODERS)},
     "uncommitted": {"type": "boolean"},
+    "key": {"type": ["string", "null"]},
+    "everywhere": {"type": "boolean"},
 }
+EXPORT_BODY: Mapping[str, object] = {**SCAN_BODY, "format": {"enum": list(FORMATS)}}
 PLAN_BODY: Mapping[str, object] = {"action": {"type": "string"}, "arguments": {"type": "object"}}
 RUN_BODY: Mapping[str, object] = {"hash": {"type": "string"}, "typed": {"type": "string"}}

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
 from ottla.client import BlockingClient, Client, ClientSecurity, Limits, SecuredNetwork, client_network
+from ottla.security import ScramMechanism
+from ottla.security.sasl import ClientExchange, PlainClient, SaltedSecret, ScramClient
 
-__all__ = ["Cluster", "ClusterSettings"]
+__all__ = ["Cluster", "ClusterSettings", "Credentials"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 CLIENT_ID = "ottla-console"
+NONCE_BYTES = 18
 LIMITS = Limits(connect_s=5.0, request_s=10.0, call_s=15.0, unreachable_s=3.0, unknown_topic_s=2.0)
 """A person waits: what is away is said after seconds."""
 
@@ -34,21 +38,52 @@ class ClusterSettings:
         return (self.properties.get("security.protocol") or "").strip().upper().startswith("SASL_")
 
 
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What logs in as somebody: a delegation token, a salted secret, or a password, each as such in no text of it."""
+
+    mechanism: str
+    user: str
+    secret: str | SaltedSecret = field(repr=False)
+    by_token: bool = False
+
+    async def begin(self) -> ClientExchange:
+        """Begin a login; raises AuthenticationError for what cannot be one."""
+        if self.mechanism == "PLAIN":
+            assert isinstance(self.secret, str)
+            return PlainClient(self.user, self.secret)
+        scram = ScramMechanism.of_name(self.mechanism)
+        assert scram is not None
+        nonce = secrets.token_urlsafe(NONCE_BYTES)
+        return ScramClient(scram, user=self.user, password=self.secret, nonce=nonce, by_token=self.by_token)
+
+
 class Cluster:
     """The doors to one cluster, as one user: a client for the running loop, and the same for functions of `ottla.admin`."""
 
-    def __init__(self, settings: ClusterSettings, security: ClientSecurity | None = None) -> None:
-        """Open doors as the settings say, or protected otherwise: as somebody else who logs in."""
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        credentials: Credentials | None = None,
+        begin: Callable[[], Awaitable[ClientExchange]] | None = None,
+    ) -> None:
+        """Open doors as the settings say, or as somebody else who logs in: by credentials, or as `begin` begins it."""
         self.name = settings.name
-        self._settings = settings
-        self._network = client_network(settings.properties) if security is None else SecuredNetwork(security)
+        self.settings = settings
+        self.credentials = credentials
+        begin = credentials.begin if begin is None and credentials is not None else begin
+        if begin is None:
+            self._network = client_network(settings.properties)
+        else:
+            own = ClientSecurity.of(settings.properties)
+            self._network = SecuredNetwork(ClientSecurity(own.protocol, tls=own.tls, begin=begin))
         self.client = self.reader()
         """Figures, and whole batches of records."""
         self._thread = ThreadPoolExecutor(1, f"admin-{settings.name}")
 
     def reader(self) -> Client:
         """Return a client of its own for a search: closing it ends the search's reading at once."""
-        return Client(self._settings.bootstrap, client_id=CLIENT_ID, limits=LIMITS, network=self._network)
+        return Client(self.settings.bootstrap, client_id=CLIENT_ID, limits=LIMITS, network=self._network)
 
     async def admin(
         self, function: Callable[Concatenate[BlockingClient, P], T], *arguments: P.args, **named: P.kwargs

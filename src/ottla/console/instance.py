@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -26,6 +27,7 @@ from ottla.console.plans import Plans
 from ottla.console.requests import object_of
 from ottla.console.rights import KeptRights
 from ottla.console.sampler import PERIOD_SECONDS, Sampler
+from ottla.console.scan_processes import ScanProcesses
 from ottla.console.settings import ConsoleSettings
 from ottla.http import (
     HttpError,
@@ -81,6 +83,8 @@ class Console:
         self._places: dict[str, Place] = {}
         self._server: HttpServer | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._secret = secrets.token_bytes(32)
+        self._searches = ScanProcesses()
         self._closing: set[asyncio.Task[None]] = set()
         """Logins that are being closed."""
         self.addresses: list[str] = []
@@ -115,9 +119,22 @@ class Console:
         for each in self._settings.clusters:
             cluster = Cluster(each)
             sampler = Sampler(cluster.client, period_s=self._period_s)
-            place = Place(cluster, sampler, KeptRights(cluster.client))
+            place = Place(
+                *(cluster, sampler, KeptRights(cluster.client)),
+                masks=self._settings.masks,
+                secret=self._secret,
+                searches=self._searches,
+            )
             self._places[each.name] = (
-                place if self._places else replace(place, registry=values, workers=workers, schemas=schemas)
+                place
+                if self._places
+                else replace(
+                    place,
+                    registry=values,
+                    workers=workers,
+                    schemas=schemas,
+                    registry_properties=self._settings.registry,
+                )
             )
         self._server = HttpServer(self._routes(), headers=SECURITY_HEADERS)
         try:
@@ -130,6 +147,7 @@ class Console:
             raise
         for place in self._places.values():
             place.sampler.start()
+        await self._searches.start()
         self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
         self._tell_key(self._entry.key)
 
@@ -138,6 +156,7 @@ class Console:
         if self._sweeping is not None:
             self._sweeping.cancel()
         self._entry.end_all()
+        await self._searches.stop()
         await asyncio.gather(*self._closing)
         if self._server is not None:
             await self._server.close()

@@ -7,23 +7,18 @@ alone. Only PLAIN without tokens has nothing else: there the password stays in m
 
 from __future__ import annotations
 
-import secrets
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ottla.admin import create_delegation_token
 from ottla.base import ErrorCode, KafkaError, OttlaError
-from ottla.client import ClientSecurity
-from ottla.console.clusters import Cluster, ClusterSettings
+from ottla.console.clusters import Cluster, ClusterSettings, Credentials
 from ottla.http import HttpError
-from ottla.security import ScramMechanism
-from ottla.security.sasl import AuthenticationError, ClientExchange, PlainClient, SaltedSecret, ScramClient
+from ottla.security.sasl import AuthenticationError, ClientExchange, ScramClient
 
 __all__ = ["MECHANISMS", "USER_CHARACTERS_MAX", "WRONG_LOGIN", "Login", "log_in"]
 
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
-NONCE_BYTES = 18
 USER_CHARACTERS_MAX = 255
 TOKEN_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 WRONG_LOGIN = 40103
@@ -40,20 +35,20 @@ class Login:
     kept: str
 
 
-Begin = Callable[[], Awaitable[ClientExchange]]
-
-
 async def log_in(settings: ClusterSettings, *, mechanism: str, user: str, password: str, lifetime_ms: int) -> Login:
     """Return a login of at most `lifetime_ms`; raises HttpError where the cluster refuses it, or cannot be asked."""
     assert mechanism in MECHANISMS
     made: list[ClientExchange] = []
+    given = Credentials(mechanism, user, password)
 
     async def begin() -> ClientExchange:
-        made[:] = [_exchange(mechanism, user, password)]
+        try:
+            made[:] = [await given.begin()]
+        except AuthenticationError as error:
+            raise HttpError(400, str(error)) from None
         return made[0]
 
-    first = Cluster(settings, _as(settings, begin))
-    keeps_first = False
+    first = Cluster(settings, begin=begin)
     try:
         await _asked(first, mechanism)
         by_token = await _by_token(settings, first, lifetime_ms)
@@ -61,14 +56,11 @@ async def log_in(settings: ClusterSettings, *, mechanism: str, user: str, passwo
             return Login(user, by_token, "token")
         exchange = made[0]
         if isinstance(exchange, ScramClient) and exchange.secret is not None:
-            again = _again(mechanism, user, exchange.secret)
-            return Login(user, Cluster(settings, _as(settings, again)), "secret")
-        keeps_first = True
-        return Login(user, first, "password")
-    finally:
-        if not keeps_first:  # it, the exchange and the closure hold the password: none of them outlives this call
-            made.clear()
-            await first.close()
+            return Login(user, Cluster(settings, Credentials(mechanism, user, exchange.secret)), "secret")
+        return Login(user, Cluster(settings, given), "password")
+    finally:  # it, the exchange and the closure hold the password: none of them outlives this call
+        made.clear()
+        await first.close()
 
 
 async def _asked(cluster: Cluster, mechanism: str) -> None:
@@ -94,7 +86,7 @@ async def _by_token(settings: ClusterSettings, first: Cluster, lifetime_ms: int)
         return None  # it has no tokens: what logs in instead is the caller's matter
     word = b64encode(token.hmac).decode()
     for mechanism in TOKEN_MECHANISMS:
-        found = Cluster(settings, _as(settings, _again(mechanism, token.token_id, word, by_token=True)))
+        found = Cluster(settings, Credentials(mechanism, token.token_id, word, by_token=True))
         try:
             await found.client.metadata(())
         except OttlaError:
@@ -102,29 +94,3 @@ async def _by_token(settings: ClusterSettings, first: Cluster, lifetime_ms: int)
         else:
             return found
     return None
-
-
-def _again(mechanism: str, user: str, secret: str | SaltedSecret, *, by_token: bool = False) -> Begin:
-    async def begin() -> ClientExchange:
-        return _exchange(mechanism, user, secret, by_token=by_token)
-
-    return begin
-
-
-def _exchange(mechanism: str, user: str, secret: str | SaltedSecret, *, by_token: bool = False) -> ClientExchange:
-    try:
-        if mechanism == "PLAIN":
-            assert isinstance(secret, str)
-            return PlainClient(user, secret)
-        scram = ScramMechanism.of_name(mechanism)
-        assert scram is not None
-        nonce = secrets.token_urlsafe(NONCE_BYTES)
-        return ScramClient(scram, user=user, password=secret, nonce=nonce, by_token=by_token)
-    except AuthenticationError as error:
-        raise HttpError(400, str(error)) from None
-
-
-def _as(settings: ClusterSettings, begin: Begin) -> ClientSecurity:
-    """Return what protects connections as the cluster's properties say, and logs in as somebody else."""
-    own = ClientSecurity.of(settings.properties)
-    return ClientSecurity(own.protocol, tls=own.tls, begin=begin)

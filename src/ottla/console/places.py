@@ -11,9 +11,11 @@ from ottla.admin.actions import Reach
 from ottla.client import BlockingClient
 from ottla.console.clusters import Cluster
 from ottla.console.logins import Login
+from ottla.console.masks import Mask, Masks
 from ottla.console.rights import KeptRights, Rights
 from ottla.console.sampler import Sampler
 from ottla.console.samples import Sample
+from ottla.console.scan_processes import ScanProcesses
 from ottla.console.views import Seen
 
 if TYPE_CHECKING:
@@ -37,6 +39,12 @@ class Place:
     """Connect's clusters of workers, by name."""
     schemas: Worker | None = None
     """The schema registry's own interface."""
+    masks: tuple[Mask, ...] = ()
+    """What of records is hidden."""
+    secret: bytes = field(default=b"", repr=False)
+    """What hashes of hidden values are made with."""
+    registry_properties: Mapping[str, str] | None = None
+    searches: ScanProcesses | None = None
     login: Login | None = None
     """Who has logged in; None where the console itself asks, which may see all that its sampler sees."""
 
@@ -52,6 +60,10 @@ class Place:
     def reach(self, client: BlockingClient) -> Reach:
         """Return what actions reach from here."""
         return Reach(client, self.workers, self.schemas)
+
+    def hidden(self, topic: str) -> Masks | None:
+        """Return what of a topic's records is hidden from who asks."""
+        return Masks.of(self.masks, topic, self.who, self.secret)
 
     async def allowed(self) -> Rights:
         """Return what may be seen and done here; raises OttlaError."""

@@ -17,7 +17,7 @@ from ottla.sql import SqlError, document_condition
 __all__ = ["NewRecord", "new_record", "object_of", "scan_request"]
 
 DIRECTIONS = ("newest", "oldest", "offset", "time", "live")
-HITS_MAX = 5_000
+HITS_MAX = 100_000
 HEADERS_MAX = 100
 
 
@@ -67,6 +67,7 @@ def scan_request(body: Mapping[str, Any]) -> tuple[ScanRequest, int | None]:
         positions=_positions(body.get("cursor")),
         partitions=_partitions(body.get("partitions")),
         condition=_condition(body.get("where")),
+        key=_bytes(body, "key"),
         decoders=Decoders(_decoder(body, "key_decoder"), _decoder(body, "value_decoder")),
         isolation=Isolation.READ_UNCOMMITTED if body.get("uncommitted") is True else Isolation.READ_COMMITTED,
         limits=Limits(hits=_whole(body, "hits", 1, HITS_MAX) or Limits().hits),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, Client, FetchPosition, Isolation
+from ottla.console.masks import Masks
 from ottla.console.reads import Read
 from ottla.console.rows import Decoders, document_of, row_of
 from ottla.console.scan_plan import Limits, Progress, Window, newest_first, reason_to_end, windows_backwards
@@ -45,22 +46,36 @@ class ScanRequest:
     positions: Mapping[int, int] = field(default_factory=dict)
     partitions: tuple[int, ...] | None = None
     condition: Condition | None = None
+    key: bytes | None = None
+    """Where it is there, records with exactly this key alone."""
     decoders: Decoders = field(default_factory=Decoders)
     isolation: Isolation = Isolation.READ_COMMITTED
     limits: Limits = field(default_factory=Limits)
 
 
-def scan(client: Client, request: ScanRequest, registry: RegistryValues | None = None) -> AsyncGenerator[Frame, None]:
-    """Return the frames of a search; `client` is its own and is closed at its end. Raises KafkaError when first asked."""
-    return Scan(client, request, registry).frames()
+def scan(
+    client: Client, request: ScanRequest, registry: RegistryValues | None = None, masks: Masks | None = None
+) -> AsyncGenerator[Frame, None]:
+    """Return the frames of a search; `client` is its own and is closed at its end. Raises KafkaError when first asked.
+
+    What `masks` hide is hidden before the condition looks.
+    """
+    return Scan(client, request, registry, masks).frames()
 
 
 class Scan:
     """One search under way."""
 
-    def __init__(self, client: Client, request: ScanRequest, registry: RegistryValues | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        request: ScanRequest,
+        registry: RegistryValues | None = None,
+        masks: Masks | None = None,
+    ) -> None:
         self._client = client
         self._registry = registry
+        self._masks = masks
         self._request = request
         self._progress = Progress()
         self._loop = asyncio.get_running_loop()
@@ -217,7 +232,7 @@ class Scan:
                     if self._registry is not None:
                         read = await self._registry.read(iter_batch_records(records, at, header))
                         hits += await self._hits(index, read, positions[index], end)
-                    elif _may_hold(self._request.condition, records, at, header):
+                    elif self._masks is not None or _may_hold(self._request, records, at, header):
                         hits += await self._hits(index, iter_batch_records(records, at, header), positions[index], end)
                     else:
                         self._progress.records += header.record_count
@@ -237,8 +252,10 @@ class Scan:
             if record.offset < start or (end is not None and record.offset >= end):
                 continue
             self._progress.records += 1
-            if condition is None or _holds(condition, self._request.topic, index, record):
-                found.append((index, record))
+            is_key = self._request.key is None or record.key == self._request.key
+            seen = record if self._masks is None else self._masks.masked(record)
+            if is_key and (condition is None or _holds(condition, self._request.topic, index, seen)):
+                found.append((index, seen))
             if self._progress.records % 64 == 0:
                 await self._pause()
         return found
@@ -301,12 +318,16 @@ class Scan:
         }
 
 
-def _may_hold(condition: Condition | None, records: memoryview, at: int, header: BatchHeader) -> bool:
+def _may_hold(request: ScanRequest, records: memoryview, at: int, header: BatchHeader) -> bool:
     """Whether a batch may hold a hit: most do not have the texts of a rare one, and need not be walked."""
-    if condition is None or not condition.must_contain:
+    condition = request.condition
+    wanted = () if condition is None else condition.must_contain
+    if not wanted and not request.key:
         return True
     data = records_payload(records, at, header)
-    return b"\\" in data or all(text in data for text in condition.must_contain)
+    if request.key and request.key not in data:
+        return False
+    return b"\\" in data or all(text in data for text in wanted)
 
 
 def _holds(condition: Condition, topic: str, partition: int, record: Record | Read) -> bool:

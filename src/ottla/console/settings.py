@@ -5,10 +5,12 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ottla.base import ConfigError
 from ottla.console.clusters import ClusterSettings
 from ottla.console.logins import MECHANISMS
+from ottla.console.masks import Mask, mask_rules
 from ottla.http import is_loopback, serving_context
 
 __all__ = ["LISTENER_DEFAULT", "ConsoleSettings", "console_settings"]
@@ -19,7 +21,8 @@ ANONYMOUS, HOSTS = "ottla.console.allow.anonymous", "ottla.console.hosts"
 REGISTRY = "ottla.console.registry.url"
 LOGIN = "ottla.console.login.mechanisms"
 CONNECT = "ottla.console.connect.urls"
-KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT)
+MASKS, MASKS_FILE = "ottla.console.masks", "ottla.console.masks.file"
+KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, MASKS, MASKS_FILE)
 PREFIX = "ottla.console."
 TLS = "ottla.console.ssl."
 
@@ -42,6 +45,8 @@ class ConsoleSettings:
     """Properties of the client of a schema registry, that of the first cluster."""
     workers: Mapping[str, str] = field(default_factory=dict)
     """Addresses of Connect's clusters of workers by their names, those of the first cluster."""
+    masks: tuple[Mask, ...] = ()
+    """What of records is hidden."""
 
 
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
@@ -82,7 +87,21 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
         frozenset(each.lower() for each in _listed(properties.get(HOSTS) or "")),
         _registry(properties),
         _workers(properties),
+        _masks(properties),
     )
+
+
+def _masks(properties: Mapping[str, str]) -> tuple[Mask, ...]:
+    """Return the rules of the setting and of the file that another names; raises ConfigError."""
+    found = mask_rules(properties[MASKS], MASKS) if properties.get(MASKS) else ()
+    path = properties.get(MASKS_FILE)
+    if not path:
+        return found
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(MASKS_FILE, path, f"a file with a JSON list of rules: {error}") from None
+    return found + mask_rules(text, MASKS_FILE)
 
 
 def _workers(properties: Mapping[str, str]) -> dict[str, str]:

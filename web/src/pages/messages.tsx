@@ -1,7 +1,8 @@
 // The message browser: where to begin, a condition, what was looked at, the records that were found, and one of them whole.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { call, type Frame } from "../api";
+import { Link } from "wouter-preact";
+import { call, session, type Frame } from "../api";
 import { bytesText, count, moment, short } from "../format";
 import { Card, Cli, Copy, Dialog, Empty, Icon, Json, Rail, Segments, marked } from "../parts";
 import { useHere, useParam } from "../state";
@@ -160,6 +161,7 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
             ))}
           </select>
         </label>
+        {from !== "live" && <Export args={{ topic, from, where, ...(from === "offset" || from === "time" ? { at: position(from, at) ?? 0 } : {}), ...(partition ? { partitions: [Number(partition)] } : {}) }} />}
         {running.value ? (
           <button class="btn" onClick={() => stop.current()}>
             <Icon name="stop" />
@@ -200,6 +202,42 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
         {chosen && <Detail topic={topic} row={chosen} words={words} close={() => setOpen("")} />}
       </div>
     </>
+  );
+}
+
+// A search's records as a file; it is searched anew, so that it has all hits and not only those that are shown.
+function Export({ args }: { args: object }) {
+  const { cluster } = useHere();
+  const said = useSignal("");
+  const load = async (format: string) => {
+    if (!format) return;
+    said.value = "exporting…";
+    try {
+      const answer = await fetch(`/api/c/${encodeURIComponent(cluster)}/export`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", "X-Ottla-Token": session.value?.token ?? "" },
+        body: JSON.stringify({ ...args, format }),
+      });
+      if (!answer.ok) throw new Error(String(((await answer.json()) as { message?: string }).message));
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(await answer.blob());
+      link.download = `${String((args as { topic: string }).topic)}.${format}`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+      said.value = "";
+    } catch (error) {
+      said.value = (error as Error).message;
+    }
+  };
+  return (
+    <label class="field m-hide">
+      <span class="lb">{said.value || "export"}</span>
+      <select class="bare" value="" onChange={(event) => void load(event.currentTarget.value)}>
+        <option value="">as…</option>
+        <option value="jsonl">JSON lines</option>
+        <option value="csv">CSV</option>
+      </select>
+    </label>
   );
 }
 
@@ -369,7 +407,12 @@ function Detail({ topic, row, words, close }: { topic: string; row: RecordRow; w
       </div>
       <div class="foot">
         <span class="dim">{moment(row.timestamp)}</span>
-        <button class="btn last" onClick={() => (resend.value = true)}>
+        {record.key.text !== null && record.key.decoder === "text" && (
+          <Link class="btn last" href={`/c/${cluster}/topics/${encodeURIComponent(topic)}/key?key=${encodeURIComponent(record.key.text)}`}>
+            This key over time
+          </Link>
+        )}
+        <button class="btn" disabled={(record.masked?.length ?? 0) > 0} title={record.masked?.length ? `${record.masked.join(", ")} is masked: what is shown is not what was written` : undefined} onClick={() => (resend.value = true)}>
           Edit and resend…
         </button>
       </div>

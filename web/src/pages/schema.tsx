@@ -5,6 +5,7 @@ import { useLocation } from "wouter-preact";
 import { call } from "../api";
 import { plural } from "../format";
 import { Choice, Field, Head } from "../page";
+import { difference } from "../lines";
 import { Card, Empty, Json, Pill, Shown, indented, needs } from "../parts";
 import { PlanDialog, type PlanRequest } from "../plan";
 import { useHere, useLoaded, useParam } from "../state";
@@ -38,29 +39,6 @@ const linesOf = (version: Version | undefined): string[] =>
           .map((each) => each.text)
           .join("")
           .split("\n");
-
-// The longest common run of lines decides which are new and which are gone.
-export function difference(before: string[], after: string[]): { kind: "" | "+" | "-"; text: string }[] {
-  const size = Array.from({ length: before.length + 1 }, () => new Uint16Array(after.length + 1));
-  for (let i = before.length - 1; i >= 0; i--)
-    for (let j = after.length - 1; j >= 0; j--) {
-      const row = size[i] as Uint16Array;
-      const next = size[i + 1] as Uint16Array;
-      row[j] = before[i] === after[j] ? (next[j + 1] as number) + 1 : Math.max(next[j] as number, row[j + 1] as number);
-    }
-  const found: { kind: "" | "+" | "-"; text: string }[] = [];
-  let i = 0;
-  let j = 0;
-  while (i < before.length || j < after.length) {
-    if (i < before.length && j < after.length && before[i] === after[j]) {
-      found.push({ kind: "", text: before[i] as string });
-      i++;
-      j++;
-    } else if (i < before.length && (j >= after.length || ((size[i + 1] as Uint16Array)[j] as number) >= ((size[i] as Uint16Array)[j + 1] as number))) found.push({ kind: "-", text: before[i++] as string });
-    else found.push({ kind: "+", text: after[j++] as string });
-  }
-  return found;
-}
 
 const LINES_MAX = 1500;
 

@@ -7,6 +7,7 @@ import { useHere, useLoaded } from "../state";
 import type { PartitionRow, Topic } from "../types";
 import { Config } from "./config";
 import { stateKind } from "./groups";
+import { KeyOverTime } from "./key";
 import { Messages, Produce } from "./messages";
 import { caught } from "../caught";
 
@@ -52,12 +53,14 @@ export default function TopicPage({ name, tab }: { name: string; tab: string }) 
             label="Topic"
             tabs={[
               { name: "Messages", href: `${base}/messages`, here: tab === "messages" },
+              { name: "A key", href: `${base}/key`, here: tab === "key" },
               { name: "Partitions", href: `${base}/partitions`, here: tab === "partitions", n: data.partitions },
               { name: "Groups", href: `${base}/groups`, here: tab === "groups", n: data.group_rows.length },
               { name: "Configuration", href: `${base}/config`, here: tab === "config" },
             ]}
           />
           {tab === "messages" && <Messages key={name} topic={name} partitions={data.partitions} />}
+          {tab === "key" && <KeyOverTime topic={name} />}
           {tab === "partitions" && <Partitions rows={data.partition_rows} />}
           {tab === "groups" && <Groups topic={data} cluster={cluster} />}
           {tab === "config" && <Config title="Settings of the topic" path={`/api/c/${encodeURIComponent(cluster)}/topics/${encodeURIComponent(name)}/config`} type="topics" name={name} />}
