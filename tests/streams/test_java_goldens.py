@@ -37,6 +37,11 @@ def test_restored_over_a_checkpoint_of_some_batches_ago_the_results_are_javas(
     assert differences(case, answer, resident="saved") == []
 
 
+@pytest.mark.parametrize(("case", "answer"), RESTARTED)
+def test_where_a_standby_takes_over_the_results_are_javas(case: dict[str, Any], answer: dict[str, Any]) -> None:
+    assert differences(case, answer, resident="standby") == []
+
+
 @pytest.mark.parametrize(("case", "answer"), CASES)
 def test_with_state_that_stays_decoded_the_results_are_javas(case: dict[str, Any], answer: dict[str, Any]) -> None:
     assert differences(case, answer, resident="kept") == []

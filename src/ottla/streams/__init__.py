@@ -59,6 +59,7 @@ from ottla.streams.engine import (
     StoreChange,
     kept_memory,
     memory_over,
+    standby_nodes,
 )
 from ottla.streams.errors import SerializationError, TopologyError
 from ottla.streams.extractors import (
@@ -224,6 +225,7 @@ __all__ = [
     "serde_of",
     "serdes_at",
     "source_topics",
+    "standby_nodes",
     "state_shape",
     "subtopologies",
     "task_groups",

@@ -75,6 +75,10 @@ OWN_KEYS: Mapping[str, OwnKey] = {
 
 _THREADS = "micro-batches run in Spark's slots (`spark.master`); in continuous mode it is the number of hosts"
 _STANDBY = "Spark keeps state with its checkpoint, so there are no standby tasks"
+_REPLICAS = (
+    "Spark keeps the state of micro-batches with its checkpoint; in continuous mode so many hosts beside a task's own keep "
+    "a copy of its state"
+)
 _ASSIGN = "Spark assigns tasks"
 _GROUP = "the driver is the one member of the group, by the classic protocol"
 _STORES = "Spark's state store is configured by `spark.sql.streaming.stateStore.…`"
@@ -83,7 +87,7 @@ _FETCH = "a micro-batch reads what there is, bounded by `max.records.per.batch`"
 _SOCKETS = "connections are Ottla's own"
 
 WITHOUT_MEANING: Mapping[str, str] = {
-    "acceptable.recovery.lag": _STANDBY,
+    "acceptable.recovery.lag": _REPLICAS,
     "allow.os.group.write.access": _STORES,
     "buffered.records.per.partition": _FETCH,
     "built.in.metrics.version": _METRICS,
@@ -104,7 +108,7 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "metrics.num.samples": _METRICS,
     "metrics.recording.level": _METRICS,
     "metrics.sample.window.ms": _METRICS,
-    "num.standby.replicas": _STANDBY,
+    "num.standby.replicas": _REPLICAS,
     "num.stream.threads": _THREADS,
     "poll.ms": _FETCH,
     "probing.rebalance.interval.ms": _STANDBY,

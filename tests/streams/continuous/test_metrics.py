@@ -12,7 +12,7 @@ from ottla.spark.streams.web import metrics_text
 from tests.streams.continuous.worlds import WAIT_SECONDS_MAX, World, counting
 from tests.waiting import until
 
-LANE: dict[str, Any] = {"applications": ["app"], "restoring": 0, "meters": {}}
+LANE: dict[str, Any] = {"applications": ["app"], "restoring": 0, "standbys": [], "meters": {}}
 
 
 def report(*commit: float, created: int = 0) -> dict[str, Any]:

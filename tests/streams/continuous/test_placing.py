@@ -67,9 +67,38 @@ def test_a_work_that_is_wanted_no_more_is_let_go() -> None:
 
 
 def test_standbys_are_on_other_hosts() -> None:
-    places = settled(Places().wanting(WORKS).joined(0).joined(1).joined(2))
-    copies = standbys(places, 1)
+    places = settled(Places().wanting(WORKS, dict.fromkeys(WORKS, 1)).joined(0).joined(1).joined(2))
+    copies = standbys(places)
+    assert len(copies) == len(WORKS) and places.copies == copies
     assert all(places.owners[work] not in hosts and len(hosts) == 1 for work, hosts in copies.items())
+    assert max(sum(host in hosts for hosts in copies.values()) for host in range(3)) == 2
+
+
+def test_a_work_goes_to_the_host_that_has_its_copy_and_a_new_copy_is_made_elsewhere() -> None:
+    places = settled(Places().wanting(WORKS, dict.fromkeys(WORKS, 1)).joined(0).joined(1).joined(2))
+    lost = [work for work, owner in places.owners.items() if owner == 1]
+    near = {work: places.copies[work] for work in lost}
+    places, said = orders(places.left(1).fenced(1))
+    for work in lost:
+        assert {places.owners[work]} == near[work], "the copy is taken, and not dropped"
+        assert all(work not in works for works in said.unfollow.values())
+        [other] = places.copies[work]
+        assert other != places.owners[work] and work in said.follow[other]
+
+
+def test_a_work_moves_to_a_copy_only_once_that_has_everything() -> None:
+    places = settled(Places().wanting(WORKS, dict.fromkeys(WORKS, 1)).joined(0)).joined(1)
+    places, said = orders(places)
+    assert said.revoke == {} and len(said.follow[1]) == len(WORKS)
+    places, said = orders(places.followed(1, WORKS[:2]))
+    assert said.revoke[0][0] in WORKS[:2]
+    places, said = orders(places.released(0, said.revoke[0]))
+    assert list(said.assign) == [1]
+
+
+def test_one_host_has_no_copies() -> None:
+    places, said = orders(Places().wanting(WORKS, dict.fromkeys(WORKS, 2)).joined(0))
+    assert places.copies == {} and said.follow == {}
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -94,11 +123,15 @@ def test_a_work_never_has_two_hosts_that_may_commit(seed: int) -> None:
                 holding[host].discard(work)
                 places = places.released(host, [work])
             case 4:
-                places = places.wanting(rng.sample(WORKS, rng.randrange(1, 7)))
+                works = rng.sample(WORKS, rng.randrange(1, 7))
+                places = places.wanting(works, dict.fromkeys(works, rng.randrange(3)))
             case _:
                 places = places.measured({rng.choice(WORKS): rng.random() * 4})
         places, said = orders(places)
         for host, works in said.assign.items():
             holding[host] |= set(works)
+        for work, hosts in places.copies.items():
+            assert hosts <= places.hosts and places.owners.get(work) not in hosts, f"seed {seed}"
+            assert len(hosts) <= places.replicas[work], f"seed {seed}"
         held = [work for works in holding.values() for work in works]
         assert len(held) == len(set(held)), f"seed {seed}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.streams import SourceNode, Topology
+from ottla.streams import SourceNode, Topology, standby_nodes
 from ottla.streams.engine.executor import Executor
 from ottla.streams.engine.interface import EngineSettings, Output, Record, StoreChange
 from ottla.streams.engine.resident import ResidentState, kept_memory, memory_over
@@ -38,13 +38,16 @@ class Driver:
         """With `settle` every batch has an executor of its own, so that all state goes through blobs.
 
         With `resident` state stays decoded: `kept`, or `restored` anew before every batch from what the batches before
-        have left in changelogs and beside their offsets; `saved` the same over what every third batch has saved.
+        have left in changelogs and beside their offsets; `saved` the same over what every third batch has saved,
+        `standby` with every third batch over what a standby has followed.
         """
         self.topology, self.cache, self.settle, self.resident = topology, cache, settle, resident
         self._log: list[StoreChange] = []
         self._global: list[Record] = []
         self._saved: tuple[dict[str, bytes], int, int] = {}, 0, 0
         self._batches = 0
+        self._standby_state = ResidentState()
+        self._standby: Executor | None = None
         self.outputs: dict[str, list[list[Any]]] = {}
         self.changelogs: dict[str, dict[str, str | None]] = {}
         self.dropped = 0
@@ -54,12 +57,15 @@ class Driver:
         self._waiting = _Waiting()
         self._now = 0
         self._executor = self._new_executor()
+        if resident == "standby":
+            self._standby = self._new_executor(self._standby_state, is_standby=True)
 
-    def _new_executor(self) -> Executor:
+    def _new_executor(self, backend: ResidentState | None = None, *, is_standby: bool = False) -> Executor:
+        nodes = self.topology.nodes
         return Executor(
             self.topology,
-            frozenset(self.topology.nodes),
-            self._backend,
+            standby_nodes(self.topology, nodes) if is_standby else frozenset(nodes),
+            self._backend if backend is None else backend,
             task=0,
             settings=EngineSettings(cache=self.cache, block_entries=4),
             application_id=APPLICATION,
@@ -103,8 +109,23 @@ class Driver:
         if self.resident == "saved" and self._batches % 3 == 0:
             assert isinstance(self._backend, ResidentState)
             self._saved = self._backend.saved(), len(self._log), len(self._global)
+        if self._standby is not None:
+            self._follow(self._standby, changes)
         if self.resident in ("restored", "saved"):
             self._restore()
+
+    def _follow(self, standby: Executor, changes: list[StoreChange]) -> None:
+        """Have the standby follow, and sometimes the work go on where it is."""
+        assert isinstance(self._backend, ResidentState)
+        standby.restore(changes)
+        standby.finish_batch()
+        if self._batches % 3 == 1 and (memory := self._backend.memory) is not None:
+            standby.told(kept_memory(memory))
+        if self._batches % 3 == 0:
+            self._saved = self._standby_state.saved(), len(self._log), 0
+            self._restore()
+            self._standby_state = ResidentState(None, self._saved[0])
+            self._standby = self._new_executor(self._standby_state, is_standby=True)
 
     def _restore(self) -> None:
         assert isinstance(self._backend, ResidentState)

@@ -1,7 +1,8 @@
 """A host: lanes of works in one event loop, what the driver orders, and what it is told.
 
 Orders are messages of the control channel: `application` (a plan, pickled, and the driver's place in its group), `member`
-(that place again, after a rebalance), `pause` it or not, `assign` and `revoke` works, `forget` an application, `stop`.
+(that place again, after a rebalance), `pause` it or not, `assign` and `revoke` works, `follow` and `unfollow` their states,
+`forget` an application, `stop`.
 Notes go the other way: `ready`, `running`, `released`, `failed`, `paused` (heard of that order), once a second `report`;
 and from a thread beside the loop `stuck`, which is no sign of life.
 """
@@ -163,6 +164,12 @@ class Host:
             case "revoke":
                 for lane, works in self._by_lane(order["works"]):
                     lane.revoke(works)
+            case "follow":
+                for lane, works in self._by_lane(order["works"]):
+                    lane.follow(works)
+            case "unfollow":
+                for lane, works in self._by_lane(order["works"]):
+                    lane.unfollow(works)
             case "forget":
                 for lane in self._lanes.values():
                     lane.drop(order["application"])
@@ -314,6 +321,7 @@ class Host:
             {
                 "applications": sorted({name.application for name in lane.works}),
                 "restoring": lane.restoring,
+                "standbys": [[list(each.name), each.lag, each.updated] for each in lane.standbys],
                 "meters": lane.meters.told(),
                 "turns": lane.turns,
                 "commits": lane.commits,

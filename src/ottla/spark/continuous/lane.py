@@ -35,6 +35,7 @@ from ottla.spark.continuous.plan import ApplicationPlan
 from ottla.spark.continuous.refusals import Refusals
 from ottla.spark.continuous.restoring import begin_work
 from ottla.spark.continuous.saving import Saving, files_of
+from ottla.spark.continuous.standby import Standby
 from ottla.spark.continuous.work import Made, Work
 from ottla.spark.continuous.writing import Writer
 from ottla.spark.failpoints import failpoint
@@ -129,6 +130,9 @@ class Lane:
         )
         self.works: dict[StreamsWork, Work] = {}
         self._restoring: dict[StreamsWork, asyncio.Task[None]] = {}
+        self._following: dict[StreamsWork, tuple[Standby, asyncio.Task[None]]] = {}
+        self._following_client: Client | None = None
+        """Of its own, so that what it reads holds up no commit."""
         self._leaving: set[StreamsWork] = set()
         self._back: list[StreamsWork] = []
         """Works that are given up while the lane goes back, and are restored after it."""
@@ -185,8 +189,38 @@ class Lane:
         """Take works on: each is restored beside those that run."""
         for name in works:
             if name not in self.works and name not in self._restoring:
-                task = asyncio.get_running_loop().create_task(self._take_on(name), name=f"restore {name}")
+                followed = self._stop_following(name)
+                task = asyncio.get_running_loop().create_task(self._take_on(name, followed), name=f"restore {name}")
                 self._restoring[name] = task
+
+    def follow(self, works: Iterable[StreamsWork]) -> None:
+        """Keep copies of works' states from now on."""
+        for name in works:
+            found = self._applications.get(name.application)
+            if found is None or name in self.works or name in self._restoring or name in self._following:
+                continue
+            if self._following_client is None:
+                self._following_client = self._client("standby")
+            standby = Standby(self._following_client, found.plan, name)
+            task = asyncio.get_running_loop().create_task(standby.run(), name=f"standby {name}")
+            self._following[name] = standby, task
+
+    def unfollow(self, works: Iterable[StreamsWork]) -> None:
+        """Keep no copies of these any more."""
+        for name in works:
+            self._stop_following(name)
+
+    def _stop_following(self, name: StreamsWork) -> Standby | None:
+        found = self._following.pop(name, None)
+        if found is None:
+            return None
+        found[1].cancel()
+        return found[0]
+
+    @property
+    def standbys(self) -> list[Standby]:
+        """The copies that are kept here."""
+        return [standby for standby, _ in self._following.values()]
 
     def revoke(self, works: Iterable[StreamsWork]) -> None:
         """Let works go, after a commit."""
@@ -201,6 +235,7 @@ class Lane:
 
     def drop(self, application: str) -> list[StreamsWork]:
         """Give up what an application has here; what of it is not committed is lost, and done again elsewhere."""
+        self.unfollow([each for each in self._following if each.application == application])
         restoring = [each for each in self._restoring if each.application == application]
         for name in restoring:
             self._restoring.pop(name).cancel()
@@ -271,6 +306,11 @@ class Lane:
         await self._fetching.close()
         if self._writer is not None:
             await self._writer.close()
+        following = [task for _, task in self._following.values()]
+        self.unfollow(list(self._following))
+        await asyncio.gather(*following, return_exceptions=True)
+        if self._following_client is not None:
+            await self._following_client.close()
         await self._reading.close()
         await self._writing.close()
 
@@ -544,13 +584,13 @@ class Lane:
         self._back = []
         self.assign(names)
 
-    async def _take_on(self, name: StreamsWork) -> None:
-        """Restore a work, and have it run."""
+    async def _take_on(self, name: StreamsWork, followed: Standby | None = None) -> None:
+        """Restore a work, of the copy that was kept here where there is one, and have it run."""
         found = self._applications.get(name.application)
         if found is None:
             return
         try:
-            work = await self._begun(found.plan, name)
+            work = await self._begun(found.plan, name, followed)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # the cluster's errors, and a user's serde or processor may raise anything
@@ -570,10 +610,12 @@ class Lane:
         self._listener.on_running(name)
         self.wake()
 
-    async def _begun(self, plan: ApplicationPlan, name: StreamsWork) -> Work:
-        """Return a work with its state: of its checkpoint, where it has one, and of its changelogs."""
+    async def _begun(self, plan: ApplicationPlan, name: StreamsWork, followed: Standby | None) -> Work:
+        """Return a work with its state: of its copy or checkpoint, where it has one, and of its changelogs."""
         files = files_of(plan)
-        saved = None
+        saved = None if followed is None else followed.taken(_now_ms())
+        if saved is not None:
+            return await begin_work(self._writing, plan, name, _now_ms(), saved, is_followed=True)
         if files is not None and plan.of_group(name.sub_topology).group.is_stateful:
             saved = await asyncio.to_thread(files.read, name)
         try:

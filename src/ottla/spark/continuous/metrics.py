@@ -207,7 +207,9 @@ def _thread_metrics(
         found = windows.window(host, ("lane", number, name), now_s)
         yield Metric(kind, f"task-{name}-rate", labels, found.rate)
         yield Metric(kind, f"task-{name}-total", labels, found.occasions_total, is_total=True)
-    yield Metric("stream-state-updater-metrics", "active-restoring-tasks", labels, lane["restoring"])
+    updater = "stream-state-updater-metrics"
+    yield Metric(updater, "active-restoring-tasks", labels, lane["restoring"])
+    yield Metric(updater, "standby-updating-tasks", labels, len(lane.get("standbys", ())))
 
 
 def _task_metrics(labels: Mapping[str, str], work: ShownWork, windows: Windows, now_s: float) -> Iterator[Metric]:

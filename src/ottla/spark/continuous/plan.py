@@ -29,7 +29,7 @@ from ottla.streams import (
 )
 from ottla.wire import Codec
 
-__all__ = ["ApplicationPlan", "CheckpointPlan", "GroupPlan", "application_plan", "works_of"]
+__all__ = ["ApplicationPlan", "CheckpointPlan", "GroupPlan", "application_plan", "replicas_of", "works_of"]
 
 TRANSACTION_TIMEOUT_MS_DEFAULT = 10_000
 """Kafka Streams' own default of `transaction.timeout.ms`: how long readers wait for a host that is gone for good."""
@@ -101,6 +101,10 @@ class ApplicationPlan:
     production: ExceptionPolicy = _FAIL
     """What is done about records that no broker takes."""
     checkpoints: CheckpointPlan = CheckpointPlan()
+    standby_replicas: int = 0
+    """How many hosts beside a work's own keep a copy of its state."""
+    recovery_lag_max: int = 0
+    """`acceptable.recovery.lag`: records that a copy may lack where a work is to move to it."""
 
     def of_group(self, number: int) -> GroupPlan:
         """Return a sub-topology; raises KeyError."""
@@ -170,6 +174,8 @@ def application_plan(
         fetch_bytes=int(consumer.get("max.partition.fetch.bytes", FETCH_BYTES_DEFAULT)),
         production=settings.production,
         checkpoints=checkpoints or CheckpointPlan(),
+        standby_replicas=int(settings["num.standby.replicas"]),
+        recovery_lag_max=int(settings["acceptable.recovery.lag"]),
     )
 
 
@@ -223,3 +229,13 @@ def works_of(plan: ApplicationPlan) -> tuple[StreamsWork, ...]:
     return tuple(
         StreamsWork(plan.application_id, each.group.number, task) for each in plan.groups for task in range(each.tasks)
     )
+
+
+def replicas_of(plan: ApplicationPlan) -> dict[StreamsWork, int]:
+    """Return how many copies each work's state is to have: of those that restore any from changelogs."""
+    found = {}
+    for work in works_of(plan) if plan.standby_replicas else ():
+        topics = plan.of_group(work.sub_topology).restored.values()
+        if any(work.partition < plan.counts.get(topic, 0) for topic in topics):
+            found[work] = plan.standby_replicas
+    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, Client, FetchPosition, Isolation, committed_offsets
@@ -18,10 +18,20 @@ from ottla.spark.continuous.columns import records_of
 from ottla.spark.continuous.plan import ApplicationPlan, GroupPlan
 from ottla.spark.continuous.work import Place, Work, memory_of
 from ottla.spark.source.positions import ids_of
-from ottla.streams import Bounds, Record, StateCheckpoint, StoreChange, StreamsWork, why_unusable
+from ottla.streams import Bounds, ChangelogPosition, Record, StateCheckpoint, StoreChange, StreamsWork, why_unusable
 from ottla.wire import ColumnDecoder, Columns
 
-__all__ = ["begin_work", "place_of"]
+__all__ = [
+    "NO_END",
+    "Stretch",
+    "begin_work",
+    "bounds_of",
+    "changelogs_of",
+    "changes_of",
+    "place_of",
+    "read_stretch",
+    "why_not",
+]
 
 log = logging.getLogger(__name__)
 FETCH_BYTES = 4 << 20
@@ -52,18 +62,28 @@ async def place_of(client: Client, plan: ApplicationPlan, name: StreamsWork) -> 
 
 
 async def begin_work(
-    client: Client, plan: ApplicationPlan, name: StreamsWork, now_ms: int, saved: StateCheckpoint | None
+    client: Client,
+    plan: ApplicationPlan,
+    name: StreamsWork,
+    now_ms: int,
+    saved: StateCheckpoint | None,
+    *,
+    is_followed: bool = False,
 ) -> Work:
     """Return a work at its committed place, its stores read; raises KafkaError for what cannot be read.
 
-    It begins with the saved state where that may be used, which is logged where not, and reads what is behind it.
+    It begins with the saved state where that may be used, which is logged where not, and reads what is behind it. State
+    that `is_followed` was read of the changelogs alone: it is behind whatever is committed, and knows no global tables.
     """
     place = await place_of(client, plan, name)
     group = plan.of_group(name.sub_topology)
-    logs = _changelogs(plan, group, name.partition)
-    bounds = await _bounds(client, (*logs, *place.global_offsets), place)
+    logs = changelogs_of(plan, group, name.partition)
+    bounds = await bounds_of(client, (*logs, *place.global_offsets), place)
+    if saved is not None and is_followed:
+        whole = {each: ChangelogPosition(bounds[each].topic_id, bounds[each].begin) for each in place.global_offsets}
+        saved = replace(saved, positions=dict(place.offsets), changelogs={**saved.changelogs, **whole})
     blobs: dict[str, bytes] | None = None
-    if saved is not None and (why := _why_not(saved, plan, name, place, bounds, now_ms)):
+    if saved is not None and (why := why_not(saved, plan, name, place, bounds, now_ms)):
         log.warning("the checkpoint of %s is not used, the changelog is read: %s", name, why)
     elif saved is not None:
         blobs = _blobs(saved, group, place, plan)
@@ -73,8 +93,8 @@ async def begin_work(
         begins = {each: found.begin for each, found in bounds.items()}
     work = Work(plan, group, name, place, now_ms, blobs)
     ends = {each: bounds[each].end for each in logs}
-    async for answer in _read(client, {each: begins[each] for each in logs}, ends, plan):
-        changes = list(_changes(answer, logs[answer.partition], ends[answer.partition]))
+    async for answer in read_stretch(client, {each: begins[each] for each in logs}, ends, plan):
+        changes = list(changes_of(answer, logs[answer.partition], ends[answer.partition]))
         work.counts.restored += len(changes)
         work.restore(changes)
     work.restored_ends = {each: max(begins[each], end) for each, end in ends.items()}
@@ -84,7 +104,7 @@ async def begin_work(
     return work
 
 
-def _why_not(
+def why_not(
     saved: StateCheckpoint,
     plan: ApplicationPlan,
     name: StreamsWork,
@@ -92,6 +112,7 @@ def _why_not(
     bounds: Mapping[TopicPartition, Bounds],
     now_ms: int,
 ) -> str | None:
+    """Return why a work cannot begin with what was saved of it; None where it can."""
     return why_unusable(
         saved,
         plan.identity(name),
@@ -102,7 +123,7 @@ def _why_not(
     )
 
 
-def _changelogs(plan: ApplicationPlan, group: GroupPlan, task: int) -> dict[TopicPartition, list[str]]:
+def changelogs_of(plan: ApplicationPlan, group: GroupPlan, task: int) -> dict[TopicPartition, list[str]]:
     """Return what a task's stores are restored from, with the stores."""
     found: dict[TopicPartition, list[str]] = {}
     for store, topic in group.restored.items():
@@ -111,7 +132,7 @@ def _changelogs(plan: ApplicationPlan, group: GroupPlan, task: int) -> dict[Topi
     return found
 
 
-async def _bounds(client: Client, places: Iterable[TopicPartition], place: Place) -> dict[TopicPartition, Bounds]:
+async def bounds_of(client: Client, places: Iterable[TopicPartition], place: Place) -> dict[TopicPartition, Bounds]:
     """Return what there is of changelogs; of a source topic that serves as one, up to what is committed."""
     wanted = list(places)
     if not wanted:
@@ -147,12 +168,12 @@ async def _fill(client: Client, work: Work) -> None:
         return
     end = await client.list_offsets(dict.fromkeys(queues, LATEST))
     begins = {each: queue.fetched for each, queue in queues.items()}
-    async for answer in _read(client, begins, {each: int(end[each].offset) for each in queues}, work.plan):
+    async for answer in read_stretch(client, begins, {each: int(end[each].offset) for each in queues}, work.plan):
         queues[answer.partition].add(answer.columns, answer.next_offset, 0)
         work.process_globals()
 
 
-def _changes(answer: _Answer, stores: Iterable[str], end: int) -> Iterator[StoreChange]:
+def changes_of(answer: Stretch, stores: Iterable[str], end: int) -> Iterator[StoreChange]:
     """Yield what records say of the stores that their topic stands for."""
     for record in answer.records:
         if record.key is not None and record.offset < end:
@@ -161,7 +182,9 @@ def _changes(answer: _Answer, stores: Iterable[str], end: int) -> Iterator[Store
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class Stretch:
+    """What one answer holds of a partition."""
+
     partition: TopicPartition
     columns: list[Columns]
     next_offset: int
@@ -172,10 +195,18 @@ class _Answer:
         return (each for columns in self.columns for each in records_of(columns, *self.partition))
 
 
-async def _read(
-    client: Client, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], plan: ApplicationPlan
-) -> AsyncIterator[_Answer]:
-    """Yield what partitions hold up to their ends; raises KafkaError where one does not come to its end."""
+async def read_stretch(
+    client: Client,
+    begins: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    plan: ApplicationPlan,
+    *,
+    waits: bool = True,
+) -> AsyncIterator[Stretch]:
+    """Yield what partitions hold up to their ends; raises KafkaError where one does not come to its end.
+
+    Where it does not wait it ends where nothing more can be read now.
+    """
     isolation = Isolation.READ_COMMITTED if plan.exactly_once else Isolation.READ_UNCOMMITTED
     decoder, loop = ColumnDecoder(with_headers=True), asyncio.get_running_loop()
     patience_s = SLACK_SECONDS + plan.transaction_timeout_ms / 1000
@@ -190,10 +221,12 @@ async def _read(
             if decoded.next_offset == fetched.offset:
                 continue
             moved = True
-            yield _Answer(fetched.partition, decoded.columns, int(decoded.next_offset))
+            yield Stretch(fetched.partition, decoded.columns, int(decoded.next_offset))
             left[fetched.partition] = int(decoded.next_offset)
             if decoded.next_offset >= ends[fetched.partition]:
                 del left[fetched.partition]
+        if not moved and not waits:
+            return
         if moved:
             until_s = loop.time() + patience_s
         elif loop.time() > until_s:

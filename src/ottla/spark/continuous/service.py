@@ -25,7 +25,7 @@ from ottla.spark.continuous.host import HostSpec
 from ottla.spark.continuous.jobs import HostJobs
 from ottla.spark.continuous.lane import transactional_id
 from ottla.spark.continuous.metrics import Windows
-from ottla.spark.continuous.plan import ApplicationPlan, works_of
+from ottla.spark.continuous.plan import ApplicationPlan, replicas_of, works_of
 from ottla.spark.private_api.workers import pickled
 from ottla.spark.source.secured import network_of
 from ottla.spark.streams.restarts import Failure, Restarts
@@ -60,6 +60,8 @@ class WorkFacts:
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    standbys: dict[int, int | None] = field(default_factory=dict)
+    """By host that keeps a copy of its state, how many records that is behind; None where it has just begun."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What its nodes and stores have counted, as `Host` tells it."""
 
@@ -322,19 +324,25 @@ class HostService:
 
     def _place(self) -> None:
         """Say to the hosts what follows from how things stand."""
-        wanted = [
-            work for each in self._applications.values() if not each.fate.is_parked for work in works_of(each.plan)
-        ]
-        self._places, said = placing.orders(self._places.wanting(wanted))
+        running = [each.plan for each in self._applications.values() if not each.fate.is_parked]
+        wanted = [work for plan in running for work in works_of(plan)]
+        replicas = {work: count for plan in running for work, count in replicas_of(plan).items()}
+        self._places, said = placing.orders(self._places.wanting(wanted, replicas))
         for number in said.fence:
             if number not in self._fencing and not self._is_closing:
                 self._fencing[number] = self._loop.create_task(self._fence(number), name=f"fence {number}")
         for number, works in said.revoke.items():
             self._hosts[number].send({"order": "revoke", "works": [list(each) for each in works]})
+        for number, works in said.unfollow.items():
+            self._hosts[number].send({"order": "unfollow", "works": [list(each) for each in works]})
         for number, works in said.assign.items():
             self._assign(self._hosts[number], works)
+        for number, works in said.follow.items():
+            self._teach(self._hosts[number], works)
+            self._hosts[number].send({"order": "follow", "works": [list(each) for each in works]})
 
-    def _assign(self, host: _Host, works: Sequence[StreamsWork]) -> None:
+    def _teach(self, host: _Host, works: Sequence[StreamsWork]) -> None:
+        """Tell a host what it does not know of the applications of works."""
         for name in dict.fromkeys(each.application for each in works):
             application = self._applications[name]
             if host.number not in application.sent_to:
@@ -343,6 +351,9 @@ class HostService:
                 told = {"order": "application", "name": name, "plan": application.data, "member": member}
                 host.send({**told, "paused": application.is_paused})
                 application.sent_to.add(host.number)
+
+    def _assign(self, host: _Host, works: Sequence[StreamsWork]) -> None:
+        self._teach(host, works)
         for work in works:
             self._applications[work.application].fate.works[work] = WorkFacts(host.number)
         host.send({"order": "assign", "works": [list(each) for each in works]})
@@ -414,6 +425,7 @@ class HostService:
         for application in self._applications.values():
             self._heard(application, host.number)
             for facts in application.fate.works.values():
+                facts.standbys.pop(host.number, None)
                 if facts.host == host.number:
                     facts.is_running = False
                     self._stir(application.fate)
@@ -493,9 +505,27 @@ class HostService:
             found.details = each["details"] or found.details
             spent = max(0.0, found.counts["process_s"] - before)
             costs[work] = 0.9 * self._places.cost(work) + 0.1 * (0.01 + spent)
+        self._followed(host, message)
         if self._count > 1:
             self._places = self._places.measured(costs)
             self._place()
+
+    def _followed(self, host: _Host, message: Mapping[str, Any]) -> None:
+        """Note which copies of states a host keeps."""
+        told = {StreamsWork(*name): lag for lane in message["lanes"] for name, lag, _ in lane["standbys"]}
+        for application in self._applications.values():
+            for work, facts in application.fate.works.items():
+                if work in told:
+                    facts.standbys[host.number] = told[work]
+                else:
+                    facts.standbys.pop(host.number, None)
+        self._places = self._places.followed(
+            host.number, [work for work, lag in told.items() if self._is_warm(work, lag)]
+        )
+
+    def _is_warm(self, work: StreamsWork, lag: int | None) -> bool:
+        application = self._applications.get(work.application)
+        return application is not None and lag is not None and lag <= application.plan.recovery_lag_max
 
     def expect(self, host: _Host) -> Attempt[HostSpec]:
         """Announce a host's next life."""

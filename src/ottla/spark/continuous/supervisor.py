@@ -86,6 +86,7 @@ def _work_facts(name: StreamsWork, facts: WorkFacts) -> dict[str, Any]:
         "host": facts.host,
         "running": facts.is_running,
         "lag": facts.lag,
+        "standbys": {str(host): lag for host, lag in sorted(facts.standbys.items())},
         **{key: facts.counts.get(key, 0) for key in ("processed", "restored", "commits", "turns", "sent")},
         "stream_time": facts.counts.get("stream_time", -1),
         "process_seconds": facts.counts.get("process_s", 0.0),

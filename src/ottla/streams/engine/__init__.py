@@ -4,7 +4,7 @@ Records in, records out, state in a `StateBackend`; no clock, no topic, no Spark
 """
 
 from ottla.streams.engine.column_records import BlockRecords, ChangeColumns, OutputColumns
-from ottla.streams.engine.executor import Executor, ProcessingError
+from ottla.streams.engine.executor import Executor, ProcessingError, standby_nodes
 from ottla.streams.engine.interface import (
     Change,
     EngineSettings,
@@ -32,4 +32,5 @@ __all__ = [
     "StoreChange",
     "kept_memory",
     "memory_over",
+    "standby_nodes",
 ]

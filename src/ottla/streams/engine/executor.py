@@ -34,14 +34,16 @@ from ottla.streams.engine.interface import EngineSettings, Output, Progress, Rec
 from ottla.streams.engine.joins.stores import JOIN_STORES
 from ottla.streams.engine.resident import TASK_BLOB
 from ottla.streams.engine.stores import AnyStore, KeyValueStore
-from ottla.streams.engine.task import BUILDERS, Node, Process, Task
+from ottla.streams.engine.task import BUILDERS, Node, Task
+from ottla.streams.engine.task import Process as Call
 from ottla.streams.engine.versioned import VersionedStore
 from ottla.streams.engine.window_stores import SessionStore, WindowStore
 from ottla.streams.plan.nodes import ProcessorNode, SinkNode, SourceNode
+from ottla.streams.plan.operations import Process, TableProcess
 from ottla.streams.plan.topology import Topology
 from ottla.streams.user_code import raised_in
 
-__all__ = ["Executor", "ProcessingError"]
+__all__ = ["Executor", "ProcessingError", "standby_nodes"]
 
 
 class ProcessingError(Exception):
@@ -75,7 +77,7 @@ class Executor:
         self._task.make_store = self._make_store
         self._task.unwritable = self._unwritable
         self._load_memory()
-        self._processes: dict[str, Process] = {}
+        self._processes: dict[str, Call] = {}
         self._entries: dict[str, Callable[[Iterable[Record]], None]] = {}
         self._nodes: dict[str, Node] = {}
         self._block_entries: dict[str, Any] = {}
@@ -137,7 +139,7 @@ class Executor:
             if found is not None:
                 self._task.column_flushes[name] = found
 
-    def _process_of(self, found: Any, node: Node) -> Process:
+    def _process_of(self, found: Any, node: Node) -> Call:
         if isinstance(found, SinkNode):
             return sink(found, self._task)
         if isinstance(found, ProcessorNode):
@@ -223,7 +225,7 @@ class Executor:
 
         return run
 
-    def _loop(self, process: Process, decode: Any, source: str) -> Callable[[Iterable[Record]], None]:
+    def _loop(self, process: Call, decode: Any, source: str) -> Callable[[Iterable[Record]], None]:
         task, punctuate = self._task, self._task.stream_schedules.run
 
         def run(records: Iterable[Record]) -> None:
@@ -391,6 +393,13 @@ class Executor:
             found = self._task.stores[name] = self._make_store(name)
         return found
 
+    def told(self, memory: bytes) -> None:
+        """Take over from a task's memory which windows it has told when they closed: a standby holds them no longer."""
+        for name, found in marshal.loads(memory)[1].items():
+            if name.startswith("store ") and "told" in found:
+                self._task.memory.setdefault(name, {})["told"] = found["told"]
+        self.forget_told()
+
     def forget_told(self) -> None:
         """Have no window told again that was told since the state was saved which this executor began with."""
         for store in self._task.stores.values():
@@ -401,6 +410,15 @@ class Executor:
         """Take in records of changelog topics, in their order; written by the next `finish_batch`."""
         for change in changes:
             self.store(change.store).restore(change)
+
+
+def standby_nodes(topology: Topology, nodes: Iterable[str]) -> list[str]:
+    """Return the steps that a standby has of these: those that know how to restore, and none that runs a user's processor.
+
+    A processor is made and begun with its executor, and may do anything then.
+    """
+    found = ((name, topology.nodes[name]) for name in nodes)
+    return [name for name, node in found if not isinstance(getattr(node, "operation", None), Process | TableProcess)]
 
 
 def _children(topology: Topology, names: frozenset[str]) -> dict[str, list[str]]:
