@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "streams").glob("*.py"))
 LINES_MAX = 48
 """Forty lines and what says what they are for."""
-SETTINGS = {"application.id": "test", "bootstrap.servers": "test:0"}
+SETTINGS = {"application.id": "test", "bootstrap.servers": "test:9092"}
 Run = Callable[[str], TopologyTestDriver]
 
 

@@ -265,7 +265,7 @@ def batches(inputs: list[Case], global_topics: set[str], whole: bool) -> Iterato
     yield found
 
 
-def run(spark: SparkSession, name: str) -> dict[str, Rows]:
+def run(spark: SparkSession | None, name: str, execution: str = "auto") -> dict[str, Rows]:
     """Run a plan by the driver; return what it has written to each topic."""
     runs = RUNS[name]
     case, _ = golden(runs.golden)
@@ -273,7 +273,7 @@ def run(spark: SparkSession, name: str) -> dict[str, Rows]:
     serdes = {each["topic"]: (each["key"], each["value"]) for each in steps if each["op"] in SOURCES}
     global_topics = {each["topic"] for each in steps if each["op"] == "global_table"}
     topology = build(steps) if runs.written is None else runs.written()
-    with TopologyTestDriver(topology, runs.settings, spark=spark) as driver:
+    with TopologyTestDriver(topology, {**runs.settings, "execution": execution}, spark=spark) as driver:
         known = {name for each in topology.nodes.values() for name in getattr(each, "topics", ())}
         topics = {each: driver.create_input_topic(each, *serdes[each]) for each in serdes if each in known}
         for batch in batches(case["inputs"], global_topics, runs.whole):
@@ -335,12 +335,12 @@ def test_what_the_operator_gives_is_what_java_gave(ask: Ask, written: Callable[[
     if ask.how == "any order":
         java, ours = sorted(java, key=str), sorted(ours, key=str)
     if ask.how == "final":
-        assert _final(ours) == _final(java)
+        assert final(ours) == final(java)
     else:
         assert ours == java
 
 
-def _final(rows: Rows) -> dict[Any, Any]:
+def final(rows: Rows) -> dict[Any, Any]:
     """Return the last value of each key, and when it was reached; a row that is gone is as one that never was."""
     last = {key: (value, at) for key, value, at, *_ in rows}
     return {key: value for key, (value, at) in last.items() if value is not None}

@@ -54,9 +54,9 @@ class LocalRecord(NamedTuple):
 
 @dataclass
 class LocalTopics:
-    """Topics in a folder, by full name; the `Topics` that `plan_query` wants."""
+    """Topics in a folder, by full name; the `Topics` that `plan_query` wants. Without a folder they are in memory alone."""
 
-    folder: Path
+    folder: Path | None
     names: frozenset[str]
     """Every topic that the plan may name: each has one partition."""
     records: dict[str, list[LocalRecord]] = field(default_factory=dict)
@@ -71,6 +71,8 @@ class LocalTopics:
         kept = self.records.setdefault(topic, [])
         first = len(kept)
         kept.extend(records)
+        if self.folder is None:
+            return
         folder = self.folder / topic
         folder.mkdir(parents=True, exist_ok=True)
         table = _table(topic, first, records)

@@ -1,8 +1,9 @@
-"""`TopologyTestDriver`: a topology on a local Spark session without a broker, for tests of applications.
+"""`TopologyTestDriver`: a topology without a broker, for tests of applications, on either of the two engines.
 
-The plan is cut and lowered as it is for a cluster; only topics are files (`local_topics`) and results are kept in memory.
-Records that are piped in wait until something is asked; then they are one micro-batch, in which updates of a key coalesce as
-in Kafka Streams' record cache. `{"statestore.cache.max.bytes": 0}` shows every update.
+In micro-batches the plan is cut and lowered as it is for a cluster, on a local Spark session; only topics are files
+(`local_topics`) and results are kept in memory. With `{"execution": "continuous"}` the engine of hosts runs in this process
+without Spark. Records that are piped in wait until something is asked; then they are one batch, in which updates of a
+key coalesce as in Kafka Streams' record cache. `{"statestore.cache.max.bytes": 0}` shows every update.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 from ottla.base import ConfigError, ErrorCode, KafkaError
+from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION
 from ottla.spark.private_api.batches import batches_held_up
 from ottla.spark.source.local_topics import LocalRecord, LocalTopics, LocalTopicsSource
 from ottla.spark.streams.internal_topics import changelog_topic, repartition_topic
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
 
 T = TypeVar("T")
-SETTINGS = {"application.id": "test", "bootstrap.servers": "test:0"}
+SETTINGS = {"application.id": "test", "bootstrap.servers": "test:9092"}
 BATCH_SECONDS_MAX = 60.0
 LOOK_SECONDS = 0.005
 CHECKPOINT_SETTINGS = {
@@ -78,8 +80,9 @@ TestRecord.__test__ = False  # type: ignore[attr-defined]  # no test case, thoug
 class TopologyTestDriver:
     """Runs a topology for a test: pipe records in, read records out, look into stores, let time pass.
 
-    `settings` are an application's; `application.id` and `bootstrap.servers` may be left out. `spark` is a session to use:
-    without one the session of this process is taken or made, and left for the next test. `wall_clock_ms` is where the wall
+    `settings` are an application's; `application.id` and `bootstrap.servers` may be left out. `execution=continuous` chooses
+    the engine of hosts, in this process; any other is micro-batches. `spark` is a session to use for those: without one the
+    session of this process is taken or made, and left for the next test. `wall_clock_ms` is where the wall
     clock stands at first; it moves by `advance_wall_clock_time` alone. Raises what a plan is refused with, KafkaError with
     Spark's reason where a record fails the plan. Works as a context manager.
     """
@@ -95,20 +98,18 @@ class TopologyTestDriver:
         self.settings = StreamsSettings.of({**SETTINGS, **(settings or {})})
         topology = topology.of_application(self.settings.application_id)
         self.topology = topology
-        self._stages = cut(topology, stream_time=self.settings["stream.time"], every_update=not self.settings.cache)
-        self._folder = Path(tempfile.mkdtemp(prefix="ottla-test-driver-"))
-        self._topics = LocalTopics(self._folder / "topics", frozenset(self._names()))
-        partition_plan(topology, self._topics.partition_counts())
-        self._spark = spark if spark is not None else _session()
-        self._spark.dataSource.register(LocalTopicsSource)
         self._piped: dict[str, list[LocalRecord]] = {}
-        self._now_ms = wall_clock_ms
-        self._clock_ms = wall_clock_ms
-        self._clock = self._folder / "clock"
-        self._tick()
+        self._now_ms = self._clock_ms = wall_clock_ms
+        names = frozenset(_names(topology, self.settings.application_id))
+        self._run: _Run
+        if self.settings[EXECUTION] == CONTINUOUS:
+            self._topics = LocalTopics(None, names)
+            self._run = _continuous(topology, self.settings, self._topics, wall_clock_ms)
+        else:
+            self._run = _Queries(topology, self.settings, names, spark, wall_clock_ms)
+            self._topics = self._run.topics
+        self._has_begun = False
         self._stores = _Stores(topology, self._topics, self.settings.application_id, self.flush)
-        self._queries: list[tuple[Stage, StreamingQuery]] = []
-        self._starts = QueryStarts()
         self._failure: BaseException | None = None
 
     # -- topics
@@ -181,38 +182,123 @@ class TopologyTestDriver:
         """Process what was piped in; everything that is asked does this first."""
         if self._failure is not None:
             raise self._failure
-        if not self._piped and self._clock_ms == self._now_ms and self._queries:
+        if not self._piped and self._clock_ms == self._now_ms and self._has_begun:
             return
-        self._tick()
-        self._append(self._piped)
-        self._piped.clear()
+        piped, self._piped = self._piped, {}
+        self._clock_ms, self._has_begun = self._now_ms, True
         try:
-            if not self._queries:
-                self._queries = [(stage, self._start(stage)) for stage in self._stages.stages]
-            size = -1
-            while size != self._topics.size:  # until no stage has anything to tell another
-                size = self._topics.size
-                for at in range(len(self._queries)):
-                    self._settle(at)
-                if len(self._queries) == 1:
-                    break
+            self._run.process(piped, self._now_ms)
         except Exception as error:  # a user's function may raise anything
             self._failure = failure_of(error)
             raise self._failure from error
 
-    def _tick(self) -> None:
+    def close(self) -> None:
+        """Stop what runs and remove what it kept; a session stays. Raises what Spark says where a query does not stop."""
+        self._run.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+    # -- for its topics
+
+    def pipe(self, topic: str, record: LocalRecord) -> None:
+        """Have a record wait for the next flush."""
+        self._piped.setdefault(topic, []).append(record)
+
+    def written(self, topic: str) -> Sequence[LocalRecord]:
+        """Return everything that a topic holds now."""
+        self.flush()
+        return self._topics.records.get(topic, ())
+
+    def _source_names(self) -> set[str]:
+        nodes = self.topology.nodes.values()
+        return {topic for node in nodes if isinstance(node, SourceNode) for topic in node.topics}
+
+
+class _Run(Protocol):
+    """An engine of the driver's."""
+
+    def process(self, piped: Mapping[str, list[LocalRecord]], now_ms: int) -> None:
+        """Add records to topics, process everything that is there, and let the wall clock be `now_ms`."""
+        ...
+
+    def close(self) -> None:
+        """End."""
+        ...
+
+
+def _continuous(topology: Topology, settings: StreamsSettings, topics: LocalTopics, now_ms: int) -> _Run:
+    """Return the engine of hosts; raises ConfigError for a plan that it cannot run."""
+    from ottla.spark.continuous.local_run import LocalRun
+    from ottla.spark.continuous.mode import choose
+
+    choose(settings, topology)
+    partitions = partition_plan(topology, topics.partition_counts())
+    return LocalRun(topology, settings, partitions, topics, now_ms)
+
+
+class _Queries:
+    """The plan's stages as Spark's queries, in micro-batches."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: StreamsSettings,
+        names: frozenset[str],
+        spark: SparkSession | None,
+        now_ms: int,
+    ) -> None:
+        self._settings = settings
+        self._stages = cut(topology, stream_time=settings["stream.time"], every_update=not settings.cache)
+        self._folder = Path(tempfile.mkdtemp(prefix="ottla-test-driver-"))
+        self.topics = LocalTopics(self._folder / "topics", names)
+        partition_plan(topology, self.topics.partition_counts())
+        self._spark = spark if spark is not None else _session()
+        self._spark.dataSource.register(LocalTopicsSource)
+        self._clock = self._folder / "clock"
+        self._tick(now_ms)
+        self._queries: list[tuple[Stage, StreamingQuery]] = []
+        self._starts = QueryStarts()
+
+    def process(self, piped: Mapping[str, list[LocalRecord]], now_ms: int) -> None:
+        """See `_Run`."""
+        self._tick(now_ms)
+        self._append(piped)
+        if not self._queries:
+            self._queries = [(stage, self._start(stage)) for stage in self._stages.stages]
+        size = -1
+        while size != self.topics.size:  # until no stage has anything to tell another
+            size = self.topics.size
+            for at in range(len(self._queries)):
+                self._settle(at)
+            if len(self._queries) == 1:
+                break
+
+    def close(self) -> None:
+        """Stop the queries and remove what they kept; the session stays. Raises what Spark says where one does not stop."""
+        with ExitStack() as all_of_it:
+            all_of_it.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            for _, query in self._queries:
+                all_of_it.callback(query.stop)
+            self._queries.clear()
+
+    def _tick(self, now_ms: int) -> None:
         """Set the clock of punctuators."""
         hidden = self._clock.with_suffix(".new")
-        hidden.write_text(str(self._now_ms))
+        hidden.write_text(str(now_ms))
         hidden.rename(self._clock)
-        self._clock_ms = self._now_ms
 
     def _start(self, stage: Stage) -> StreamingQuery:
         from ottla.spark.streams.lowering.stages import plan_query
 
-        query = plan_query(stage, self._spark, self._topics, self.settings, clock=str(self._clock), direct=True)
+        query = plan_query(stage, self._spark, self.topics, self._settings, clock=str(self._clock), direct=True)
         finish = packed_steps(query.finish, stage.name) if query.finish is not None else None
-        name = f"{self.settings.application_id}/{stage.name}/{next(_numbers)}"
+        name = f"{self._settings.application_id}/{stage.name}/{next(_numbers)}"
         writer = (
             query.rows.writeStream.outputMode(query.mode).foreachBatch(partial(self._deliver, finish)).queryName(name)
         )
@@ -234,7 +320,7 @@ class TopologyTestDriver:
         """Add records to topics: those of several topics come into a query's micro-batch together."""
         with batches_held_up([query for _, query in self._queries] if len(found) > 1 else ()):
             for topic, records in found.items():
-                self._topics.append(topic, records)
+                self.topics.append(topic, records)
 
     def _settle(self, at: int) -> None:
         """Wait until a query has done all there is; start it again where a Python process of it was late."""
@@ -265,49 +351,6 @@ class TopologyTestDriver:
             if time.monotonic() > until:
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"stage {stage.name} did not settle")
             time.sleep(LOOK_SECONDS)
-
-    def close(self) -> None:
-        """Stop the queries and remove what they kept; the session stays. Raises what Spark says where one does not stop."""
-        with ExitStack() as all_of_it:
-            all_of_it.callback(shutil.rmtree, self._folder, ignore_errors=True)
-            for _, query in self._queries:
-                all_of_it.callback(query.stop)
-            self._queries.clear()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close it."""
-        self.close()
-
-    # -- for its topics
-
-    def pipe(self, topic: str, record: LocalRecord) -> None:
-        """Have a record wait for the next flush."""
-        self._piped.setdefault(topic, []).append(record)
-
-    def written(self, topic: str) -> Sequence[LocalRecord]:
-        """Return everything that a topic holds now."""
-        self.flush()
-        return self._topics.records.get(topic, ())
-
-    def _names(self) -> Iterable[str]:
-        application = self.settings.application_id
-        for node in self.topology.nodes.values():
-            topics = node.topics if isinstance(node, SourceNode) else ()
-            if isinstance(node, SinkNode) and isinstance(node.topic, str):
-                topics = (node.topic,)
-            for topic in topics:
-                internal = topic in self.topology.repartition_topics
-                yield repartition_topic(application, topic) if internal else topic
-        for store in self.topology.stores:
-            yield changelog_topic(application, store)
-
-    def _source_names(self) -> set[str]:
-        nodes = self.topology.nodes.values()
-        return {topic for node in nodes if isinstance(node, SourceNode) for topic in node.topics}
 
 
 class TestInputTopic:
@@ -426,6 +469,17 @@ class TestOutputTopic:
     def _decoded(self, record: LocalRecord) -> TestRecord:
         key, value = self._key.deserialize(record.key), self._value.deserialize(record.value)
         return TestRecord(key, value, record.timestamp, record.headers)
+
+
+def _names(topology: Topology, application: str) -> Iterable[str]:
+    for node in topology.nodes.values():
+        topics = node.topics if isinstance(node, SourceNode) else ()
+        if isinstance(node, SinkNode) and isinstance(node.topic, str):
+            topics = (node.topic,)
+        for topic in topics:
+            yield repartition_topic(application, topic) if topic in topology.repartition_topics else topic
+    for store in topology.stores:
+        yield changelog_topic(application, store)
 
 
 class _Stores:
