@@ -21,7 +21,7 @@ CHECK ?=
 # pages written by hand: those that tools make are as their tools make them
 PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|metrics|benchmark|connect-benchmark|registry-benchmark|security-benchmark|streams-benchmark)\.md)')
 
-.PHONY: help install demo demo-etl test check nightly wheels format generate web test-console new-api new-command bench bench-streams bench-connect bench-security bench-registry compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
+.PHONY: help install demo demo-etl test check nightly wheels format generate web test-console new-api new-command bench bench-streams bench-connect bench-security bench-registry bench-sql compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -93,6 +93,10 @@ bench-security: .venv/.installed  ## what TLS, ACLs and floods cost, beside Apac
 bench-registry: .venv/.installed  ## what the schema registry answers in a second, and what it takes (OUT=file.json, SIZE=1, ONLY=name)
 	@$(PY) tools/compile_hot.py
 	@$(PY) -m bench.registry --out "$(OUT)" --scale "$(SIZE)" $(if $(ONLY),--only "$(ONLY)")
+
+bench-sql: .venv/.installed  ## the SQL server: statements, pulls, idle queries, rates beside Kafka Streams (OUT=file.json, SIZE=1, ONLY=name)
+	@$(PY) tools/compile_hot.py
+	@$(PY) -m bench.sql --out "$(OUT)" --scale "$(SIZE)" $(if $(ONLY),--only "$(ONLY)")
 
 compat: .venv/.installed  ## clients and tools that nobody here wrote, and the slow comparisons with Kafka (ONLY=name)
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq kcat >/dev/null 2>&1; } || \

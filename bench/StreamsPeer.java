@@ -3,11 +3,16 @@ import java.util.Arrays;
 import java.util.Locale;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
@@ -58,7 +63,47 @@ public final class StreamsPeer {
         Runtime.getRuntime().halt(0);
     }
 
+    private static final ObjectMapper MAPPER = new ObjectMapper();
+    private static final Serde<JsonNode> JSON = Serdes.serdeFrom(
+        (topic, row) -> {
+            try {
+                return row == null ? null : MAPPER.writeValueAsBytes(row);
+            } catch (java.io.IOException error) {
+                throw new java.io.UncheckedIOException(error);
+            }
+        },
+        (topic, bytes) -> {
+            try {
+                return bytes == null ? null : MAPPER.readTree(bytes);
+            } catch (java.io.IOException error) {
+                throw new java.io.UncheckedIOException(error);
+            }
+        });
+
+    private static KStream<String, JsonNode> orders(StreamsBuilder builder, String source) {
+        return builder.stream(source, Consumed.with(Serdes.String(), JSON));
+    }
+
+    private static ObjectNode row(String name, JsonNode value) {
+        ObjectNode made = MAPPER.createObjectNode();
+        made.set(name, value);
+        return made;
+    }
+
+    private static JsonNode totals() {
+        return MAPPER.createObjectNode().put("N", 0L).put("QTY", 0L);
+    }
+
+    private static JsonNode added(JsonNode row, JsonNode total) {
+        return MAPPER.createObjectNode().put("N", total.get("N").longValue() + 1)
+            .put("QTY", total.get("QTY").longValue() + row.get("QTY").intValue());
+    }
+
     private static void build(StreamsBuilder builder, String plan, String source, String sink) {
+        if (plan.startsWith("sql-")) {
+            buildSql(builder, plan, source, sink);
+            return;
+        }
         KStream<String, String> stream = builder.stream(source, Consumed.with(Serdes.String(), Serdes.String()));
         Produced<String, Long> longs = Produced.with(Serdes.String(), Serdes.Long());
         switch (plan) {
@@ -83,6 +128,45 @@ public final class StreamsPeer {
                         Materialized.<String, Long, org.apache.kafka.streams.state.KeyValueStore<
                             org.apache.kafka.common.utils.Bytes, byte[]>>as("totals").withValueSerde(Serdes.Long()))
                     .toStream().to(sink, longs);
+                break;
+            default:
+                throw new IllegalArgumentException(plan);
+        }
+    }
+
+    /** What `bench.sql` asks for: rows of JSON, as one who writes Java reads and writes them. */
+    private static void buildSql(StreamsBuilder builder, String plan, String source, String sink) {
+        switch (plan) {
+            case "sql-filter":
+                orders(builder, source).filter((key, row) -> row.get("QTY").intValue() > 4)
+                    .mapValues(row -> row("ITEM", row.get("ITEM")).put("PAID", row.get("QTY").intValue()
+                        * row.get("PRICE").doubleValue()))
+                    .mapValues(row -> (JsonNode) row)
+                    .to(sink, Produced.with(Serdes.String(), JSON));
+                break;
+            case "sql-aggregate":
+                orders(builder, source).groupByKey(Grouped.with(Serdes.String(), JSON))
+                    .aggregate(StreamsPeer::totals, (key, row, total) -> added(row, total),
+                        Materialized.<String, JsonNode, org.apache.kafka.streams.state.KeyValueStore<
+                            org.apache.kafka.common.utils.Bytes, byte[]>>as("totals").withValueSerde(JSON))
+                    .toStream().to(sink, Produced.with(Serdes.String(), JSON));
+                break;
+            case "sql-window":
+                orders(builder, source).groupByKey(Grouped.with(Serdes.String(), JSON))
+                    .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMinutes(1), Duration.ofMinutes(5)))
+                    .aggregate(StreamsPeer::totals, (key, row, total) -> added(row, total),
+                        Materialized.<String, JsonNode, org.apache.kafka.streams.state.WindowStore<
+                            org.apache.kafka.common.utils.Bytes, byte[]>>as("totals").withKeySerde(Serdes.String())
+                            .withValueSerde(JSON))
+                    .toStream()
+                    .to(sink, Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, 60_000L), JSON));
+                break;
+            case "sql-join":
+                orders(builder, source).join(
+                        builder.table("bench-customers", Consumed.with(Serdes.String(), JSON)),
+                        (row, customer) -> (JsonNode) row("ITEM", row.get("ITEM")).set("NAME", customer.get("NAME")),
+                        Joined.with(Serdes.String(), JSON, JSON))
+                    .to(sink, Produced.with(Serdes.String(), JSON));
                 break;
             default:
                 throw new IllegalArgumentException(plan);

@@ -12,12 +12,14 @@ from ottla.client import BlockingClient
 from ottla.wire import Record, build_batch, crc32c
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
-__all__ = ["EVENTS", "KEYS", "LINES", "PARTITIONS", "WORDS_PER_LINE", "fill", "make_topics"]
+__all__ = ["CUSTOMERS", "EVENTS", "KEYS", "LINES", "ORDERS", "PARTITIONS", "WORDS_PER_LINE", "fill", "make_topics"]
 
 PARTITIONS = 4
 LINES, EVENTS = "bench-lines", "bench-events"
 """Lines of words without keys; events of 100 bytes by key."""
-KEYS = {EVENTS: 100_000, "bench-clicks": 1_000}
+ORDERS, CUSTOMERS = "bench-orders", "bench-customers"
+"""JSON of some 60 bytes, many by key; and one by key."""
+KEYS = {EVENTS: 100_000, "bench-clicks": 1_000, ORDERS: 10_000, CUSTOMERS: 10_000}
 WORDS_PER_LINE = 8
 VOCABULARY = 10_000
 BATCH_RECORDS = 1_000
@@ -62,6 +64,15 @@ def _at(batch: bytearray, at_ms: int) -> bytes:
     return bytes(batch)
 
 
+def _value(topic: str, which: int, place: int) -> bytes:
+    if topic == ORDERS:
+        item, quantity, price = place % 97, place % 10, place % 400 / 4
+        return b'{"ITEM":"item-%02d","QTY":%d,"PRICE":%.2f,"NOTE":"as usual"}' % (item, quantity, price)
+    if topic == CUSTOMERS:
+        return b'{"NAME":"customer %06d","LEVEL":%d}' % (which, which % 5)
+    return (b"an event of user %06d " % which).ljust(100, b".")
+
+
 def _templates(topic: str, partition: int) -> Iterator[bytes]:
     chance = random.Random(partition)
     words = [f"word{number:05d}" for number in range(VOCABULARY)]
@@ -73,6 +84,6 @@ def _templates(topic: str, partition: int) -> Iterator[bytes]:
                 key, value = None, " ".join(chance.choices(words, k=WORDS_PER_LINE)).encode()
             else:
                 which = (number * BATCH_RECORDS + place) % keys * PARTITIONS + partition
-                key, value = b"user-%06d" % which, (b"an event of user %06d " % which).ljust(100, b".")
+                key, value = b"user-%06d" % which, _value(topic, which, place)
             records.append(Record(timestamp=Millis(0), key=key, value=value))
         yield bytes(build_batch(records))
