@@ -23,7 +23,7 @@ import org.apache.kafka.streams.kstream.WindowedSerdes;
  * The benchmark's plans in Kafka Streams: `StreamsPeer PLAN SOURCE SINK FROM UNTIL KEY=VALUE...`.
  *
  * Prints RUNNING once it runs. With UNTIL above zero it then prints the seconds between its FROM-th and its UNTIL-th processed
- * record, with the exact numbers, and ends; else it runs until its input is closed.
+ * record, with the exact numbers and the processor time between, and ends; else it runs until its input is closed.
  */
 public final class StreamsPeer {
     private StreamsPeer() {}
@@ -176,19 +176,27 @@ public final class StreamsPeer {
     private static void measure(KafkaStreams streams, long from, long until) throws InterruptedException {
         long first = 0;
         long begun = 0;
+        long spent = 0;
         while (true) {
             long done = processed(streams);
             long now = System.nanoTime();
             if (begun == 0 && done >= from) {
                 begun = now;
                 first = done;
+                spent = processorNanos();
             }
             if (done >= until) {
-                System.out.println((now - begun) / 1e9 + " " + first + " " + done);
+                System.out.println((now - begun) / 1e9 + " " + first + " " + done + " "
+                    + (processorNanos() - spent) / 1e9);
                 return;
             }
             Thread.sleep(10);
         }
+    }
+
+    private static long processorNanos() {
+        return ((com.sun.management.OperatingSystemMXBean)
+            java.lang.management.ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
     }
 
     private static long processed(KafkaStreams streams) {

@@ -23,7 +23,7 @@ from confluent_kafka import Producer
 from bench.__main__ import say, wanted
 from bench.rows import Metric, Rounds, Row, print_table, write_rows
 from bench.sql_server import WAIT_SECONDS_MAX, Server, asked, started
-from bench.streams_peer import THREADS, compiled, kafka_throughput
+from bench.streams_peer import THREADS, compiled, kafka_rate
 from bench.streams_topics import CUSTOMERS, KEYS, ORDERS, PARTITIONS, fill, make_topics
 from bench.systems import KAFKA
 from ottla.client import BlockingClient
@@ -202,7 +202,8 @@ class Bench:
         make_topics(self._client, [sink])
         job = {"plan": f"sql-{plan}", "source": ORDERS, "sink": sink, "rows": self._rows // 4000 * 4000, "factor": 1}
         settings = {"commit.interval.ms": "100"}
-        return {plan: kafka_throughput(self._classes, self.server.bootstrap, job, settings)}
+        rate, spent_s = kafka_rate(self._classes, self.server.bootstrap, job, settings)
+        return {plan: rate, f"{plan}, processor time": spent_s * 1e6}
 
     def killed(self) -> dict[str, float]:
         """From the kill of the hosts to the next result of a query with 10,000 keys."""

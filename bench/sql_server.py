@@ -70,7 +70,8 @@ class Server:
 
     def processes(self) -> list[psutil.Process]:
         """Return the server's process and all below it."""
-        return [self._process, *self._process.children(recursive=True)]
+        every = [self._process, *self._process.children(recursive=True)]
+        return [each for each in every if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
 
     def cpu_seconds(self) -> float:
         """Return the processor time of the server alone."""

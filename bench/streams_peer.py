@@ -15,7 +15,7 @@ from typing import Any
 
 from tests import peer
 
-__all__ = ["compiled", "kafka_latency", "kafka_throughput"]
+__all__ = ["compiled", "kafka_latency", "kafka_rate", "kafka_throughput"]
 
 SOURCE = Path(__file__).with_name("StreamsPeer.java")
 THREADS = 2
@@ -70,7 +70,14 @@ def _running(classes: Path, bootstrap: str, words: Sequence[str], settings: dict
 
 
 def kafka_throughput(classes: Path, bootstrap: str, job: dict[str, Any], settings: dict[str, str]) -> float:
+    """Return rows/s; see `kafka_rate`."""
+    return kafka_rate(classes, bootstrap, job, settings)[0]
+
+
+def kafka_rate(classes: Path, bootstrap: str, job: dict[str, Any], settings: dict[str, str]) -> tuple[float, float]:
     """Return rows/s at which Kafka Streams catches up with a preloaded topic, by its own count of processed records.
+
+    Beside it the processor time that a row costs, in seconds.
 
     `job` has `factor`: how often it processes a row (once more for each word that goes through a repartition topic).
     """
@@ -78,8 +85,9 @@ def kafka_throughput(classes: Path, bootstrap: str, job: dict[str, Any], setting
     words = [job["plan"], job["source"], job["sink"], str(int(total * WARM_SHARE)), str(total)]
     with _running(classes, bootstrap, words, settings) as process:
         told = _line(process)
-        seconds, first, last = told.split()
-    return (int(last) - int(first)) / job["factor"] / float(seconds)
+        seconds, first, last, spent = told.split()
+    rows = (int(last) - int(first)) / job["factor"]
+    return rows / float(seconds), float(spent) / rows
 
 
 def _line(process: Any) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from types import FrameType
 
-    from ottla.sql.testing import CaseRecord
+    from ottla.sql.testing import CaseRecord, Engine
 
 __all__ = ["main", "parsers"]
 
@@ -54,12 +54,12 @@ def main(argv: list[str]) -> int:
         from ottla.cli.sql_migrations.commands import run
 
         return run(args)
-    if args.engine == "spark":
-        raise UsageError("--engine spark is not there yet; python is")
+    if args.engine == "spark" and args.suite is None:
+        raise UsageError("--engine spark runs suites: --suite DIR")
     if args.suite is not None:
         if args.statements or args.input or args.output:
             raise UsageError("--suite takes every folder of DIR; -s, -i and -o name the files of one case")
-        return run_suite(Path(args.suite))
+        return run_suite(Path(args.suite), args.engine)
     if args.statements is None or args.output is None:
         raise UsageError("say --suite DIR, or -s statements.sql, -i input.json and -o output.json")
     return run_one(Path(args.statements), None if args.input is None else Path(args.input), Path(args.output))
@@ -79,7 +79,12 @@ def parsers() -> list[Options]:
     parser.add_argument(
         "--suite", metavar="DIR", help=f"run every folder of DIR ({STATEMENTS}, {INPUT}, {CASE}); a JSON line for each"
     )
-    parser.add_argument("--engine", choices=("python", "spark"), default="python", help="what runs the queries: python")
+    parser.add_argument(
+        "--engine",
+        choices=("python", "spark"),
+        default="python",
+        help="what runs a suite's queries: this process, or the tasks of one Spark session",
+    )
     return [_shell_options(), _server_options(), parser, migrations.options()]
 
 
@@ -195,19 +200,24 @@ def run_one(statements: Path, inputs: Path | None, outputs: Path) -> int:
     return 0 if said is None else 1
 
 
-def run_suite(folder: Path) -> int:
+def run_suite(folder: Path, engine: str) -> int:
     """Run every case of a folder in the order of names, and print a JSON line for each at once."""
+    from contextlib import nullcontext
+
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder")
     cases = sorted(each for each in folder.iterdir() if (each / STATEMENTS).is_file())
     if not cases:
         raise UsageError(f"{folder} has no folder with {STATEMENTS}")
-    for case in cases:
-        print(_line({"case": case.name, **_outcome(case)}), flush=True)
+    if engine == "spark":
+        from ottla.sql_server.spark_cases import spark_engine
+    with spark_engine() if engine == "spark" else nullcontext() as runs:
+        for case in cases:
+            print(_line({"case": case.name, **_outcome(case, runs)}), flush=True)
     return 0
 
 
-def _outcome(case: Path) -> dict[str, object]:
+def _outcome(case: Path, engine: Engine | None) -> dict[str, object]:
     from ottla.sql import SqlError, UnsupportedError
     from ottla.sql.testing import Refused, run_case
 
@@ -215,7 +225,7 @@ def _outcome(case: Path) -> dict[str, object]:
         given = _records(case / INPUT, "inputs") if (case / INPUT).exists() else []
         topics = _listed(case / CASE, "topics") if (case / CASE).exists() else []
         with _limited(CASE_SECONDS_MAX):
-            found: list[CaseRecord] = run_case(_text(case / STATEMENTS), given, topics)
+            found: list[CaseRecord] = run_case(_text(case / STATEMENTS), given, topics, engine)
     except Refused as error:
         return {"status": "refused", "category": error.category, "message": str(error)}
     except UnsupportedError as error:

@@ -7,6 +7,6 @@ over all of its input, and returns every record that a query or an INSERT has wr
 from __future__ import annotations
 
 from ottla.sql.testing.comparing import difference
-from ottla.sql.testing.runner import CaseRecord, Refused, run_case
+from ottla.sql.testing.runner import CaseRecord, Engine, Refused, outputs_of, run_case
 
-__all__ = ["CaseRecord", "Refused", "difference", "run_case"]
+__all__ = ["CaseRecord", "Engine", "Refused", "difference", "outputs_of", "run_case"]

@@ -17,6 +17,10 @@ class CaseRegistry:
     _texts: dict[int, SchemaText] = field(default_factory=dict)
     _parsed: dict[SchemaText, ParsedSchema] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[type[CaseRegistry], tuple[object, ...]]:
+        """What travels are the texts: they are parsed anew where they are needed."""
+        return CaseRegistry, (self.level, self._subjects, self._texts)
+
     def register(self, subject: str, schema: SchemaText, number: int | None = None) -> KnownSchema:
         """See `SchemaRegistry`; `number` is the id that it shall have. Raises SerdeError for what does not fit."""
         new = self.parsed(schema)

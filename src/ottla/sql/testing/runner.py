@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,8 @@ from ottla.sql.testing.topics import LazyRegistry
 from ottla.streams import EngineSettings, Executor, ProcessingError, Record, SourceNode
 
 SERVICE_ID = "default_"
+Engine = Callable[[QueryPlan, Iterable[Record]], Iterable[Record]]
+"""Runs a query over records, and gives what it writes."""
 Headers = tuple[tuple[str, bytes | None], ...]
 Category = Literal["parse", "statement", "runtime"]
 
@@ -66,22 +68,25 @@ class CaseRecord:
 
 
 def run_case(
-    text: str, inputs: Iterable[Mapping[str, object]], topics: Iterable[Mapping[str, object]] = ()
+    text: str,
+    inputs: Iterable[Mapping[str, object]],
+    topics: Iterable[Mapping[str, object]] = (),
+    engine: Engine | None = None,
 ) -> list[CaseRecord]:
     """Run statements over input records, and return what was written, topic by topic.
 
     `inputs` are input.json's records, decimals as `Decimal`; `topics` are those of case.json, which are there with their
-    schemas before the statements. Raises `Refused` with ksqlDB's words, and UnsupportedError for
-    what does not run yet.
+    schemas before the statements; `engine` runs queries in the place of `outputs_of`. Raises `Refused` with ksqlDB's words,
+    and UnsupportedError for what does not run yet.
     """
     try:
-        return _run_case(text, inputs, list(topics))
+        return _run_case(text, inputs, list(topics), engine or outputs_of)
     except RecursionError:
         raise Refused("statement", _TOO_DEEP) from None
 
 
 def _run_case(
-    text: str, inputs: Iterable[Mapping[str, object]], listed: Sequence[Mapping[str, object]]
+    text: str, inputs: Iterable[Mapping[str, object]], listed: Sequence[Mapping[str, object]], engine: Engine
 ) -> list[CaseRecord]:
     session = Session(Catalogue(registry=LazyRegistry(listed)), partitions=_partitions(listed))
     _carry_out(text, session)
@@ -90,7 +95,8 @@ def _run_case(
     try:
         for plan in session.queries:
             if plan.id not in session.paused:
-                _run(plan, session)
+                for made in engine(plan, session.read_by(plan)):
+                    session.add(made.topic, made, was_written=True, by_query=True)
         check_expected(session)
     except UnsupportedError:
         raise
@@ -173,7 +179,8 @@ class _Blobs(dict[str, bytes]):
             self[blob] = data
 
 
-def _run(plan: QueryPlan, session: Session) -> None:
+def outputs_of(plan: QueryPlan, records: Iterable[Record]) -> Iterator[Record]:
+    """Yield what a query writes of records, each with its topic; raises SqlError, ProcessingError."""
     topology = topology_of(plan)
     id_ = application_id(SERVICE_ID, plan.id)
     executor = Executor(
@@ -190,7 +197,7 @@ def _run(plan: QueryPlan, session: Session) -> None:
         if isinstance(node, SourceNode)
         for topic in node.topics
     }
-    for record in session.read_by(plan):
+    for record in records:
         waiting = [(entries[record.topic], record)]
         while waiting:
             entry, each = waiting.pop(0)
@@ -200,7 +207,7 @@ def _run(plan: QueryPlan, session: Session) -> None:
                 if output.topic in entries and output.topic.startswith(id_):
                     waiting.append((entries[output.topic], made))
                 else:
-                    session.add(output.topic, made, was_written=True, by_query=True)
+                    yield made
 
 
 def _written(session: Session) -> Iterable[CaseRecord]:
