@@ -44,7 +44,7 @@ def test_a_suite_has_a_line_for_each_case_in_the_order_of_names(
 def test_a_case_that_does_not_end_costs_that_case_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run_case(text: str, inputs: object, topics: object) -> list[object]:
+    def run_case(text: str, inputs: object, topics: object, engine: object) -> list[object]:
         while "SLOW" in text:
             pass
         return []

@@ -210,7 +210,7 @@ def run_suite(folder: Path, engine: str) -> int:
     if not cases:
         raise UsageError(f"{folder} has no folder with {STATEMENTS}")
     if engine == "spark":
-        from ottla.sql_server.spark_cases import spark_engine
+        from ottla.sql_server import spark_engine
     with spark_engine() if engine == "spark" else nullcontext() as runs:
         for case in cases:
             print(_line({"case": case.name, **_outcome(case, runs)}), flush=True)
