@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from random import SystemRandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,11 +39,22 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = os.environ.get(SEED) or str(SystemRandom().getrandbits(32))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deal whole files out to processes, and those on Spark to one of them."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.dealing import ByFiles
+
+    return ByFiles(config, log)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what each folder has cost, and name the seed, with which a run draws the same examples again."""
     reports = [each for found in terminalreporter.stats.values() for each in found if hasattr(each, "duration")]
     if len(reports) > minutes.TESTS_MIN:
-        for line in minutes.lines(minutes.minutes_of((each.nodeid, each.duration) for each in reports)):
+        processes = config.getoption("numprocesses", None) or 1
+        for line in minutes.lines(minutes.minutes_of(((each.nodeid, each.duration) for each in reports), processes)):
             terminalreporter.write_line(line)
     terminalreporter.write_line(
         f"property tests drew their examples with --hypothesis-seed={config.option.hypothesis_seed}"

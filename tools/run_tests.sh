@@ -7,7 +7,14 @@ cd "$(dirname "$0")/.."
 # Property tests draw new examples from a seed that is printed, and the second look draws the same (HYPOTHESIS_SEED=n).
 export HYPOTHESIS_SEED="${HYPOTHESIS_SEED:-$RANDOM$RANDOM}"
 SECOND_LOOK="${SECOND_LOOK:-}"
-AT_ONCE="${TESTS_AT_ONCE:-2}"  # most tests wait for other processes now and then: with memory for it, three are quicker
+at_once() {  # one more than processors, since most tests wait for others now and then; each may need 2.5 GB
+  local most=$(($(nproc) + 1)) room=2
+  [ "$most" -le 4 ] || most=4  # a container's bound on memory is not seen here; TESTS_AT_ONCE says another number
+  [ ! -r /proc/meminfo ] || room=$(awk '/MemAvailable/ {print int($2 / 2.5e6)}' /proc/meminfo)
+  [ "${room:-2}" -ge 2 ] || room=2
+  echo $((${room:-2} < most ? ${room:-2} : most))
+}
+AT_ONCE="${TESTS_AT_ONCE:-$(at_once)}"
 SECOND_LOOKS_MAX=8  # a run in which more fails is not one of bad luck
 SECONDS_MAX=3000  # of one pytest, which takes a third of it: where a test hangs, it would wait for ever
 OUTPUT=$(mktemp)

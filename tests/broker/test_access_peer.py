@@ -25,7 +25,8 @@ from tests.broker.askers import ADMIN, AUTHORIZER, Asker, allowed
 from tests.broker.node_client import NodeClient, run, running_node
 from tests.ports import free_port
 
-pytestmark = pytest.mark.peer
+# Kafka's broker starts beside ours, and only a change of these APIs breaks it: with `make compat`.
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 CLOSES = "closes the connection"
 LATE = "does not answer"
@@ -174,7 +175,6 @@ def comparable(ours: frozenset[str], kafkas: frozenset[str]) -> tuple[frozenset[
     return frozenset(each for each in mine if each in theirs or not each.startswith(begins)), theirs - wordless
 
 
-@pytest.mark.slow  # every API in every version at two brokers: half a minute, and `test_access.py` asks ours the same
 def test_who_may_little_is_answered_as_by_kafka(tmp_path: Path) -> None:
     found: dict[str, dict[str, Any]] = {}
     port = free_port()

@@ -27,7 +27,8 @@ from tests import peer
 from tests.broker.node_client import NodeClient, running_node, start_node
 from tests.ports import free_port
 
-pytestmark = pytest.mark.peer
+# Kafka's broker starts beside ours, and only a change of these APIs breaks it: with `make compat`.
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 TIMEOUT_MS = 20_000
 COORDINATOR_LOAD_IN_PROGRESS = 14

@@ -11,7 +11,8 @@ from tests.broker.advertised import FACTS, Advertised, asked, expected, with_con
 from tests.broker.node_client import run, running_node
 from tests.ports import free_port
 
-pytestmark = pytest.mark.peer
+# Kafka's broker starts beside ours, and only a change of these APIs breaks it: with `make compat`.
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 VERSIONS = range(5)
 Told = dict[tuple[str, int], Advertised]

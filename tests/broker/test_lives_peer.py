@@ -21,7 +21,8 @@ from tests import peer
 from tests.broker.node_client import run, start_node
 from tests.ports import free_port
 
-pytestmark = pytest.mark.peer
+# Kafka's broker starts beside ours, and only a change of these APIs breaks it: with `make compat`.
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 BROKER = 77
 FAR = 1 << 40

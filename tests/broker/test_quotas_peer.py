@@ -17,7 +17,8 @@ from tests import peer
 from tests.broker.node_client import NodeClient, running_node
 from tests.ports import free_port
 
-pytestmark = pytest.mark.peer
+# Kafka's broker starts beside ours, and only a change of these APIs breaks it: with `make compat`.
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 ASKED_MAX = 20_000

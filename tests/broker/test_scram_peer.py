@@ -19,7 +19,8 @@ from tests.broker.node_client import NodeClient, run, running_node
 from tests.broker.test_scram import deletion, upsertion
 from tests.ports import free_port
 
-pytestmark = pytest.mark.peer
+# Kafka's broker starts beside ours, and only a change of these APIs breaks it: with `make compat`.
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 
 def altered(*upsert: Any, delete: tuple[Any, ...] = ()) -> Message:

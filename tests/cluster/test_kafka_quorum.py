@@ -15,7 +15,8 @@ from tests.cluster.kafka_controllers import KafkaNode
 from tests.cluster.nodes import LoopbackCluster
 from tests.cluster.test_quorum import noting
 
-pytestmark = pytest.mark.peer
+# Two of Kafka's controllers start; a cluster of both kinds is in every run in test_kafka_brokers.py.
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 OURS, KAFKAS = 1, (2, 3)
 SOON, LATE = "controller.quorum.election.timeout.ms=50", "controller.quorum.election.timeout.ms=4000"
 
@@ -84,7 +85,6 @@ def mixed(tmp_path: Path) -> Iterator[Mixed]:
     yield Mixed(tmp_path)
 
 
-@pytest.mark.slow
 def test_kafka_leads_and_our_controller_follows_through_failover_and_restart(mixed: Mixed) -> None:
     async def test(_: Mixed) -> None:
         voters = mixed.ours.static_voters((OURS, *KAFKAS))
@@ -129,7 +129,6 @@ def test_our_controller_leads_two_of_kafka_and_hands_over(mixed: Mixed) -> None:
     mixed.run(test)
 
 
-@pytest.mark.slow
 def test_a_dynamic_quorum_of_both_changes_its_voters_by_kafkas_own_tool(mixed: Mixed) -> None:
     async def test(_: Mixed) -> None:
         cluster = mixed.ours
@@ -173,7 +172,6 @@ SNAPSHOTS = (
 )
 
 
-@pytest.mark.slow  # a quorum with Kafka's controllers is in every run above
 def test_a_late_controller_of_kafka_loads_our_snapshot(mixed: Mixed) -> None:
     async def test(_: Mixed) -> None:
         voters = mixed.ours.static_voters((OURS, *KAFKAS))
@@ -199,7 +197,6 @@ def test_a_late_controller_of_kafka_loads_our_snapshot(mixed: Mixed) -> None:
     mixed.run(test)
 
 
-@pytest.mark.slow
 def test_our_late_controller_loads_a_snapshot_of_kafka(mixed: Mixed) -> None:
     async def test(_: Mixed) -> None:
         voters = mixed.ours.static_voters((OURS, *KAFKAS))

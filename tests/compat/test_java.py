@@ -15,6 +15,7 @@ def run(name: str, *args: str, stdin: str | None = None) -> str:
     return result.stdout
 
 
+@pytest.mark.slow  # each tool is a JVM; the next test asks the same broker with two of them in every run
 def test_topics_are_created_and_described(bootstrap: str, topic: str) -> None:
     at = ("--bootstrap-server", bootstrap)
     run("topics", *at, "--create", "--topic", topic, "--partitions", "2", "--config", "retention.ms=5000000")
@@ -31,6 +32,7 @@ def test_the_console_producers_lines_reach_a_java_consumer_by_offset(bootstrap: 
     assert run("console-consumer", *at, "--topic", topic, *read).split() == ["one", "two", "three"]
 
 
+@pytest.mark.slow  # each tool is a JVM; what it sends is sent by a Java client above in every run
 def test_offsets_and_log_dirs_and_versions_are_answered(bootstrap: str, topic: str) -> None:
     at = ("--bootstrap-server", bootstrap)
     run("topics", *at, "--create", "--topic", topic)
@@ -40,6 +42,7 @@ def test_offsets_and_log_dirs_and_versions_are_answered(bootstrap: str, topic: s
     assert "Fetch(1): 4 to 18 [usable: 18]" in run("api-versions", *at)
 
 
+@pytest.mark.slow  # each tool is a JVM; what it sends is sent by a Java client above in every run
 def test_producer_perf_writes_what_it_says(bootstrap: str, topic: str) -> None:
     run("topics", "--bootstrap-server", bootstrap, "--create", "--topic", topic)
     options = ("--num-records", "20000", "--record-size", "100", "--throughput", "-1")

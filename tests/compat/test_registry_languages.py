@@ -16,7 +16,8 @@ from tests.compat.other_languages import HERE, build_go_registry, build_node_reg
 from tests.registry.running import RegistryProcess, running_registry
 from tests.server import Server
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(900)]
+# Go's and npm's packages are fetched and built first, a minute of a processor; only a change of the API breaks them.
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 NUMBERS = count(1)
 SECONDS_MAX = 600
 GO_MODULE = "github.com/confluentinc/confluent-kafka-go/v2"

@@ -12,7 +12,8 @@ from ottla.config import BrokerConfig, ConfigEntry, TopicConfig
 from tests import peer
 from tests.ports import free_port
 
-pytestmark = pytest.mark.peer
+# Kafka's broker starts beside ours, and only a change of these APIs breaks it: with `make compat`.
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 OTTLA_DEFAULTS = {"listeners", "log.dir", "node.id", "process.roles", "controller.listener.names"}
 """Keys whose defaults are Ottla's own: it starts without configuration, and on loopback."""

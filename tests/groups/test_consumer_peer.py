@@ -35,6 +35,7 @@ def written(folder: Path) -> Iterator[tuple[str, str, int | None]]:
 
 
 @pytest.mark.peer
+@pytest.mark.slow  # two brokers start, and only a change of these APIs breaks it: with `make compat`
 def test_consumer_groups_answer_and_write_as_kafkas_do(tmp_path: Path) -> None:
     with running_server(tmp_path, overrides=SETTINGS) as server:
         ours = play(server.port)

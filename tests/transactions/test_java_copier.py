@@ -15,6 +15,7 @@ COUNT = 300
 
 pytestmark = [
     pytest.mark.peer,
+    pytest.mark.slow,  # a JVM starts beside our broker, and only a change of these APIs breaks it: with `make compat`
     pytest.mark.xdist_group("peer"),
     pytest.mark.skipif(bool(peer.missing()), reason=peer.missing() or ""),
 ]

@@ -17,6 +17,7 @@ from tests.transactions.talker import Talker, transactional_batch
 
 pytestmark = [
     pytest.mark.peer,
+    pytest.mark.slow,  # a JVM starts beside our broker, and only a change of these APIs breaks it: with `make compat`
     pytest.mark.xdist_group("peer"),
     pytest.mark.skipif(bool(peer.missing()), reason=peer.missing() or ""),
 ]
