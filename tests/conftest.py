@@ -98,14 +98,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 EXAMPLES = "EXAMPLES"
-"""How many examples `make fuzz` asks for; a test that says how many it takes keeps to that."""
+"""How many examples `make fuzz` asks for, where a run draws fifty new ones; a test that says how many keeps to that."""
 settings.register_profile(
     "fresh",
     derandomize=False,
     deadline=None,
     database=None,
     print_blob=True,
-    max_examples=int(os.environ.get(EXAMPLES, "100")),
+    max_examples=int(os.environ.get(EXAMPLES, "50")),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fresh")

@@ -24,7 +24,7 @@ slow_tests() {  # without what `make compat` and `make wheels` run
 step slow "each takes a minute or more, and what they find has seldom been broken by a small change" slow_tests
 step compat "clients and tools that nobody here wrote start slowly, and only a change of the protocol breaks them" make --no-print-directory compat
 step wheels "each Python needs a build and a Spark of its own" make --no-print-directory wheels
-step fuzz "a thousand examples of each property take an hour; every run draws a hundred" make --no-print-directory fuzz
+step fuzz "a thousand examples of each property take an hour; every run draws fifty" make --no-print-directory fuzz
 step faults "half an hour of system calls that fail, one after the other" make --no-print-directory faults
 step sim "a test run has worlds enough for a change; this looks for an hour for what nobody thought of" make --no-print-directory sim SECONDS=3600
 step mutations "they ask whether the tests would find a fault, which changes only as tests do; the longest step by far" make --no-print-directory mutations

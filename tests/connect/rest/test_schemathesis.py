@@ -25,7 +25,7 @@ from tests.connect.rest.calls import SINK, SOURCE
 from tests.connect.rest.worker import Worker, running_worker
 
 pytestmark = [pytest.mark.hypothesis, pytest.mark.xdist_group("schemathesis")]
-EXAMPLES = int(os.environ.get("EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "6"))
 CONFIGS: list[dict[str, Any]] = [
     {"connector.class": SOURCE, "topic": "t"},
     {"connector.class": SOURCE, "topic": ""},
