@@ -288,6 +288,19 @@ def test_nonsense_on_the_socket_is_answered_with_an_error(console: RunningConsol
     assert all(each["type"] == "error" for each in found), found
 
 
+def test_changes_are_known_after_a_restart_and_can_be_taken_back(server: Server) -> None:
+    asked = {"type": "topics", "name": "orders", "set": {"retention.ms": "2000000"}}
+    with running_console(server.bootstrap) as first:
+        done = first.run("alter-config", **asked).body
+    with running_console(server.bootstrap) as second:
+        until(lambda: any(each["id"] == done["id"] for each in second.get("/audit")["items"]), every=0.2)
+        found = next(each for each in second.get("/audit")["items"] if each["id"] == done["id"])
+        assert found == done and found["undo"]
+        plan = second.post(f"/audit/{done['id']}/undo", {})
+        back = second.post(f"/plans/{plan.body['id']}/run", {"hash": plan.body["hash"]})
+        assert back.body["outcome"] == "done" and back.body["id"] > done["id"], back
+
+
 def refused(console: RunningConsole) -> list[Answer]:
     plan = {"action": "create-topic", "arguments": {"topic": "no", "partitions": 1}}
     return [console.post("/plans", plan), console.post("/topics/orders/records", {"value": "x"})]

@@ -52,6 +52,7 @@ const Quorum = lazy(() => import("./pages/quorum"));
 const Reassign = lazy(() => import("./pages/reassign"));
 const Connect = lazy(() => import("./pages/connect"));
 const ConnectorPage = lazy<{ workers: string; name: string }>(() => import("./pages/connector"));
+const Letters = lazy<{ topic?: string }>(() => import("./pages/letters"));
 const Schemas = lazy(() => import("./pages/schemas"));
 const Schema = lazy<{ subject: string }>(() => import("./pages/schema"));
 
@@ -109,7 +110,7 @@ function Shell({ cluster }: { cluster: string }) {
         return;
       }
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-      const places: Record<string, string> = { o: base, t: `${base}/topics`, g: `${base}/groups`, b: `${base}/brokers`, c: `${base}/connect`, s: `${base}/schemas`, a: `${base}/access` };
+      const places: Record<string, string> = { o: base, t: `${base}/topics`, g: `${base}/groups`, b: `${base}/brokers`, c: `${base}/connect`, s: `${base}/schemas`, d: `${base}/dlq`, a: `${base}/access` };
       if (before === "g" && places[event.key]) {
         go(places[event.key] as string);
         before = "";
@@ -231,6 +232,8 @@ function Shell({ cluster }: { cluster: string }) {
             <Route path="/c/:cluster/reassign" component={Reassign} />
             <Route path="/c/:cluster/connect" component={Connect} />
             <Route path="/c/:cluster/connect/:workers/:connector">{(each) => <ConnectorPage workers={decodeURIComponent(each.workers)} name={decodeURIComponent(each.connector)} />}</Route>
+            <Route path="/c/:cluster/dlq">{() => <Letters />}</Route>
+            <Route path="/c/:cluster/dlq/:topic">{(each) => <Letters topic={decodeURIComponent(each.topic)} />}</Route>
             <Route path="/c/:cluster/schemas" component={Schemas} />
             <Route path="/c/:cluster/schemas/:subject">{(each) => <Schema subject={decodeURIComponent(each.subject)} />}</Route>
             <Route>

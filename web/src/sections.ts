@@ -8,7 +8,13 @@ export const SECTIONS: { group: string; pages: { name: string; icon: string; pat
       { name: "Schemas", icon: "schemas", path: "/schemas" },
     ],
   },
-  { group: "Consuming", pages: [{ name: "Groups", icon: "groups", path: "/groups" }] },
+  {
+    group: "Consuming",
+    pages: [
+      { name: "Groups", icon: "groups", path: "/groups" },
+      { name: "Dead letters", icon: "letters", path: "/dlq" },
+    ],
+  },
   {
     group: "Pipeline",
     pages: [

@@ -16,6 +16,7 @@ from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicP
 from ottla.client import FetchPosition, Isolation, partition_of
 from ottla.console.api_cluster import cluster_endpoints
 from ottla.console.api_connect import connect_endpoints
+from ottla.console.api_letters import check_letters, letter_endpoints
 from ottla.console.api_schemas import schema_endpoints
 from ottla.console.clusters import Cluster
 from ottla.console.decoding import DECODERS
@@ -81,6 +82,7 @@ class Api:
             *cluster_endpoints(),
             *connect_endpoints(),
             *schema_endpoints(),
+            *letter_endpoints(),
             Endpoint("GET", "/audit", "The newest changes", self._audit),
             Endpoint("POST", "/audit/{entry}/undo", "A plan that takes a change back", self._undo, {}, changes=True),
         ]
@@ -254,6 +256,8 @@ class Api:
         return await self._planned(place, action, object_of(arguments))
 
     async def _planned(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Reply:
+        if action == "redrive":
+            check_letters(place, str(arguments.get("topic", "")))
         if action in OF_SERVICES:
             need(place, await place.allowed(), "ALTER")
         plan = await place.cluster.admin(lambda client: plan_action(place.reach(client), action, arguments))

@@ -17,6 +17,7 @@ from ottla.admin import Worker
 from ottla.base import OttlaError
 from ottla.console.api import Api, scan_frames
 from ottla.console.audit import Audit
+from ottla.console.audit_topic import AuditTopic
 from ottla.console.clusters import Cluster
 from ottla.console.endpoints import Endpoint, http_error, openapi_document
 from ottla.console.entry import SECURITY_HEADERS, SESSION_SECONDS_MAX, Entry, Session
@@ -50,6 +51,7 @@ __all__ = ["Console"]
 log = logging.getLogger(__name__)
 
 COOKIE = "ottla_console"
+LOAD_TRIES_MAX = 100
 SWEEP_SECONDS = 30.0
 REST_SECONDS_MAX = 20.0
 """How long Connect's workers and the registry have for an answer."""
@@ -83,6 +85,7 @@ class Console:
         self._places: dict[str, Place] = {}
         self._server: HttpServer | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._loading: list[asyncio.Task[None]] = []
         self._secret = secrets.token_bytes(32)
         self._searches = ScanProcesses()
         self._closing: set[asyncio.Task[None]] = set()
@@ -108,6 +111,19 @@ class Console:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
+    async def _load_audit(self, place: Place) -> None:
+        """Take in the changes from before, as soon as the cluster answers."""
+        assert place.audit_topic is not None
+        seen = 0
+        for _ in range(LOAD_TRIES_MAX):
+            seen = await place.sampler.next(seen)
+            try:
+                self._audit.take(await place.audit_topic.load())
+            except OttlaError as error:
+                log.warning("changes from before are not known yet: %s", error)
+            else:
+                return
+
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
@@ -121,6 +137,7 @@ class Console:
             sampler = Sampler(cluster.client, period_s=self._period_s)
             place = Place(
                 *(cluster, sampler, KeptRights(cluster.client)),
+                audit_topic=AuditTopic(cluster.client, each.name, self._settings.audit_topic),
                 masks=self._settings.masks,
                 secret=self._secret,
                 searches=self._searches,
@@ -148,6 +165,8 @@ class Console:
         for place in self._places.values():
             place.sampler.start()
         await self._searches.start()
+        loop = asyncio.get_running_loop()
+        self._loading = [loop.create_task(self._load_audit(place)) for place in self._places.values()]
         self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
         self._tell_key(self._entry.key)
 
@@ -155,6 +174,9 @@ class Console:
         """Stop serving, and let the clusters go."""
         if self._sweeping is not None:
             self._sweeping.cancel()
+        for task in self._loading:
+            task.cancel()
+        await asyncio.gather(*self._loading, return_exceptions=True)
         self._entry.end_all()
         await self._searches.stop()
         await asyncio.gather(*self._closing)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.admin import Worker
 from ottla.admin.actions import Reach
 from ottla.client import BlockingClient
+from ottla.console.audit_topic import AuditTopic
 from ottla.console.clusters import Cluster
 from ottla.console.logins import Login
 from ottla.console.masks import Mask, Masks
@@ -44,6 +45,7 @@ class Place:
     secret: bytes = field(default=b"", repr=False)
     """What hashes of hidden values are made with."""
     registry_properties: Mapping[str, str] | None = None
+    audit_topic: AuditTopic | None = None
     searches: ScanProcesses | None = None
     login: Login | None = None
     """Who has logged in; None where the console itself asks, which may see all that its sampler sees."""

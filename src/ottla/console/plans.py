@@ -80,4 +80,7 @@ class Plans:
             outcome = "done"
         except OttlaError as error:
             outcome = str(error)
-        return self.audit.add(self._now_ms(), place.who, cluster.name, plan, outcome)
+        entry = self.audit.add(self._now_ms(), place.who, cluster.name, plan, outcome)
+        if place.audit_topic is not None:
+            await place.audit_topic.write(entry)
+        return entry

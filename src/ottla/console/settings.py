@@ -21,8 +21,9 @@ ANONYMOUS, HOSTS = "ottla.console.allow.anonymous", "ottla.console.hosts"
 REGISTRY = "ottla.console.registry.url"
 LOGIN = "ottla.console.login.mechanisms"
 CONNECT = "ottla.console.connect.urls"
+AUDIT, AUDIT_DEFAULT = "ottla.console.audit.topic", "__ottla_console_audit"
 MASKS, MASKS_FILE = "ottla.console.masks", "ottla.console.masks.file"
-KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, MASKS, MASKS_FILE)
+KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, MASKS, MASKS_FILE, AUDIT)
 PREFIX = "ottla.console."
 TLS = "ottla.console.ssl."
 
@@ -45,6 +46,8 @@ class ConsoleSettings:
     """Properties of the client of a schema registry, that of the first cluster."""
     workers: Mapping[str, str] = field(default_factory=dict)
     """Addresses of Connect's clusters of workers by their names, those of the first cluster."""
+    audit_topic: str = AUDIT_DEFAULT
+    """Where changes are kept; empty where only memory and log have them."""
     masks: tuple[Mask, ...] = ()
     """What of records is hidden."""
 
@@ -87,6 +90,7 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
         frozenset(each.lower() for each in _listed(properties.get(HOSTS) or "")),
         _registry(properties),
         _workers(properties),
+        properties.get(AUDIT, AUDIT_DEFAULT).strip(),
         _masks(properties),
     )
 

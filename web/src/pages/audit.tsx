@@ -25,7 +25,7 @@ export default function AuditPage() {
         <div>
           <h1>Changes</h1>
           <p class="sub">
-            <span>What this console has changed since it started; its log has the same lines.</span>
+            <span>What was changed by the console, the newest 500; its log and the topic __ottla_console_audit have all.</span>
           </p>
         </div>
       </div>
@@ -39,6 +39,7 @@ export default function AuditPage() {
                 <thead>
                   <tr>
                     <th>When</th>
+                    <th class="m-hide">Who</th>
                     <th>What</th>
                     <th class="m-hide">Changes</th>
                     <th class="m-hide">Outcome</th>
@@ -49,6 +50,7 @@ export default function AuditPage() {
                   {data.items.map((each) => (
                     <tr key={each.id}>
                       <td class="dim">{moment(each.at_ms)}</td>
+                      <td class="m-hide">{each.who}</td>
                       <td>{each.action}</td>
                       <td class="m-hide clip mono" title={each.cli}>
                         {each.diff.slice(0, 2).map((one) => `${one.path}: ${String(one.before ?? "–")} → ${String(one.after ?? "–")}`).join("; ")}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ottla.admin.actions.access import ACCESS, acl_fields
 from ottla.admin.actions.configs import CONFIGS
 from ottla.admin.actions.connectors import CONNECTORS, hidden_names, shown_value
+from ottla.admin.actions.dead_letters import DEAD_LETTERS
 from ottla.admin.actions.groups import GROUPS
 from ottla.admin.actions.moves import MOVES
 from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, Undo
@@ -36,6 +37,7 @@ ACTIONS: Mapping[str, Planner] = {
     **TOPICS,
     **CONFIGS,
     **GROUPS,
+    **DEAD_LETTERS,
     **ACCESS,
     **TRANSACTIONS,
     **MOVES,

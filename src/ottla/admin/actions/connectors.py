@@ -89,7 +89,7 @@ def _configure(reach: Reach, arguments: Arguments) -> ActionPlan:
     undo = (
         Undo("delete-connector", {"cluster": cluster, "name": name})
         if there is None
-        else Undo("configure-connector", {"cluster": cluster, "name": name, "config": before})
+        else Undo("configure-connector", {"cluster": cluster, "name": name, "config": before}, bool(secret))
     )
     return ActionPlan(
         "configure-connector",
@@ -125,7 +125,9 @@ def _delete(reach: Reach, arguments: Arguments) -> ActionPlan:
         ),
         command("connect", "delete", name),
         effects=(f"Its {len(found['tasks'])} tasks end.", "A source's offsets, and a sink's group, stay."),
-        undo=Undo("configure-connector", {"cluster": cluster, "name": name, "config": dict(found["config"])}),
+        undo=Undo(
+            "configure-connector", {"cluster": cluster, "name": name, "config": dict(found["config"])}, bool(secret)
+        ),
         run=lambda each: each.worker(cluster).connector("DELETE", name),
     )
 

@@ -77,6 +77,8 @@ class Undo:
 
     action: str
     arguments: Mapping[str, object]
+    is_secret: bool = False
+    """True where the arguments hold what is shown to nobody: they are then kept in memory only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,132 @@
+"""Dead letters sent back to where they came from, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, text
+from ottla.admin.dead_letters import DONE_TOPIC, DeadLetter, dead_letters, redriven
+from ottla.admin.errors import AdminError
+from ottla.base import ErrorCode, KafkaError, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.wire import Record
+
+__all__ = ["DEAD_LETTERS"]
+
+LETTERS_AT_ONCE = 500
+"""In one transaction."""
+TIMEOUT_MS = 60_000
+DONE_CONFIGS = {"cleanup.policy": "compact"}
+FROM = "ottla.redriven.from"
+"""The header that says of a record that was sent back where it lay."""
+
+
+def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
+    topic, cause, to = text(arguments, "topic"), arguments.get("cause"), arguments.get("to")
+    if (cause is not None and not isinstance(cause, str)) or (to is not None and (not isinstance(to, str) or not to)):
+        raise AdminError("cause and to are texts, where they are there")
+    given = arguments.get("ends")
+    ends = None if not isinstance(given, Mapping) else {int(index): int(end) for index, end in given.items()}
+    letters, ends = dead_letters(reach.client, topic, ends)
+    chosen = [each for each in letters if cause is None or each.cause == cause]
+    lost = [each for each in chosen if to is None and each.topic is None]
+    wanted = [each for each in chosen if to is not None or each.topic is not None]
+    done = redriven(reach.client, topic)
+    fresh = [each for each in wanted if each.key not in done]
+    if not fresh:
+        reasons = "none of them says where it came from" if lost and not wanted else "all of them have been sent back"
+        raise AdminError(f"There is nothing to send: {reasons}")
+    counts: dict[str, int] = {}
+    for each in fresh:
+        target = to or str(each.topic)
+        counts[target] = counts.get(target, 0) + 1
+    if topic in counts:
+        raise AdminError(f"{topic} would be sent to itself")
+    known = reach.client.metadata(list(counts)).topics
+    if missing := sorted(name for name in counts if name not in known or known[name].error):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {missing[0]}")
+    effects = [f"{len(fresh):,} records are written, each in the partition that it came from, with its own headers."]
+    effects += (
+        [f"{len(wanted) - len(fresh):,} have been sent back before, and are not sent again."]
+        if len(wanted) > len(fresh)
+        else []
+    )
+    warnings = ["Where the reason is still there they come back as dead letters."]
+    warnings += [f"{len(lost):,} letters do not say where they came from, and stay."] if lost else []
+    pinned = {"topic": topic, "cause": cause, "to": to, "ends": {str(index): end for index, end in ends.items()}}
+    return ActionPlan(
+        "redrive",
+        dict(arguments),
+        tuple(
+            Difference(f"topic {name}/records sent back from {topic}", 0, count)
+            for name, count in sorted(counts.items())
+        ),
+        f"ottla consume {topic} --output jsonl   # there is no command that sends them back",
+        effects=tuple(effects),
+        warnings=tuple(warnings),
+        pinned=pinned,
+        run=lambda each: _send(each, topic, fresh, to),
+    )
+
+
+def _send(reach: Reach, topic: str, letters: Sequence[DeadLetter], to: str | None) -> None:
+    """Write letters and what remembers them in transactions; whoever else sends letters of this topic is fenced."""
+    from ottla.client import NewTopic, TransactionalProducer, create_topics, partition_of
+    from ottla.wire import Record, build_batch
+
+    client = reach.client
+    refused = client.run(create_topics(client.client, [NewTopic(DONE_TOPIC, 1, configs=DONE_CONFIGS)]))
+    error = refused.get(DONE_TOPIC)
+    if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise error
+    counts = {name: len(found.partitions) for name, found in client.metadata().topics.items()}
+    producer = TransactionalProducer(client.client, f"ottla-redrive-{topic}", timeout_ms=TIMEOUT_MS)
+    client.run(producer.begin())
+    done = redriven(client, topic)  # after the fence: who had the id before can commit nothing any more
+    fresh = [each for each in letters if each.key not in done]
+    sequences: dict[TopicPartition, int] = {}
+    try:
+        for first in range(0, len(fresh), LETTERS_AT_ONCE):
+            by_place: dict[TopicPartition, list[Record]] = {}
+            for each in fresh[first : first + LETTERS_AT_ONCE]:
+                name = to or str(each.topic)
+                index = each.partition if to is None and each.partition is not None else None
+                if index is None or index >= counts[name]:
+                    index = partition_of(each.record.key, counts[name]) if each.record.key is not None else 0
+                whence = f"{each.place}@{each.record.offset}".encode()
+                record = Record(
+                    timestamp=each.record.timestamp,
+                    key=each.record.key,
+                    value=each.record.value,
+                    headers=(*each.headers(), (FROM, whence)),
+                )
+                by_place.setdefault(TopicPartition(name, index), []).append(record)
+                kept = Record(timestamp=each.record.timestamp, key=each.key, value=name.encode())
+                by_place.setdefault(TopicPartition(DONE_TOPIC, 0), []).append(kept)
+            batches = {}
+            for place, records in by_place.items():
+                at = sequences.get(place, 0)
+                batches[place] = build_batch(
+                    records,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    base_sequence=at,
+                    transactional=True,
+                )
+                sequences[place] = at + len(records)
+            for answer in client.run(producer.produce(batches)):
+                if answer.error:
+                    raise KafkaError(answer.error)
+            epoch = producer.epoch
+            client.run(producer.end(commit=True))
+            if producer.epoch != epoch:  # KIP-890: each transaction has an epoch, and each epoch sequences of its own
+                sequences.clear()
+    except BaseException:
+        if producer.is_open:
+            client.run(producer.end(commit=False))
+        raise
+
+
+DEAD_LETTERS: Mapping[str, Planner] = {"redrive": _redrive}

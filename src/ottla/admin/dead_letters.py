@@ -1,0 +1,229 @@
+"""Dead letters: records that somebody could not handle, with why in their headers; grouped by cause, and sent back once.
+
+Known are the headers of Kafka Connect (KIP-298), Kafka Streams (KIP-1034) and Spring. Which letters have been sent back
+stands in a compacted topic, written in the transaction that sends them, so that none is sent twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client import BlockingClient
+    from ottla.wire import Record
+
+__all__ = [
+    "DONE_TOPIC",
+    "DeadLetter",
+    "LetterGroup",
+    "dead_letters",
+    "grouped_letters",
+    "is_dead_letter_topic",
+    "redriven",
+]
+
+DONE_TOPIC = "__ottla_redriven"
+LETTERS_MAX = 20_000
+FETCH_BYTES = 16 << 20
+FETCHES_MAX = 2000
+NAMES = re.compile(r"(^|[._-])(dlq|dlt|dead[._-]?letters?)($|[._-])", re.IGNORECASE)
+CHANGING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+(?:[.,]\d+)*", re.IGNORECASE)
+CAUSE_CHARACTERS_MAX = 300
+FAMILIES: tuple[tuple[str, str, str, str, str, str, str], ...] = (
+    (
+        "Connect",
+        "__connect.errors.topic",
+        "__connect.errors.partition",
+        "__connect.errors.offset",
+        "__connect.errors.exception.class.name",
+        "__connect.errors.exception.message",
+        "__connect.errors.",
+    ),
+    (
+        "Streams",
+        "__streams.errors.topic",
+        "__streams.errors.partition",
+        "__streams.errors.offset",
+        "__streams.errors.exception",
+        "__streams.errors.message",
+        "__streams.errors.",
+    ),
+    (
+        "Spring",
+        "kafka_dlt-original-topic",
+        "kafka_dlt-original-partition",
+        "kafka_dlt-original-offset",
+        "kafka_dlt-exception-fqcn",
+        "kafka_dlt-exception-message",
+        "kafka_dlt-",
+    ),
+)
+"""Who writes dead letters: names of headers of origin, exception and message, and how all of them begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One letter: where it lies, whence it came as far as it says so, and why."""
+
+    place: TopicPartition
+    record: Record
+    family: str = "unknown"
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    exception: str = ""
+    message: str = ""
+    prefix: str | None = None
+
+    @property
+    def cause(self) -> str:
+        """What letters with the same trouble share: the exception and its message without what changes."""
+        kind = self.exception.rpartition(".")[2] or "no reason given"
+        text = CHANGING.sub("N", self.message.strip().split("\n")[0])[:CAUSE_CHARACTERS_MAX]
+        return f"{kind}: {text}" if text else kind
+
+    @property
+    def key(self) -> bytes:
+        """By what it is remembered; a topic that was made anew has other times."""
+        return f"{self.place}/{self.record.offset}/{self.record.timestamp}".encode()
+
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        """Return its own headers, without those that say why it is dead."""
+        prefix = self.prefix
+        return tuple(
+            (name, value) for name, value in self.record.headers if prefix is None or not name.startswith(prefix)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LetterGroup:
+    """Letters of one cause."""
+
+    cause: str
+    count: int
+    done: int
+    """How many of them have been sent back."""
+    first_ms: int
+    last_ms: int
+    origins: Mapping[str, int]
+    example: DeadLetter
+
+
+def is_dead_letter_topic(name: str) -> bool:
+    """Return whether a topic's name says that it holds dead letters."""
+    return NAMES.search(name) is not None
+
+
+def _letter(place: TopicPartition, record: Record) -> DeadLetter:
+    known = {name: value for name, value in record.headers if value is not None}
+    for family, topic, partition, offset, exception, message, prefix in FAMILIES:
+        if topic in known or exception in known:
+            return DeadLetter(
+                *(place, record, family, _text(known.get(topic)) or None),
+                *(_number(known.get(partition)), _number(known.get(offset))),
+                *(_text(known.get(exception)), _text(known.get(message)), prefix),
+            )
+    return DeadLetter(place, record)
+
+
+def _text(data: bytes | None) -> str:
+    return "" if data is None else data.decode(errors="replace")
+
+
+def _number(data: bytes | None) -> int | None:
+    """Return a number as a text, or in four or eight bytes as Spring has it."""
+    if data is None:
+        return None
+    if data.lstrip(b"-").isdigit():
+        return int(data)
+    return int.from_bytes(data, "big", signed=True) if len(data) in (4, 8) else None
+
+
+def dead_letters(
+    client: BlockingClient, topic: str, ends: Mapping[int, int] | None = None, *, most: int = LETTERS_MAX
+) -> tuple[list[DeadLetter], dict[int, int]]:
+    """Return the newest letters of a topic before some ends, or the present ones, and those ends; raises KafkaError."""
+    from ottla.client import EARLIEST, LATEST
+
+    view = client.metadata([topic])
+    partitions = view.partitions_of(topic)
+    if not partitions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic}")
+    if ends is None:
+        ends = {each.partition: int(found.offset) for each, found in _offsets(client, partitions, LATEST).items()}
+    starts = {each.partition: int(found.offset) for each, found in _offsets(client, partitions, EARLIEST).items()}
+    each_most = max(1, most // len(partitions))
+    positions = {index: max(starts.get(index, 0), end - each_most) for index, end in ends.items()}
+    found = [_letter(place, record) for place, record in _records(client, topic, positions, ends)]
+    return found, dict(ends)
+
+
+def _offsets(client: BlockingClient, partitions: Iterable[TopicPartition], at: Any) -> dict[TopicPartition, Any]:
+    from ottla.client import Isolation
+
+    return dict(client.list_offsets(dict.fromkeys(partitions, at), isolation=Isolation.READ_COMMITTED))
+
+
+def _records(
+    client: BlockingClient, topic: str, positions: dict[int, int], ends: Mapping[int, int]
+) -> Iterable[tuple[TopicPartition, Record]]:
+    """Yield committed records between positions and ends."""
+    from ottla.client import FetchPosition, Isolation
+    from ottla.wire import AbortedTransactions, iter_batch_records, iter_batches
+
+    for _ in range(FETCHES_MAX):
+        asked = [
+            FetchPosition(TopicPartition(topic, index), Offset(at), FETCH_BYTES)
+            for index, at in positions.items()
+            if at < ends[index]
+        ]
+        if not asked:
+            return
+        for answer in client.fetch(asked, max_wait_ms=100, isolation=Isolation.READ_COMMITTED):
+            index = answer.partition.partition
+            records, aborted = answer.check().records, AbortedTransactions(answer.aborted)
+            for header, start in iter_batches(records):
+                if not aborted.hides(header):
+                    for record in iter_batch_records(records, start, header):
+                        if positions[index] <= record.offset < ends[index]:
+                            yield answer.partition, record
+                positions[index] = max(positions[index], int(header.next_offset))
+
+
+def redriven(client: BlockingClient, topic: str) -> set[bytes]:
+    """Return the keys of a topic's letters that have been sent back; raises KafkaError."""
+    from ottla.client import EARLIEST, LATEST
+
+    view = client.metadata()
+    if DONE_TOPIC not in view.topics:
+        return set()
+    partitions = view.partitions_of(DONE_TOPIC)
+    ends = {each.partition: int(found.offset) for each, found in _offsets(client, partitions, LATEST).items()}
+    starts = {each.partition: int(found.offset) for each, found in _offsets(client, partitions, EARLIEST).items()}
+    prefix = f"{topic}-".encode()
+    return {
+        record.key
+        for _, record in _records(client, DONE_TOPIC, starts, ends)
+        if record.key is not None and record.key.startswith(prefix)
+    }
+
+
+def grouped_letters(letters: Iterable[DeadLetter], done: set[bytes]) -> list[LetterGroup]:
+    """Return letters by their causes, those with the most letters first."""
+    by_cause: dict[str, list[DeadLetter]] = {}
+    for each in letters:
+        by_cause.setdefault(each.cause, []).append(each)
+    found = []
+    for cause, mine in by_cause.items():
+        origins: dict[str, int] = {}
+        for each in mine:
+            origins[each.topic or "?"] = origins.get(each.topic or "?", 0) + 1
+        times = [int(each.record.timestamp) for each in mine]
+        sent = sum(each.key in done for each in mine)
+        found.append(LetterGroup(cause, len(mine), sent, min(times), max(times), origins, mine[-1]))
+    return sorted(found, key=lambda each: (-each.count, each.cause))

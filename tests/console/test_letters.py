@@ -1,0 +1,118 @@
+"""Dead letters: grouped by their causes, sent back to where they came from, each once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.admin import is_dead_letter_topic
+from tests.console.running import RunningConsole, running_console
+from tests.server import Server, running_server
+
+CONNECT, STREAMS, SPRING = "__connect.errors.", "__streams.errors.", "kafka_dlt-"
+
+
+def said_by(family: str, number: int) -> list[tuple[str, bytes]]:
+    text = str(number).encode()
+    if family == CONNECT:
+        said = {"topic": b"orders", "partition": b"1", "offset": text, "exception.class.name": b"a.b.DataException"}
+        said |= {"exception.message": b"row %d is bad" % number, "exception.stacktrace": b"at x"}
+    elif family == STREAMS:
+        said = {"topic": b"orders", "partition": b"0", "offset": text, "exception": b"c.SerializationException"}
+    else:
+        said = {"original-topic": b"orders", "original-partition": (2).to_bytes(4, "big")}
+        said |= {"original-offset": number.to_bytes(8, "big"), "exception-fqcn": b"d.TimeoutException"}
+        said |= {"exception-message": b"after %d ms at 0xff" % number}
+    return [("own", b"kept"), *((family + name, value) for name, value in said.items())]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(
+        tmp_path_factory.mktemp("broker"), overrides=["transaction.state.log.num.partitions=1"]
+    ) as found:
+        asking = AdminClient({"bootstrap.servers": found.bootstrap})
+        for each in asking.create_topics([NewTopic("orders", 3), NewTopic("orders.dlq", 2)]).values():
+            each.result()
+        producer = Producer({"bootstrap.servers": found.bootstrap})
+        for number in range(300):
+            family = (CONNECT, STREAMS, SPRING)[number % 3]
+            producer.produce("orders.dlq", json.dumps({"n": number}), key=f"k{number}", headers=said_by(family, number))
+        producer.produce("orders.dlq", "stray", key="stray")
+        producer.flush()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def console(server: Server) -> Iterator[RunningConsole]:
+    with running_console(server.bootstrap) as found:
+        yield found
+
+
+def orders(server: Server) -> list[Any]:
+    """What a consumer of committed records sees in the topic that letters came from."""
+    reader = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "check", "isolation.level": "read_committed"})
+    reader.assign([TopicPartition("orders", each, 0) for each in range(3)])
+    ends = sum(reader.get_watermark_offsets(TopicPartition("orders", each), timeout=20)[1] for each in range(3))
+    found: list[Any] = []
+    while ends and (record := reader.poll(2.0)) is not None:
+        found.append(record)
+    reader.close()
+    return found
+
+
+def test_letters_are_grouped_and_each_is_sent_back_once(server: Server, console: RunningConsole) -> None:
+    assert [each["name"] for each in console.get("/dlq")["items"]] == ["orders.dlq"]
+    groups = console.get("/dlq/orders.dlq")["groups"]
+    assert {each["cause"]: (each["count"], each["family"]) for each in groups} == {
+        "DataException: row N is bad": (100, "Connect"),
+        "SerializationException": (100, "Streams"),
+        "TimeoutException: after N ms at N": (100, "Spring"),
+        "no reason given": (1, "unknown"),
+    }
+    one = {"topic": "orders.dlq", "cause": "DataException: row N is bad"}
+    first = console.run("redrive", **one)
+    assert first.body["outcome"] == "done", first
+    again = console.post("/plans", {"action": "redrive", "arguments": one})
+    assert again.status == 400 and "all of them have been sent back" in again.body["message"], again
+    sent = orders(server)
+    assert {each.partition() for each in sent} == {1} and len(sent) == 100
+    assert dict(sent[0].headers()).keys() == {"own", "ottla.redriven.from"}
+    plans = [console.post("/plans", {"action": "redrive", "arguments": {"topic": "orders.dlq"}}).body for _ in range(3)]
+    assert plans[0]["diff"] == [{"path": "topic orders/records sent back from orders.dlq", "before": 0, "after": 200}]
+    with ThreadPoolExecutor(3) as together:  # three people at once: two of them send nothing twice
+        list(together.map(lambda plan: console.post(f"/plans/{plan['id']}/run", {"hash": plan["hash"]}), plans))
+    sent = orders(server)
+    assert sorted(json.loads(each.value())["n"] for each in sent) == list(range(300))
+    assert {json.loads(each.value())["n"] % 3: each.partition() for each in sent} == {0: 1, 1: 0, 2: 2}
+    assert {each["cause"]: each["done"] for each in console.get("/dlq/orders.dlq")["groups"]}[
+        "SerializationException"
+    ] == 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "topic is needed"),
+        ({"topic": "nothing"}, "no topic nothing"),
+        ({"topic": "orders.dlq", "cause": "no reason given"}, "where it came from"),
+        ({"topic": "orders.dlq", "cause": "no reason given", "to": "orders.dlq"}, "to itself"),
+        ({"topic": "orders.dlq", "cause": "no reason given", "to": "nowhere"}, "no topic nowhere"),
+        ({"topic": "orders.dlq", "cause": 1}, "are texts"),
+    ],
+)
+def test_what_cannot_be_sent_back_says_why(console: RunningConsole, arguments: dict[str, Any], words: str) -> None:
+    answer = console.post("/plans", {"action": "redrive", "arguments": arguments})
+    assert answer.status in (400, 404) and words in answer.body["message"], answer
+
+
+def test_names_that_say_dead_letters() -> None:
+    names = ("orders.dlq", "dlq-orders", "a_DLT", "x.dead-letters", "dead_letter.y", "deadletters")
+    assert all(is_dead_letter_topic(each) for each in names)
+    assert not any(is_dead_letter_topic(each) for each in ("orders", "dlqueue2", "undead"))
