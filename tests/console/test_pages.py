@@ -25,7 +25,7 @@ PAGES = (
     *("", "/topics", "/topics/orders/messages", "/topics/orders/partitions", "/topics/orders/groups"),
     *("/topics/orders/config", "/groups", "/brokers?broker=1", "/audit", "/topics/nothing/messages", "/nowhere"),
     *("/access", "/access/check", "/access/users", "/access/quotas", "/transactions", "/quorum", "/reassign"),
-    "/topics/orders/key?key=x",
+    *("/topics/orders/key?key=x", "/dlq", "/dlq/orders"),
     *("/connect", "/connect/files/lines", "/schemas", "/schemas/orders-value"),
 )
 DIALOGS = (

@@ -60,6 +60,7 @@ NOUNS = {
     "streams-application-reset": "have a Streams application process its input anew",
     "word-count": "count words on Spark, from topic to topic, until stopped",
     "demo": "count the words of real text on Spark, from topic to topic",
+    "plan": "show what an action would change, and run it by its hash",
 }
 """Every noun, with what it does; its module is of the same name."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, text
+from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, command, text
 from ottla.admin.dead_letters import DONE_TOPIC, DeadLetter, dead_letters, redriven
 from ottla.admin.errors import AdminError
 from ottla.base import ErrorCode, KafkaError, TopicPartition
@@ -63,7 +63,7 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
             Difference(f"topic {name}/records sent back from {topic}", 0, count)
             for name, count in sorted(counts.items())
         ),
-        f"ottla consume {topic} --output jsonl   # there is no command that sends them back",
+        command("plan", "redrive", *(f"{name}={value}" for name, value in pinned.items() if isinstance(value, str))),
         effects=tuple(effects),
         warnings=tuple(warnings),
         pinned=pinned,

@@ -148,11 +148,8 @@ def _set(reach: Reach, arguments: Arguments, what: str, name: str, known: tuple[
     found = _found(registry, path)
     before = None if found is None else found.get("compatibilityLevel") or found.get("mode")
     whom = f"subject {subject}" if subject else "all subjects"
-    if wanted is None:
-        cli = f"curl -X DELETE $REGISTRY{path}"
-    else:
-        body = f'{{"{name}": "{wanted}"}}'
-        cli = f"curl -X PUT $REGISTRY{path} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+    words = [f"subject={subject}"] if subject else []
+    cli = command("plan", action, *words, f"{name}={wanted or 'null'}", "--schema-registry", registry.url)
 
     def run(each: Reach) -> None:
         if wanted is None:
