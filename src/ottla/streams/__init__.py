@@ -95,6 +95,7 @@ from ottla.streams.processor_api import (
     ValueAndTimestamp,
     ValueTransformer,
 )
+from ottla.streams.promotion import why_not_promoted
 from ottla.streams.serdes.basic import Serde
 from ottla.streams.serdes.choice import SerdeLike, Serdes, serde_of
 from ottla.streams.serdes.json import JsonSerde
@@ -231,6 +232,7 @@ __all__ = [
     "task_groups",
     "tasks_of",
     "vectorised",
+    "why_not_promoted",
     "why_unusable",
     "written_checkpoint",
 ]

@@ -12,6 +12,7 @@ from ottla.cli.actions import parse_action
 from ottla.cli.options import Options, output_option, warn
 from ottla.cli.streams_app import application_options, load, settings_of, settings_to_look_at
 from ottla.cli.streams_process import StopSignals, spark_log, standard_error_to
+from ottla.cli.streams_promote import promote, promote_options
 from ottla.cli.streams_reset import reset, reset_options
 from ottla.cli.streams_serve import serve, serve_options
 
@@ -34,14 +35,22 @@ FIRST_BATCH = "its first batch takes some seconds too, later ones do not"
 def main(argv: list[str]) -> int:
     """Run the action that is named."""
     action, args = parse_action(NOUN, {parser.prog.split()[-1]: parser for parser in parsers()}, argv)
-    actions = {"run": run, "serve": serve, "describe": describe, "explain": explain, "query": query, "reset": reset}
+    actions = {
+        "run": run,
+        "serve": serve,
+        "describe": describe,
+        "explain": explain,
+        "query": query,
+        "promote": promote,
+        "reset": reset,
+    }
     return actions[action](args)
 
 
 def parsers() -> list[Options]:
     """Return every action's parser."""
     looks = (describe_options(), explain_options(), query_options())
-    return [run_options(), serve_options(), *looks, reset_options("streams reset")]
+    return [run_options(), serve_options(), *looks, promote_options(), reset_options("streams reset")]
 
 
 def run_options() -> Options:

@@ -103,7 +103,8 @@ def choose(
 def _stays(settings: StreamsSettings, was: str, wanted: str) -> str:
     return (
         f"{EXECUTION}={wanted}: application {settings.application_id} has begun in mode {was}, where its records go by "
-        f"other topics: leave it there ({EXECUTION}={was} or auto), or begin anew with `ottla streams reset`"
+        f"other topics: leave it there ({EXECUTION}={was} or auto), stop it and have it go on in the other mode "
+        "with `ottla streams promote`, or begin anew with `ottla streams reset`"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ottla.base import Offset, TopicPartition
@@ -24,7 +24,7 @@ from ottla.streams import (
     partition_plan,
 )
 
-__all__ = ["ContinuousPrepared", "prepare_continuous"]
+__all__ = ["STATE_FOLDER", "WORDS", "ContinuousPrepared", "facts_of_groups", "prepare_continuous"]
 
 STATE_FOLDER = "state"
 """Where checkpoints of works lie, below the application's folder."""
@@ -68,17 +68,7 @@ def prepare_continuous(
     wanted = internal_topics(topology, partitions, settings)
     counts = {**known, **{topic.name: topic.partitions for topic in wanted}}
     plan = application_plan(topology, settings, partitions, counts, _checkpoints(settings, checkpoint, identity))
-    facts = (
-        StageFacts(
-            each.group.name,
-            "stateful" if each.group.is_stateful else "stateless",
-            frozenset(each.group.nodes),
-            each.group.sources,
-            each.tasks,
-        )
-        for each in plan.groups
-    )
-    noted = {**fingerprint(topology, facts), "cluster": identity, EXECUTION: CONTINUOUS}
+    noted = {**fingerprint(topology, facts_of_groups(plan)), "cluster": identity, EXECUTION: CONTINUOUS}
     old = checkpoint.plan()
     check_cluster(old, identity, checkpoint)
     check_upgrade(old, noted, drop_stores=settings["upgrade.drop.stores"])
@@ -87,6 +77,13 @@ def prepare_continuous(
     _commit_beginnings(client, plan, settings, member)
     checkpoint.note(noted)
     return ContinuousPrepared(identity, partitions, checkpoint, tuple(wanted), tuple(created), counts, plan)
+
+
+def facts_of_groups(plan: ApplicationPlan) -> Iterator[StageFacts]:
+    """Yield what of each sub-topology its state depends on."""
+    for each in plan.groups:
+        kind = "stateful" if each.group.is_stateful else "stateless"
+        yield StageFacts(each.group.name, kind, frozenset(each.group.nodes), each.group.sources, each.tasks)
 
 
 def _checkpoints(settings: StreamsSettings, checkpoint: Checkpoint, cluster_id: str) -> CheckpointPlan:

@@ -32,7 +32,7 @@ from ottla.streams import (
     partition_plan,
 )
 
-__all__ = ["Checkpoint", "Prepared", "Removals", "check_cluster", "is_uri", "prepare", "topics_of"]
+__all__ = ["Checkpoint", "Prepared", "Removals", "check_cluster", "facts_of", "is_uri", "prepare", "topics_of"]
 
 log = logging.getLogger(__name__)
 PLAN_FILE = "plan.json"
@@ -96,6 +96,12 @@ class Checkpoint:
         query = self._query(stage)
         last = None if query is None else query.last_planned()
         return None if query is None or last == query.last_committed() else last
+
+    def finished(self, stage: str) -> Planned:
+        """Return how far a stage's last finished batch goes; nowhere where none is known."""
+        query = self._query(stage)
+        last = None if query is None else query.last_committed()
+        return Planned({}) if last is None else self.planned(stage, last)
 
     def planned(self, stage: str, batch: int) -> Planned:
         """Return how far a stage's batch goes, in all its sources; nowhere where it is not known."""
