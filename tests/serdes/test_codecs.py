@@ -130,6 +130,18 @@ def test_protobuf_messages_are_found_by_name_and_by_path() -> None:
         found.path_to("n.Nobody")
 
 
+def test_a_message_of_another_class_is_written_as_the_schemas_own() -> None:
+    found, same = codec(SchemaType.PROTOBUF, PROTO), codec(SchemaType.PROTOBUF, PROTO)
+    other = codec(SchemaType.PROTOBUF, PROTO.replace("int64 count = 2;", "string more = 7;"))
+    plain = found.encode({"name": "Anna"})
+    assert found.encode(same.decode(plain)) == found.encode(found.decode(plain)) == plain
+    assert found.encode(other.decode(plain)) == plain
+    assert found.decode(found.encode(other.decode(other.encode({"name": "A", "more": "b"})))).name == "A"
+    for path in ((1,), (1, 0)):
+        with pytest.raises(SerdeError, match="the schema's message a"):
+            found.encode(same.decode(plain), path)
+
+
 @pytest.mark.parametrize("value", [{"nobody": 1}, {"count": "x"}, 3, {"name": 1}])
 def test_what_is_no_message_is_refused(value: Any) -> None:
     with pytest.raises(SerdeError):

@@ -115,7 +115,8 @@ def test_confluents_command_names_take_its_properties(
     )
     write = [*scripts, f"kafka-{form}-console-producer", *where, "--property", f"value.schema={text}"]
     sent = subprocess.run(write, input=f"{ANNA}\n", capture_output=True, text=True, timeout=120)
-    assert (sent.returncode, sent.stderr) == (0, "")
+    waited = f"ottla console-producer: topic {topic} is not there yet; waiting for it\n"  # where others are slow
+    assert (sent.returncode, sent.stderr.removeprefix(waited)) == (0, "")
     read = [*scripts, f"kafka-{form}-console-consumer", *where, "--from-beginning", "--max-messages", "1"]
     assert subprocess.run(read, capture_output=True, text=True, timeout=120).stdout == f"{ANNA}\n"
     assert f"{topic}-value" in registry.get("/subjects")

@@ -69,6 +69,19 @@ class Decoded:
         return self.codec.to_json(self.value)
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a value of a topic is written with."""
+
+    topic: str
+    schema: SchemaText | None
+    message: str | None
+    codec: Codec
+    path: tuple[int, ...] | None
+    prefix: bytes
+    """What names the schema, before the payload or in a header."""
+
+
 class Serializer:
     """Writes keys or values. Which schema is used, the settings say; all methods raise SerdeError."""
 
@@ -77,6 +90,8 @@ class Serializer:
         self.registry = registry or Registry(settings)
         self._codecs = codecs_of(self.registry, settings)
         self._known = lru_cache(settings.schemas_max)(self._settle)
+        self._last: _Written | None = None
+        """What was written with last; None where the registry may say something else by now."""
 
     def codec(self, schema: SchemaText) -> Codec:
         """Return a schema's codec."""
@@ -98,17 +113,31 @@ class Serializer:
         """
         if value is None:
             return None
+        last = self._last
+        if last is None or last.schema is not schema or last.topic != topic or last.message != message:
+            last = self._written(topic, schema, message)
+        payload = last.codec.encode(value, last.path)
+        if not self.settings.id_in_header:
+            return last.prefix + payload
+        if headers is None:
+            raise SerdeError("Where this is written there are no headers, which HeaderSchemaIdSerializer needs")
+        headers.append((HEADERS[self.settings.is_key], last.prefix))
+        return payload
+
+    def _written(self, topic: str, schema: SchemaText | None, message: str | None) -> _Written:
         used = self.known(topic, schema, message)
         codec = self._codecs(used.schema)
         path = codec.path_to(message)
-        payload = codec.encode(value, path)
         found = SchemaId(used.id, used.guid, path)
-        if not self.settings.id_in_header:
-            return found.prefix() + payload
-        if headers is None:
-            raise SerdeError("Where this is written there are no headers, which HeaderSchemaIdSerializer needs")
-        headers.append((HEADERS[self.settings.is_key], found.header()))
-        return payload
+        prefix = found.header() if self.settings.id_in_header else found.prefix()
+        written = _Written(topic, schema, message, codec, path, prefix)
+        self._last = None if self._asks_for_latest(schema) else written
+        return written
+
+    def _asks_for_latest(self, schema: SchemaText | None) -> bool:
+        settings = self.settings
+        latest = bool(settings.use_latest or settings.latest_metadata)
+        return latest and not (settings.auto_register and schema) and settings.use_id is None
 
     def known(self, topic: str, schema: SchemaText | None, message: str | None = None) -> KnownSchema:
         """Return the schema that is written with, and its id."""
@@ -120,8 +149,7 @@ class Serializer:
             codec = self._codecs(schema)
             record = codec.name(codec.path_to(message))
         subject = subject_of(settings.strategy, topic, record, is_key=settings.is_key)
-        latest = settings.use_latest or settings.latest_metadata
-        if latest and not (settings.auto_register and schema) and settings.use_id is None:
+        if self._asks_for_latest(schema):
             return self._latest(subject, schema)  # the client says for how long the latest stays the latest
         return self._known((subject, schema))
 

@@ -17,6 +17,8 @@ from ottla.serdes.errors import SerdeError
 __all__ = ["ProtobufCodec"]
 
 FIRST = (0,)
+_ALIKE_MAX = 100
+"""Classes of messages that a schema knows to be its own, or not."""
 
 
 class _Compiled(Protocol):
@@ -32,6 +34,7 @@ class ProtobufCodec:
     def __init__(self, schema: ParsedSchema) -> None:
         compiled = cast(_Compiled, schema)
         self._pool = DescriptorPool()
+        self._alike: dict[tuple[Any, tuple[int, ...] | None], bool] = {}
         waiting = {each.name: each for each in compiled.imported}
         try:
             for each in compiled.imported:
@@ -67,9 +70,22 @@ class ProtobufCodec:
     def encode(self, value: Any, indexes: tuple[int, ...] | None = None) -> bytes:
         """See `Codec`."""
         try:
-            return bytes(self.message(value, indexes).SerializeToString(deterministic=True))
+            if not (isinstance(value, Message) and self._is_alike(value.DESCRIPTOR, indexes)):
+                value = self.message(value, indexes)
+            return cast(bytes, value.SerializeToString(deterministic=True))
         except (EncodeError, ValueError) as error:
             raise SerdeError(f"The message cannot be encoded: {error}") from error
+
+    def _is_alike(self, given: Any, indexes: tuple[int, ...] | None) -> bool:
+        """Return whether messages of another class, as of generated code, are this schema's: from the very same file."""
+        known = self._alike.get((given, indexes))
+        if known is None:
+            wanted = self.descriptor(indexes)
+            same_file = given.file.serialized_pb == self.file.serialized_pb
+            known = given is wanted or (given.full_name == wanted.full_name and same_file)
+            if len(self._alike) < _ALIKE_MAX:
+                self._alike[given, indexes] = known
+        return known
 
     def message(self, value: Any, indexes: tuple[int, ...] | None = None) -> Message:
         """Return a value as a message of this schema."""
