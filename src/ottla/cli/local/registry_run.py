@@ -60,6 +60,7 @@ def _settings(path: str | None, args: Namespace) -> RegistrySettings:
 
 async def _run(settings: RegistrySettings, *, ends_with_input: bool) -> int:
     """Start the instance, say so, and stop it when a signal comes; a second signal ends the process at once."""
+    import gc
 
     from ottla.registry import Instance
 
@@ -68,6 +69,7 @@ async def _run(settings: RegistrySettings, *, ends_with_input: bool) -> int:
         stop_with_input(stopping)
     instance = Instance(settings)
     print(f"schemas in topic {settings.topic} of {settings.bootstrap}, group {settings.group}", flush=True)
+    gc.disable()  # what is read stays: looking through it again and again was a quarter of the start
     try:
         if not await is_started(instance.start(), stopping):
             return 0
@@ -78,6 +80,9 @@ async def _run(settings: RegistrySettings, *, ends_with_input: bool) -> int:
         reason = why_not_listening(error, example="http://HOST:PORT", told_by="host.name")
         warn(f"ottla registry: cannot listen on {', '.join(map(str, settings.listeners))}: {reason}")
         return 1
+    finally:
+        gc.enable()
+    gc.freeze()  # and no answer waits for a look through all schemas either
     for each in instance.addresses:
         print(f"ready {each}", flush=True)
     await stopping.wait()

@@ -227,8 +227,8 @@ def _schema_value(schema: StoredSchema) -> dict[str, Any]:
 def decode(key: bytes | None, value: bytes | None) -> Record | Unreadable:
     """Read a record."""
     try:
-        found = json.loads(key or b"")
-        body = None if value is None else json.loads(value)
+        found = json.loads((key or b"").decode("utf-8", "surrogatepass"))
+        body = None if value is None else json.loads(value.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError):
         return Unreadable("its key or value is not JSON")
     if not isinstance(found, dict) or not (body is None or isinstance(body, dict)):

@@ -144,6 +144,8 @@ class State:
 
     @staticmethod
     def _targets(schema: StoredSchema) -> list[Place]:
+        if not schema.references:
+            return []
         home = Subject.of(schema.subject)
         return [(home.beside(each.subject), each.version) for each in schema.references]
 
