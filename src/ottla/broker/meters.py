@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 __all__ = ["LATENCY_BUCKETS", "Counter", "Latency", "RequestTimes", "TopicTraffic", "bucket_limit_us"]
 
-STEP_BITS = 2
+STEP_BITS: Final = 2
 """Four buckets per power of two of microseconds: a quantile is off by less than a fifth."""
-LATENCY_BUCKETS = 31 << STEP_BITS
+LATENCY_BUCKETS: Final = 31 << STEP_BITS
 """Up to half an hour; what takes longer is in the last."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Final
 
 from ottla.broker.policies import QUOTA_CALLBACK
 from ottla.broker.requests.handler import RequestContext
@@ -23,10 +23,10 @@ __all__ = ["Quotas"]
 log = logging.getLogger(__name__)
 log.addFilter(LineRate(10))
 
-NS_PER_PERCENT = 10_000_000
+NS_PER_PERCENT: Final = 10_000_000
 """Nanoseconds of one processor in a second, by percent."""
-MS_PER_S = 1000
-SLOWEST_RATE = 0.001
+MS_PER_S: Final = 1000
+SLOWEST_RATE: Final = 0.001
 """Connections per second where `max.connection.creation.rate` is 0: next to none."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.log.cleaned_transactions import CleanedTransactions
 from ottla.log.cleaning_plan import LastOfProducer
@@ -33,7 +33,7 @@ from ottla.wire import (
 
 __all__ = ["BatchFilter", "Filtered"]
 
-_CRC = Struct(">I")
+_CRC: Final = Struct(">I")
 
 
 class Filtered(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Final
 
 from ottla.base import CorruptionError, KafkaError, StorageError
 from ottla.log.batch_filter import BatchFilter
@@ -32,7 +33,7 @@ from ottla.wire import (
 
 __all__ = ["clean"]
 
-BUFFER_BYTES_MIN = 64 * 1024
+BUFFER_BYTES_MIN: Final = 64 * 1024
 """Less at once only makes more system calls."""
 
 Spent = Callable[[int], object]

@@ -14,19 +14,20 @@ log2(entries / 512) small reads and one block.
 from __future__ import annotations
 
 from struct import Struct
+from typing import Final
 
 from ottla.base import CorruptionError, StorageError
 from ottla.log.disk import Disk, File, overwrite, replace_file
 
 __all__ = ["OFFSET_ENTRY", "TIME_ENTRY", "Index"]
 
-OFFSET_ENTRY = Struct(">ii")
-TIME_ENTRY = Struct(">qi")
+OFFSET_ENTRY: Final = Struct(">ii")
+TIME_ENTRY: Final = Struct(">qi")
 PENDING_MAX = 64
 """Entries that wait in memory: one small write for each 64, and half a kilobyte a busy partition."""
-KEPT_MAX = 4096
+KEPT_MAX: Final = 4096
 """Entries that wait where they cannot be written; beyond that every other one is given up, which costs longer walks."""
-BLOCK_ENTRIES = 512
+BLOCK_ENTRIES: Final = 512
 """Below this many entries a block is read instead of one entry more: both cost one system call."""
 
 Pair = tuple[int, int]

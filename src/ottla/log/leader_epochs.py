@@ -7,6 +7,7 @@ is on the device before the recovery point passes an epoch's start.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.base import CorruptionError, LeaderEpoch, Offset
 from ottla.log.checkpoints import encode_checkpoint, parse_checkpoint
@@ -15,8 +16,8 @@ from ottla.log.types import EpochEnd, EpochStart
 
 __all__ = ["LEADER_EPOCH_FILE", "LeaderEpochs", "read_epochs"]
 
-LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
-UNKNOWN = EpochEnd(LeaderEpoch(-1), Offset(-1))
+LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
+UNKNOWN: Final = EpochEnd(LeaderEpoch(-1), Offset(-1))
 
 
 class LeaderEpochs:

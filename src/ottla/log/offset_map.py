@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from struct import Struct
+from typing import Final
 
 __all__ = ["ENTRY_BYTES", "OffsetMap"]
 
-ENTRY_BYTES = 24
-_ENTRY = Struct("<16sQ")
+ENTRY_BYTES: Final = 24
+_ENTRY: Final = Struct("<16sQ")
 
 
 class OffsetMap:

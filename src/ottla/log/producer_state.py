@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from struct import Struct
+from typing import Final
 
 from ottla.base import CorruptionError, Millis, StorageError
 from ottla.log.disk import Disk, join
@@ -21,7 +22,7 @@ from ottla.wire import BatchHeader, Buffer, ControlType, control_type, iter_batc
 
 __all__ = ["ProducerState", "read_end_marker"]
 
-_MARKER_VALUE = Struct(">hi")
+_MARKER_VALUE: Final = Struct(">hi")
 
 
 class ProducerState:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, ProducerEpoch, ProducerId
 from ottla.log.types import AbortedTransaction
@@ -17,11 +17,11 @@ from ottla.wire import Attributes, BatchHeader
 
 __all__ = ["BatchMark", "EndMarker", "OpenTransaction", "ProducerAppend", "ProducerEntry", "Producers"]
 
-BATCHES_KEPT = 5
+BATCHES_KEPT: Final = 5
 """A client may have this many requests in flight (max.in.flight.requests.per.connection) and send each of them again."""
-SEQUENCE_MASK = 0x7FFFFFFF
-TRANSACTIONAL = Attributes.TRANSACTIONAL
-NO_EPOCH = ProducerEpoch(-1)
+SEQUENCE_MASK: Final = 0x7FFFFFFF
+TRANSACTIONAL: Final = Attributes.TRANSACTIONAL
+NO_EPOCH: Final = ProducerEpoch(-1)
 
 
 class BatchMark(NamedTuple):

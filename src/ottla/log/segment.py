@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.base import CorruptionError, KafkaError, NoSpaceError, StorageError
 from ottla.log.disk import TEMPORARY, Buffer, Disk, Entry, File, join
@@ -23,15 +23,15 @@ from ottla.wire import BATCH_OVERHEAD, LENGTH_END, BatchHeader, read_batch_heade
 
 __all__ = ["BatchAt", "Cut", "IndexBuilder", "Segment", "headers_between"]
 
-RECENT_MAX = 128
+RECENT_MAX: Final = 128
 """Batches whose positions are kept: enough for a reader that follows the end, 4 KiB at most."""
-RELATIVE_OFFSET_MAX = 0x7FFFFFFF
-POSITION_MAX = 0x7FFFFFFF
+RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
+POSITION_MAX: Final = 0x7FFFFFFF
 """Offsets and positions in an index are 32-bit."""
-HEAD_BYTES = 4096
+HEAD_BYTES: Final = 4096
 """Bytes read at once while looking for a batch: a stretch between two index entries."""
-_HEAD = Struct(">qi11xi")
-_HEAD_END = 27
+_HEAD: Final = Struct(">qi11xi")
+_HEAD_END: Final = 27
 
 
 class BatchAt(NamedTuple):

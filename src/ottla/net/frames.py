@@ -13,33 +13,33 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from ottla.base import WireError
 from ottla.net.request_memory import RequestMemory
 
 __all__ = ["FRAME_BYTES_MAX_DEFAULT", "FrameProtocol", "FrameReceiver", "ReceiveBuffer"]
 
-FRAME_BYTES_MAX_DEFAULT = 100 * 1024 * 1024
+FRAME_BYTES_MAX_DEFAULT: Final = 100 * 1024 * 1024
 """Kafka's `socket.request.max.bytes`."""
-READ_BYTES = 256 * 1024
+READ_BYTES: Final = 256 * 1024
 """Bytes asked of the system per read: about sixteen of the usual 16 KiB batches, and it stays in the L2 cache."""
-LARGE_FRAME_BYTES = 64 * 1024
+LARGE_FRAME_BYTES: Final = 64 * 1024
 """From this size a frame is collected in memory of its own; a shorter beginning is copied in front of the next read."""
-REMEMBERED_FRAME_BYTES_MAX = 4 * 1024 * 1024
+REMEMBERED_FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 """Who has sent a large frame gets room for another of that size, up to this, without growing step by step."""
-LARGE_BEGUN_BYTES = 16 * 1024
+LARGE_BEGUN_BYTES: Final = 16 * 1024
 """What has to be there of a large frame before it gets memory of its own, of four times as much at most."""
-ROOM_BYTES_MAX = 64 * 1024 * 1024
+ROOM_BYTES_MAX: Final = 64 * 1024 * 1024
 """Memory that all connections together may have for large frames before it grows with what has come of them only."""
-PINNED_BYTES_MAX = 64 * 1024
+PINNED_BYTES_MAX: Final = 64 * 1024
 """What is kept and is not larger is copied, so that it does not keep the memory of a whole read from being used again."""
-LOOK_BYTES = 4 * 1024
+LOOK_BYTES: Final = 4 * 1024
 """What is read, and kept, of a connection that has to wait for memory: that it has sent something has to be seen."""
-LARGE_KEPT_MAX = 8
+LARGE_KEPT_MAX: Final = 8
 """Memory of large frames that is kept for the next ones: fresh pages cost as much as everything else a frame costs."""
-PREFIX_BYTES = 4
-read_size = struct.Struct(">i").unpack_from
+PREFIX_BYTES: Final = 4
+read_size: Final = struct.Struct(">i").unpack_from
 
 
 class FrameReceiver(Protocol):
@@ -386,4 +386,4 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._receiver.writing_resumed()
 
 
-_NOTHING = bytearray()
+_NOTHING: Final = bytearray()

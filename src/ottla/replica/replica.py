@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from ottla.base import ErrorCode, LeaderEpoch, NodeId, Offset
 
 __all__ = ["NEVER", "NO_BROKER_EPOCH", "NO_EPOCH", "FollowerView", "IsrProposal", "LastFetch", "Replica", "Role"]
 
-NO_EPOCH = LeaderEpoch(-1)
+NO_EPOCH: Final = LeaderEpoch(-1)
 """In a request: the sender does not say which leader epoch it knows (KIP-320)."""
-NO_BROKER_EPOCH = -1
+NO_BROKER_EPOCH: Final = -1
 """The epoch of a broker that is not known, or that did not say it (before KIP-903)."""
-UNKNOWN_END = Offset(-1)
-NEVER = float("-inf")
+UNKNOWN_END: Final = Offset(-1)
+NEVER: Final = float("-inf")
 
 
 class Role(IntEnum):

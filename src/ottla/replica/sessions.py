@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla.base import ErrorCode, KafkaError, Rng
 from ottla.replica.replica import NEVER, LastFetch
@@ -17,13 +17,13 @@ from ottla.replica.waits import Wait
 
 __all__ = ["FetchSession", "FetchSessionCache", "FetchedPartition", "SessionKey", "next_session_epoch"]
 
-FINAL_EPOCH = -1
-INITIAL_EPOCH = 0
-NO_SESSION = 0
-EPOCH_MAX = 2**31 - 1
-EVICTION_S = 120.0
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+NO_SESSION: Final = 0
+EPOCH_MAX: Final = 2**31 - 1
+EVICTION_S: Final = 120.0
 """A session is safe from eviction for this long after it was made, or used (Kafka's fixed two minutes)."""
-PARTITIONS_MAX = 500_000
+PARTITIONS_MAX: Final = 500_000
 """Partitions that consumers' sessions remember together, 300 bytes each: a thousand sessions of whatever size would be as
 much memory as clients like. Who finds no room is served without a session, as where all slots are taken."""
 

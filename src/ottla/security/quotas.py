@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import ip_address
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.security.rates import SampledRate, TokenBucket, Windows
@@ -32,7 +32,7 @@ __all__ = [
 Entity = tuple[tuple[str, str | None], ...]
 """Who a quota is for: sorted pairs of entity type (`client-id`, `ip`, `user`) and name, None for the type's default."""
 
-METERS_MAX = 10_000
+METERS_MAX: Final = 10_000
 """Rates that are kept at once: client ids are chosen by clients, who must not be able to fill the memory with them."""
 
 
@@ -46,9 +46,9 @@ class QuotaKind(Enum):
     CONNECTION = "connection_creation_rate"
 
 
-CLIENT_QUOTAS = (QuotaKind.PRODUCE, QuotaKind.FETCH, QuotaKind.REQUEST, QuotaKind.CONTROLLER_MUTATION)
+CLIENT_QUOTAS: Final = (QuotaKind.PRODUCE, QuotaKind.FETCH, QuotaKind.REQUEST, QuotaKind.CONTROLLER_MUTATION)
 """Quotas of users and client ids."""
-IP_QUOTAS = (QuotaKind.CONNECTION,)
+IP_QUOTAS: Final = (QuotaKind.CONNECTION,)
 """Quotas of addresses."""
 QUOTA_KINDS: dict[str, QuotaKind] = {kind.value: kind for kind in QuotaKind}
 """Kinds by the name of their quota."""

@@ -57,32 +57,32 @@ __all__ = [
 Buffer = bytes | bytearray | memoryview
 WritableBuffer = bytearray | memoryview
 
-MAGIC = 2
+MAGIC: Final = 2
 """The only batch format that is written."""
-BATCH_OVERHEAD = 61
+BATCH_OVERHEAD: Final = 61
 """Bytes of a batch's header."""
-LENGTH_END = 12
+LENGTH_END: Final = 12
 """Bytes up to and including the batch length, which does not count them."""
-MAGIC_AT = 16
-CRC_AT = 17
-ATTRIBUTES_AT = 21
-MAX_TIMESTAMP_AT = 35
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+ATTRIBUTES_AT: Final = 21
+MAX_TIMESTAMP_AT: Final = 35
 
-NO_TIMESTAMP = Millis(-1)
-NO_PRODUCER_ID = ProducerId(-1)
-NO_PRODUCER_EPOCH = ProducerEpoch(-1)
-NO_SEQUENCE = -1
+NO_TIMESTAMP: Final = Millis(-1)
+NO_PRODUCER_ID: Final = ProducerId(-1)
+NO_PRODUCER_EPOCH: Final = ProducerEpoch(-1)
+NO_SEQUENCE: Final = -1
 
-HEADER = Struct(">qiibIhiqqqhii")
-read_header_fields = HEADER.unpack_from
-_write_offset = Struct(">q").pack_into
-_write_epoch = Struct(">i").pack_into
-_read_attributes = Struct(">h").unpack_from
-_write_attributes = Struct(">h").pack_into
-_write_timestamp = Struct(">q").pack_into
-_write_crc = Struct(">I").pack_into
-_read_crc = Struct(">I").unpack_from
-_read_size = Struct(">qi").unpack_from
+HEADER: Final = Struct(">qiibIhiqqqhii")
+read_header_fields: Final = HEADER.unpack_from
+_write_offset: Final = Struct(">q").pack_into
+_write_epoch: Final = Struct(">i").pack_into
+_read_attributes: Final = Struct(">h").unpack_from
+_write_attributes: Final = Struct(">h").pack_into
+_write_timestamp: Final = Struct(">q").pack_into
+_write_crc: Final = Struct(">I").pack_into
+_read_crc: Final = Struct(">I").unpack_from
+_read_size: Final = Struct(">qi").unpack_from
 
 
 class Attributes:

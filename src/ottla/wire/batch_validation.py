@@ -7,6 +7,7 @@ timestamps; in compiled builds always, in pure ones where the topic's rules depe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from ottla.base import ErrorCode, KafkaError
 from ottla.wire.batch import (
@@ -37,13 +38,13 @@ from ottla.wire.record_walk import invalid, walk_records
 
 __all__ = ["BatchRules", "RecordsRefused", "admit_batch", "validate_batches"]
 
-CLIENT_ATTRIBUTES = Attributes.CODEC | Attributes.TRANSACTIONAL
-ZSTD = int(Codec.ZSTD)
-UNBOUNDED_MS = 0x7FFFFFFFFFFFFFFF
-ADMITTED_BYTES_MAX = 64 * 1024 * 1024
+CLIENT_ATTRIBUTES: Final = Attributes.CODEC | Attributes.TRANSACTIONAL
+ZSTD: Final = int(Codec.ZSTD)
+UNBOUNDED_MS: Final = 0x7FFFFFFFFFFFFFFF
+ADMITTED_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a client's compressed batch may become where its records are walked: bounds the time on the event loop."""
 
-RECORD_BYTES_MIN = 7
+RECORD_BYTES_MIN: Final = 7
 """The smallest record: length, attributes, two deltas, key, value and header count of one byte each."""
 
 

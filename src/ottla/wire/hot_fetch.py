@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError
+from typing import Final
 
 from ottla.base import ZERO_UUID, WireError
 from ottla.wire.hot_primitives import (
@@ -40,40 +41,40 @@ __all__ = [
     "write_fetch_response",
 ]
 
-FLEXIBLE_FROM = 12
-TOPIC_IDS_FROM = 13
-REPLICA_STATE_FROM = 15
-ENDPOINTS_FROM = 16
-DIRECTORY_ID_FROM = 17
-HIGH_WATERMARK_FROM = 18
-SESSIONS_FROM = 7
-RACK_FROM = 11
-LEADER_EPOCH_FROM = 9
-LOG_START_OFFSET_FROM = 5
-INT64_MAX = 0x7FFFFFFFFFFFFFFF
-INLINE_BYTES_MAX = 1024
+FLEXIBLE_FROM: Final = 12
+TOPIC_IDS_FROM: Final = 13
+REPLICA_STATE_FROM: Final = 15
+ENDPOINTS_FROM: Final = 16
+DIRECTORY_ID_FROM: Final = 17
+HIGH_WATERMARK_FROM: Final = 18
+SESSIONS_FROM: Final = 7
+RACK_FROM: Final = 11
+LEADER_EPOCH_FROM: Final = 9
+LOG_START_OFFSET_FROM: Final = 5
+INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
+INLINE_BYTES_MAX: Final = 1024
 """Records up to this size are copied between the other fields: one part less is worth more."""
 
-_head_v4 = Struct(">iiiib")
-_head_v7 = Struct(">iiiibii")
-_head_v15 = Struct(">iiibii")
-_partition_v4 = Struct(">iqi")
-_partition_v5 = Struct(">iqqi")
-_partition_v9 = Struct(">iiqqi")
-_partition_v12 = Struct(">iiqiqi")
-_read_partition_v12 = _partition_v12.unpack_from
-_partition_v12_size = _partition_v12.size
-_read_int64 = Struct(">q").unpack_from
-_read_replica_state = Struct(">iq").unpack_from
-_pack_throttle = Struct(">i").pack
-_pack_throttle_session = Struct(">ihi").pack
-_pack_partition_v4 = Struct(">ihqq").pack
-_pack_partition_v5 = Struct(">ihqqq").pack
-_pack_aborted = Struct(">qq").pack
-_pack_epoch_offset = Struct(">BBiqB").pack
-_pack_leader = Struct(">BBiiB").pack
-_pack_snapshot = Struct(">BBqiB").pack
-_pack_prefix_into = Struct(">ii").pack_into
+_head_v4: Final = Struct(">iiiib")
+_head_v7: Final = Struct(">iiiibii")
+_head_v15: Final = Struct(">iiibii")
+_partition_v4: Final = Struct(">iqi")
+_partition_v5: Final = Struct(">iqqi")
+_partition_v9: Final = Struct(">iiqqi")
+_partition_v12: Final = Struct(">iiqiqi")
+_read_partition_v12: Final = _partition_v12.unpack_from
+_partition_v12_size: Final = _partition_v12.size
+_read_int64: Final = Struct(">q").unpack_from
+_read_replica_state: Final = Struct(">iq").unpack_from
+_pack_throttle: Final = Struct(">i").pack
+_pack_throttle_session: Final = Struct(">ihi").pack
+_pack_partition_v4: Final = Struct(">ihqq").pack
+_pack_partition_v5: Final = Struct(">ihqqq").pack
+_pack_aborted: Final = Struct(">qq").pack
+_pack_epoch_offset: Final = Struct(">BBiqB").pack
+_pack_leader: Final = Struct(">BBiiB").pack
+_pack_snapshot: Final = Struct(">BBqiB").pack
+_pack_prefix_into: Final = Struct(">ii").pack_into
 
 
 class FetchPartition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Final
 
 from ottla.base import WireError
 from ottla.wire.message import REQUEST_ELEMENTS_MAX
@@ -21,15 +22,15 @@ __all__ = [
     "uvarint",
 ]
 
-EMPTY_TAGS = b"\x00"
-STRING_BYTES_MAX = 32767
+EMPTY_TAGS: Final = b"\x00"
+STRING_BYTES_MAX: Final = 32767
 """Kafka refuses longer strings in every version."""
-_int16 = Struct(">h")
-_int32 = Struct(">i")
-read_int16 = _int16.unpack_from
-read_int32 = _int32.unpack_from
-pack_int16 = _int16.pack
-pack_int32 = _int32.pack
+_int16: Final = Struct(">h")
+_int32: Final = Struct(">i")
+read_int16: Final = _int16.unpack_from
+read_int32: Final = _int32.unpack_from
+pack_int16: Final = _int16.pack
+pack_int32: Final = _int32.pack
 
 
 def truncated() -> WireError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError
+from typing import Final
 
 from ottla.base import ZERO_UUID, WireError
 from ottla.wire.hot_primitives import (
@@ -39,40 +40,40 @@ __all__ = [
     "write_produce_response",
 ]
 
-FLEXIBLE_FROM = 9
-TOPIC_IDS_FROM = 13
-CURRENT_LEADER_FROM = 10
-RECORD_ERRORS_FROM = 8
-LOG_START_OFFSET_FROM = 5
+FLEXIBLE_FROM: Final = 9
+TOPIC_IDS_FROM: Final = 13
+CURRENT_LEADER_FROM: Final = 10
+RECORD_ERRORS_FROM: Final = 8
+LOG_START_OFFSET_FROM: Final = 5
 
-_read_acks_timeout = Struct(">hi").unpack_from
-_acks_timeout_size = 6
-SINGLE_SIZE_MIN = 32
+_read_acks_timeout: Final = Struct(">hi").unpack_from
+_acks_timeout_size: Final = 6
+SINGLE_SIZE_MIN: Final = 32
 """Bytes of the shortest request with one partition, so that no fixed-size read of such a one can fail."""
-SINGLE_TAIL_MIN = 3
+SINGLE_TAIL_MIN: Final = 3
 """Empty tagged fields of partition, topic and request."""
-NO_TAGS = (0, 0)
-_single_by_id = Struct(">BhiB16sBiB")
-_read_single_by_id = _single_by_id.unpack_from
-_single_by_id_size = _single_by_id.size
-_single_by_name = Struct(">BhiBB")
-_read_single_by_name = _single_by_name.unpack_from
-_single_by_name_size = _single_by_name.size
-_single_partition = Struct(">BiB")
-_read_single_partition = _single_partition.unpack_from
-_single_partition_size = _single_partition.size
-_read_tail = Struct(">HB").unpack_from
-_answer_by_id = Struct(">iiBB16sBihqqqHBBiB")
-_pack_answer_by_id = _answer_by_id.pack
-_pack_answer_head = Struct(">iiBBB").pack
-_answer_tail = Struct(">BihqqqHBBiB")
-_pack_answer_tail = _answer_tail.pack
-_answer_by_id_size = _answer_by_id.size - 4
-_answer_size = 7 + _answer_tail.size
-_pack_partition = Struct(">ihqqq").pack
-_pack_partition_v3 = Struct(">ihqq").pack
-_pack_leader = Struct(">BBBiiB").pack
-_pack_prefix = Struct(">ii").pack
+NO_TAGS: Final = (0, 0)
+_single_by_id: Final = Struct(">BhiB16sBiB")
+_read_single_by_id: Final = _single_by_id.unpack_from
+_single_by_id_size: Final = _single_by_id.size
+_single_by_name: Final = Struct(">BhiBB")
+_read_single_by_name: Final = _single_by_name.unpack_from
+_single_by_name_size: Final = _single_by_name.size
+_single_partition: Final = Struct(">BiB")
+_read_single_partition: Final = _single_partition.unpack_from
+_single_partition_size: Final = _single_partition.size
+_read_tail: Final = Struct(">HB").unpack_from
+_answer_by_id: Final = Struct(">iiBB16sBihqqqHBBiB")
+_pack_answer_by_id: Final = _answer_by_id.pack
+_pack_answer_head: Final = Struct(">iiBBB").pack
+_answer_tail: Final = Struct(">BihqqqHBBiB")
+_pack_answer_tail: Final = _answer_tail.pack
+_answer_by_id_size: Final = _answer_by_id.size - 4
+_answer_size: Final = 7 + _answer_tail.size
+_pack_partition: Final = Struct(">ihqqq").pack
+_pack_partition_v3: Final = Struct(">ihqq").pack
+_pack_leader: Final = Struct(">BBBiiB").pack
+_pack_prefix: Final = Struct(">ii").pack
 
 
 class ProducePartition:

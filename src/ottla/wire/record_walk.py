@@ -11,6 +11,8 @@ Varints are zigzag. Nothing is allocated per record, and declared lengths are on
 
 from __future__ import annotations
 
+from typing import Final
+
 from librt.strings import read_i64_le
 
 from ottla.base import ErrorCode, KafkaError
@@ -18,9 +20,9 @@ from ottla.wire.machine_int import i64
 
 __all__ = ["read_varlong", "walk_records"]
 
-WINDOW_BYTES = 64 * 1024
+WINDOW_BYTES: Final = 64 * 1024
 """How much of an uncompressed batch is copied and walked at a time: it stays in the processor's second cache."""
-VARLONG_BYTES_MAX = 10
+VARLONG_BYTES_MAX: Final = 10
 
 
 def invalid(message: str) -> KafkaError:

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
-from typing import Any
+from typing import Any, Final
 
 from ottla.base import KafkaError, NodeId
 from ottla.broker.parts import FetchParts
@@ -28,15 +28,15 @@ from ottla.wire import Fetch, Message, read_fetch_request, write_fetch_response
 
 __all__ = ["HANDLER"]
 
-FOLLOWERS_FROM = 11
+FOLLOWERS_FROM: Final = 11
 """The first version whose consumers follow a leader's word to read from another replica (KIP-392)."""
-RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-TOPIC_IDS_FROM = 13
-HIGH_WATERMARK_UNKNOWN = (1 << 63) - 1
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+TOPIC_IDS_FROM: Final = 13
+HIGH_WATERMARK_UNKNOWN: Final = (1 << 63) - 1
 """What a follower that does not tell its high watermark has in that field's place (KIP-1166)."""
-CONSUMER = -1
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
+CONSUMER: Final = -1
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
 
 
 class _Fetch:

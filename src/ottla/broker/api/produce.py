@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
+from typing import Final
 
 from ottla.base import ErrorCode, KafkaError, ProducerEpoch, ProducerId, TopicPartition, WireError
 from ottla.broker.coordinators.transaction_admission import Admission, Admitted, Writer, admit
@@ -49,19 +50,19 @@ __all__ = ["HANDLER"]
 
 log = logging.getLogger(__name__)
 
-PRODUCE = "Produce"
+PRODUCE: Final = "Produce"
 """The API's name in the metrics."""
-TOPIC_IDS_FROM = 13
-LEADER_FROM = 10
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+TOPIC_IDS_FROM: Final = 13
+LEADER_FROM: Final = 10
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that only their coordinators write."""
-ADMIN_CLIENT_ID = "__admin_client"
+ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that Kafka lets write to them all the same."""
-SECOND_PROTOCOL_FROM = 12
+SECOND_PROTOCOL_FROM: Final = 12
 """The first version with which partitions are added to a transaction as they are written to (KIP-890)."""
-ABORTABLE_FROM = 11
+ABORTABLE_FROM: Final = 11
 """The first version that knows TRANSACTION_ABORTABLE."""
-ATTRIBUTES_LOW_BYTE = 22
+ATTRIBUTES_LOW_BYTE: Final = 22
 """Where a batch's codec stands."""
 
 
@@ -459,7 +460,7 @@ def refuse(request: Produce, error: KafkaError) -> Message:
     )
 
 
-ADVERTISED_FROM = 0
+ADVERTISED_FROM: Final = 0
 """What Kafka advertises although it refuses versions 0 to 2 by closing the connection, as here: librdkafka up to 2.10 takes
 a broker without version 0 for one that knows no gzip, snappy or lz4, and sends uncompressed (KAFKA-18659)."""
 

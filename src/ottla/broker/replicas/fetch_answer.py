@@ -8,7 +8,7 @@ be in memory already: else it is read on a thread, and then the answer is a coro
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ottla.base import ZERO_UUID, StorageError
 from ottla.broker.endpoints import leader_endpoints
@@ -22,7 +22,7 @@ from ottla.wire import FetchedPartition, FetchedTopic, NodeEndpoint, write_fetch
 
 __all__ = ["fetch_answer"]
 
-FILE_BYTES_MIN = 64 * 1024
+FILE_BYTES_MIN: Final = 64 * 1024
 """From this size a slice goes by `sendfile`."""
 
 

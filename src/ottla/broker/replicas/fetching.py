@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, StorageError
 from ottla.broker.parts import FetchParts
@@ -18,8 +19,8 @@ from ottla.security import Operation, Resource
 
 __all__ = ["FetchLimits", "FetchPlan", "note_follower", "read_all"]
 
-READ_COMMITTED = 1
-LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+READ_COMMITTED: Final = 1
+LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors that come with the current leader, so that the client need not ask (KIP-951)."""
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ottla.base import ErrorCode, KafkaError, Millis, NodeId, Offload, Offset, StorageError, TopicPartition, Uuid
 from ottla.broker.meters import TopicTraffic
@@ -23,9 +23,9 @@ __all__ = ["LocalPartition"]
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-UNSEEN_MAX = 1000
+UNSEEN_MAX: Final = 1000
 """Appends above the high watermark of which each one's size is known; beyond that, the last ones are counted together."""
-INT64_MAX = (1 << 63) - 1
+INT64_MAX: Final = (1 << 63) - 1
 """What `flush.messages` is where it is not wanted."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from ottla.base import TopicPartition
 from ottla.replica import DeadlineQueue, KeyedWaits, Wait
@@ -10,7 +11,7 @@ from ottla.replica import DeadlineQueue, KeyedWaits, Wait
 __all__ = ["Purgatory"]
 
 
-HIGH_WATERMARK_DELAY_S = 0.01
+HIGH_WATERMARK_DELAY_S: Final = 0.01
 """How long followers' fetches go on waiting for records when only the high watermark is news: most of the time some come,
 and one answer carries both."""
 

@@ -15,26 +15,26 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.wire import ApiKey
 
 __all__ = ["ANSWER_MEMORY_BYTES_MAX_DEFAULT", "AnswerMemory", "Holder", "Turn", "may_be_large"]
 
-ANSWER_MEMORY_BYTES_MAX_DEFAULT = 256 * 1024 * 1024
-SHARE_BYTES_MAX = 1024 * 1024
+ANSWER_MEMORY_BYTES_MAX_DEFAULT: Final = 256 * 1024 * 1024
+SHARE_BYTES_MAX: Final = 1024 * 1024
 """Records of one answer that are read into memory; the rest is read when its turn to be sent has come. A hundred partitions
 of 8 KiB cost a tenth less as one write than with their second half in pieces (0.5 MiB here)."""
-PART_BYTES = 256
+PART_BYTES: Final = 256
 """What a partition's place in an answer takes beside its records: its fields, and a piece of a file."""
-SMALL_ANSWER_BYTES = 16 * 1024
+SMALL_ANSWER_BYTES: Final = 16 * 1024
 """Answers that are not larger wait for nobody."""
-CLIENTS_QUARTERS = 3
+CLIENTS_QUARTERS: Final = 3
 """Quarters of the bound that clients may fill."""
-STALLED_S_MAX = 30.0
+STALLED_S_MAX: Final = 30.0
 """Kafka's clients give a request up after this long by default."""
 
-GROWING = frozenset(
+GROWING: Final = frozenset(
     int(each)
     for each in (
         *(ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.DESCRIBE_CONFIGS, ApiKey.LIST_CONFIG_RESOURCES),
@@ -45,7 +45,7 @@ GROWING = frozenset(
     )
 )
 """APIs of operators whose answers may be far larger than their requests."""
-PROPORTIONAL = frozenset(
+PROPORTIONAL: Final = frozenset(
     int(each)
     for each in (
         *(ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.FIND_COORDINATOR),

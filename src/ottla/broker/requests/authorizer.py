@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base import Clock
 from ottla.broker.requests.connected import Connected
@@ -23,9 +23,9 @@ from ottla.wire import APIS
 
 __all__ = ["AclAuthorizer", "AllowAll", "Authorizer"]
 
-DEBUG = logging.DEBUG
+DEBUG: Final = logging.DEBUG
 FLUSH_S, FLUSH_MS = 1.0, 1000
-BY_RESOURCE_TYPE = "ByResourceType"
+BY_RESOURCE_TYPE: Final = "ByResourceType"
 """The rule in the log where no one name was asked about."""
 
 

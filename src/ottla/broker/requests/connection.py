@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ottla.base import Offload, WireError
 from ottla.broker.requests.answer_memory import AnswerMemory, Turn, may_be_large
@@ -27,13 +27,13 @@ __all__ = ["Connection", "Pending", "RequestSink"]
 log = logging.getLogger(__name__)
 log.addFilter(LineRate())
 
-WAITING_REQUESTS_MAX = 64
+WAITING_REQUESTS_MAX: Final = 64
 """Requests of one connection whose answers may wait at once; clients allow themselves five by default."""
-WAITING_BYTES_MAX = 8 * 1024 * 1024
+WAITING_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes of the requests whose answers wait; one request may be larger, and is then alone."""
-GATHERED_BYTES_MAX = 256 * 1024
+GATHERED_BYTES_MAX: Final = 256 * 1024
 """Answers to the requests of one read are sent together up to this size; then the client has to take some."""
-PRODUCE_KEY = b"\x00\x00"
+PRODUCE_KEY: Final[bytes] = b"\x00\x00"
 """How the frame of a Produce request begins."""
 
 

@@ -19,7 +19,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ottla.base import Offload, StorageError
 from ottla.broker.requests.answer_memory import PART_BYTES, AnswerMemory
@@ -29,15 +29,15 @@ __all__ = ["WRITE_BUFFER_BYTES_MAX", "Outbound"]
 
 log = logging.getLogger(__name__)
 
-WRITE_BUFFER_BYTES_MAX = 64 * 1024
+WRITE_BUFFER_BYTES_MAX: Final = 64 * 1024
 """Answer bytes that the transport may hold before the connection is no longer read from, and they are counted."""
 SEND_BYTES_PER_TURN = 1024 * 1024
 """File bytes that one connection sends before others have their turn."""
-SEND_BYTES = 256 * 1024
+SEND_BYTES: Final = 256 * 1024
 """File bytes of one `sendfile`, of one look into the page cache, and of small pieces that are sent together."""
-SEND_BUFFERS_MAX = 512
+SEND_BUFFERS_MAX: Final = 512
 """Pieces that are sent together; Linux takes 1024."""
-SENDFILE_BYTES_MIN = 64 * 1024
+SENDFILE_BYTES_MIN: Final = 64 * 1024
 """From this size a piece goes by `sendfile`; a smaller one is cheaper to copy (measured)."""
 
 

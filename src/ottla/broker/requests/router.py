@@ -14,7 +14,7 @@ import struct
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Final
 
 from ottla.base import ErrorCode, KafkaError, WireError
 from ottla.broker.meters import RequestTimes
@@ -34,10 +34,10 @@ __all__ = ["Router"]
 
 log = logging.getLogger(__name__)
 
-API_VERSIONS = int(ApiKey.API_VERSIONS)
-PRODUCE = int(ApiKey.PRODUCE)
-FETCH = int(ApiKey.FETCH)
-ASKS_LEADER = frozenset(
+API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+PRODUCE: Final = int(ApiKey.PRODUCE)
+FETCH: Final = int(ApiKey.FETCH)
+ASKS_LEADER: Final = frozenset(
     int(each)
     for each in (
         ApiKey.FETCH,
@@ -66,12 +66,12 @@ ASKS_LEADER = frozenset(
     )
 )
 """What the leader or coordinator of a partition answers from what it has: it asks the copies first where it is not sure."""
-THROTTLE = "throttle_time_ms"
-NS_PER_S = 1_000_000_000
-NS_PER_MS = 1_000_000
-FIXED_HEADER_BYTES = 10
+THROTTLE: Final = "throttle_time_ms"
+NS_PER_S: Final = 1_000_000_000
+NS_PER_MS: Final = 1_000_000
+FIXED_HEADER_BYTES: Final = 10
 """API key, version, correlation id and the client id's length."""
-read_fixed_header = struct.Struct(">hhih").unpack_from
+read_fixed_header: Final = struct.Struct(">hhih").unpack_from
 
 
 class _Route:
