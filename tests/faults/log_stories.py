@@ -101,6 +101,15 @@ def keyed(stage: Stage) -> None:
         stage.roll("t-0")
 
 
+def wide(stage: Stage) -> None:
+    """A log whose segment has room for all that comes, and a producer."""
+    stage.start()
+    stage.create("u-0")
+    stage.append("u-0", 2)
+    stage.create("t-0", WIDE)
+    stage.append("t-0", 2, producer=7)
+
+
 def busy_index(stage: Stage) -> None:
     """A log whose index has 62 entries in memory: the second append from here on writes them."""
     stage.start()
@@ -148,6 +157,20 @@ def _produce_after_some(stage: Stage) -> None:
 def _produce_index(stage: Stage) -> None:
     for _ in range(4):
         stage.append("t-0", 1, producer=7)
+
+
+@story(APPENDING, "produce-joined", wide)
+def _produce_joined(stage: Stage) -> None:
+    stage.append_joined("t-0", [2, 1, 3])
+    stage.epoch = 2
+    stage.append_joined("t-0", [1, 2], producer=7)
+    stage.append("t-0", 1, producer=7)
+
+
+@story(APPENDING, "produce-joined-index", busy_index)
+def _produce_joined_index(stage: Stage) -> None:
+    stage.append("t-0", 1, producer=7)
+    stage.append_joined("t-0", [1, 1, 1, 1, 1], producer=7)
 
 
 @story(APPENDING, "roll", some)

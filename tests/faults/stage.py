@@ -28,7 +28,7 @@ from ottla.log import (
     plan_cleaning,
 )
 from ottla.log.swap import cleaned_files
-from ottla.wire import Record, build_batch
+from ottla.wire import Record, build_batch, read_batch_header
 from tests.faults.disk import FaultyDisk, Watch
 from tests.faults.said import Broken, Said, State, records_of
 from tests.faults.soundness import batches_of, check_files, check_sound
@@ -341,9 +341,46 @@ class Stage:
             raise Broken(f"{name}: offset {info.first_offset} was given out, {end} was next")
         said.became(said.doing[0])
 
-    def _batch(self, log: Log, values: list[bytes], producer: int, transactional: bool, base_offset: int = 0) -> bytes:
+    def append_joined(self, name: str, counts: list[int], *, producer: int = -1) -> None:
+        """Append batches of these sizes by one write, as a leader does with what one read of a socket has brought."""
+        said, log = self.said[name], self.log(name)
+        self.now += 7
+        values = []
+        for count in counts:
+            values.append([b"k%d=%d" % (self.count + at, self.count + at) for at in range(1, count + 1)])
+            self.count += count
+        end = said.state.end
+        states = [said.state]
+        for each in values:
+            states.append(extended(states[-1], each))
+        said.becoming(*states[1:])
+        data, ahead = [], 0
+        for each in values:
+            data.append(self._batch(log, each, producer, transactional=False, ahead=ahead))
+            ahead += len(each)
+
+        def append() -> int:
+            sent = [bytearray(each) for each in data]
+            try:
+                return log.append_joined(
+                    [(each, read_batch_header(each)) for each in sent], leader_epoch=self.epoch, now_ms=self.now
+                )
+            except StorageError:
+                if sent != data:
+                    raise Broken(f"{name}: batches that were not appended are marked as if they were") from None
+                raise
+
+        first = self.do(append)
+        if first != end:
+            raise Broken(f"{name}: offset {first} was given out, {end} was next")
+        said.became(states[-1])
+
+    def _batch(
+        self, log: Log, values: list[bytes], producer: int, transactional: bool, base_offset: int = 0, *, ahead: int = 0
+    ) -> bytes:
+        """Return a batch; `ahead` records of its producer come before it, and are not in the log yet."""
         entry = log.producers.entries.get(producer)
-        sequence = entry.last_sequence + 1 if entry is not None else 0
+        sequence = ahead + (entry.last_sequence + 1 if entry is not None else 0)
         records = [
             Record(base_offset + at, self.now, value.partition(b"=")[0], value, ())  # type: ignore[arg-type]
             for at, value in enumerate(values)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from ottla.base import MissingFileError
 from ottla.log import Log, LogConfig, OsDisk
 from ottla.log.index import OFFSET_ENTRY, PENDING_MAX, TIME_ENTRY, Index
+from tests.log.failing_disk import FailingDisk
 from tests.log.records import NOW, batch, values
 
 
@@ -93,3 +95,42 @@ def test_readers_make_no_files(tmp_path: Path) -> None:
         with pytest.raises(MissingFileError):
             look()
     assert not any(path.exists() for path in paths)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_floor_is_the_same_whatever_was_looked_up_before(tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    disk = OsDisk()
+    index = Index(disk, f"{tmp_path}/i", OFFSET_ENTRY, 0)
+    index.create()
+    entries: list[tuple[int, int]] = []
+    at = 0
+    for _ in range(60):
+        for _ in range(rng.choice((0, 1, 70, 700))):
+            last = entries[-1] if entries else (0, 0)
+            entries.append((last[0] + rng.randrange(1, 4), last[1] + rng.randrange(1, 100)))
+            index.append(*entries[-1])
+        if rng.random() < 0.15:
+            kept = rng.randrange(len(entries) + 1)
+            index.cut(kept)
+            del entries[kept:]
+        if rng.random() < 0.5:
+            index.write()
+        end = entries[-1][0] + 3 if entries else 3
+        for _ in range(20):
+            at = rng.randrange(end) if rng.random() < 0.3 else (at + rng.randrange(200)) % end  # most readers go on
+            expected = entries[: bisect_right(entries, at, key=lambda each: each[0])][-1:]
+            assert index.floor(at) == (expected[0] if expected else None)
+
+
+def test_who_reads_on_takes_few_reads_of_an_index(tmp_path: Path) -> None:
+    disk = FailingDisk(OsDisk())
+    index = Index(disk, f"{tmp_path}/i", OFFSET_ENTRY, 0)
+    index.create()
+    for at in range(5120):
+        index.append(at, 100 * at)
+    index.write()
+    disk.watch(only="pread")
+    for at in range(0, 5120, 8):
+        assert index.floor(at) == (at, 100 * at)
+    assert len(disk.calls) < 20

@@ -16,6 +16,7 @@ import pytest
 import ottla.log.index
 from ottla.base import StorageError
 from ottla.log import AppendOrigin, CleanerBuffers, Log, LogConfig, clean, cleanable, install, plan_cleaning
+from ottla.wire import read_batch_header
 from tests.log.cleaning import keyed
 from tests.log.failing_disk import KINDS, FailingDisk, Killed
 from tests.log.records import NOW, batch, marker, records_of
@@ -100,6 +101,23 @@ def put_one(log: Log) -> None:
     log.append(keyed([(b"k", b"14")], producer=(WRITER, 0, 14)), leader_epoch=2, now_ms=NOW + 30)
 
 
+def put_joined(log: Log) -> None:
+    """Two batches of the producer, around one of nobody, by one write."""
+    sent = [
+        keyed([(b"k", b"14")], producer=(WRITER, 0, 14)),
+        batch([b"nobody's", b"two"], timestamp=NOW + 30),
+        keyed([(b"k", b"15"), (b"k", b"16")], producer=(WRITER, 0, 15)),
+    ]
+    kept = [bytes(each) for each in sent]
+    try:
+        end = log.log_end_offset
+        first = log.append_joined([(each, read_batch_header(each)) for each in sent], leader_epoch=2, now_ms=NOW + 30)
+        assert first == end, "they are as usual"
+    except StorageError:
+        assert [bytes(each) for each in sent] == kept, "they can be appended one by one now"
+        raise
+
+
 def put_and_roll(log: Log) -> None:
     data = keyed([(b"k", b"x" * 500)], timestamp=NOW + 30, producer=(WRITER, 0, 14))
     log.append(data, leader_epoch=3, now_ms=NOW + 30)
@@ -130,6 +148,7 @@ def compact(log: Log) -> None:
 
 STORIES: dict[str, Callable[[Log], object]] = {
     "append": put_one,
+    "append joined": put_joined,
     "append and roll": put_and_roll,
     "abort": abort,
     "roll": lambda log: log.roll(NOW + 30),

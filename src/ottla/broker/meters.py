@@ -32,6 +32,10 @@ class Latency:
 
     def record_ns(self, nanoseconds: int) -> None:
         """Count one time."""
+        self.record_times(nanoseconds, 1)
+
+    def record_times(self, nanoseconds: int, times: int) -> None:
+        """Count one time so many times."""
         microseconds = nanoseconds // 1000
         bits = microseconds.bit_length()
         if bits > STEP_BITS:
@@ -44,8 +48,8 @@ class Latency:
         buckets = self.buckets
         if not buckets:
             buckets.extend([0] * LATENCY_BUCKETS)
-        buckets[index] += 1
-        self.total_us += microseconds
+        buckets[index] += times
+        self.total_us += microseconds * times
 
 
 def bucket_limit_us(index: int) -> int:

@@ -7,12 +7,14 @@
 
 Entries only help to find a place to start from, so a missing one costs time and not truth. New ones wait in memory and are
 written a few dozen at a time; where that fails they go on waiting, because the records that they point to are written
-already. What a crash takes with it, recovery builds again. Nothing is kept of what is on disk: a look-up reads it, about
-log2(entries / 512) small reads and one block.
+already. What a crash takes with it, recovery builds again. Of what is on disk a look-up reads about log2(entries / 512)
+entries and one block. The block is kept by the indexes that were asked last: whoever reads on finds the next place in it,
+or in the one behind it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from struct import Struct
 from typing import Final
 
@@ -29,14 +31,20 @@ KEPT_MAX: Final = 4096
 """Entries that wait where they cannot be written; beyond that every other one is given up, which costs longer walks."""
 BLOCK_ENTRIES: Final = 512
 """Below this many entries a block is read instead of one entry more: both cost one system call."""
+BLOCKS_KEPT: Final = 256
+"""Indexes that keep their block, 1.5 MiB in all: reading a topic from its start takes an index's block 500 times."""
 
 Pair = tuple[int, int]
+_Block = tuple[int, bytes]
+"""The number of its first entry, and entries as they are on disk."""
+_keepers: Final[deque[Index]] = deque()
+"""Who keeps a block, the oldest first. Look-ups by time add to it on threads, too: each step of that is whole."""
 
 
 class Index:
     """Entries (key, value), ascending in both; keys of a `.index` are relative offsets, of a `.timeindex` timestamps."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_is_longer", "_last", "_pending", "_written", "path")
+    __slots__ = ("_block", "_disk", "_entry", "_file", "_is_longer", "_last", "_pending", "_written", "path")
 
     def __init__(self, disk: Disk, path: str, entry: Struct, size: int) -> None:
         """Take the index at `path`, whose file has `size` bytes; no file is opened before it is needed."""
@@ -47,12 +55,14 @@ class Index:
         self._written = size // entry.size
         self._pending: list[Pair] = []
         self._last: Pair | None = None
+        self._block: _Block | None = None
+        """What was read last; entries on disk do not change, and where they are cut it goes."""
         self._is_longer = False
         """True where the file still has entries that were cut."""
 
     def create(self) -> None:
         """Make the file, empty."""
-        self._written, self._is_longer, self._last = 0, False, None
+        self._written, self._is_longer, self._last, self._block = 0, False, None, None
         self._pending.clear()
         self._opened(create=True).truncate(0)
 
@@ -106,8 +116,7 @@ class Index:
         for each in reversed(self._pending):
             if each[0] <= key:
                 return each
-        at = self._first_above(key, field=0)
-        return self._read(at - 1) if at else None
+        return self._floor(key)
 
     def count_below(self, value: int, *, field: int) -> int:
         """Return how many entries have a key (field 0) or value (field 1) below `value`; they come first."""
@@ -123,7 +132,7 @@ class Index:
             self._pending.clear()
         else:
             del self._pending[kept - self._written :]
-        self._last = None
+        self._last = self._block = None
 
     def replace(self, entries: list[Pair], *, durable: bool) -> None:
         """Make these the whole content; with `durable` a crash at any moment leaves the old file or the new one."""
@@ -135,7 +144,7 @@ class Index:
             overwrite(self._opened(create=True), data)
         self._written, self._is_longer = len(entries), False
         self._pending.clear()
-        self._last = None
+        self._last = self._block = None
 
     def file(self) -> File:
         """Return the file, for `fsync` on a thread; what waits in memory must have been written."""
@@ -143,6 +152,7 @@ class Index:
 
     def close(self) -> None:
         """Let the descriptor go."""
+        self._block = None
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -166,6 +176,62 @@ class Index:
             raise CorruptionError(f"{self.path}: entry {at} lies beyond the end of the file", self.path)
         key, value = self._entry.unpack(data)
         return key, value
+
+    def _floor(self, key: int) -> Pair | None:
+        """Return the written entry with the largest key that is not above this one, or None."""
+        kept = self._block
+        if kept is not None:
+            found = self._floor_in(kept, key)
+            if found is None and (behind := self._block_behind(kept)) is not None:
+                found = self._floor_in(behind, key)
+            if found is not None:
+                return found
+        at = self._first_above(key, field=0)
+        if not at:
+            return None
+        block = self._read_block(at - 1 if self._written > BLOCK_ENTRIES else 0)
+        self._keep(block)
+        return self._floor_in(block, key)
+
+    def _floor_in(self, block: _Block, key: int) -> Pair | None:
+        """Return the entry that is wanted where the block shows that it is the one, as it does but for its last."""
+        first, data = block
+        size, unpack = self._entry.size, self._entry.unpack_from
+        low, high = 0, len(data) // size
+        if unpack(data, 0)[0] > key or (first + high < self._written and unpack(data, (high - 1) * size)[0] <= key):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(data, middle * size)[0] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        found, value = unpack(data, (low - 1) * size)
+        return found, value
+
+    def _block_behind(self, block: _Block) -> _Block | None:
+        """Read the block that begins with the last entry of this one, which is its neighbour's floor."""
+        first = block[0] + len(block[1]) // self._entry.size - 1
+        if first + 1 >= self._written:
+            return None
+        behind = self._read_block(first)
+        self._keep(behind)
+        return behind
+
+    def _read_block(self, first: int) -> _Block:
+        size = self._entry.size
+        count = min(self._written - first, BLOCK_ENTRIES)
+        data = self._opened().pread(first * size, count * size)
+        if len(data) < count * size:
+            raise CorruptionError(f"{self.path}: entry {first} lies beyond the end of the file", self.path)
+        return first, data
+
+    def _keep(self, block: _Block) -> None:
+        if self._block is None:
+            _keepers.append(self)
+            if len(_keepers) > BLOCKS_KEPT:
+                _keepers.popleft()._block = None
+        self._block = block
 
     def _first_above(self, bound: int, *, field: int) -> int:
         """Return how many written entries have a field that is not above the bound (they come first)."""

@@ -9,6 +9,7 @@ truncation before it appends again.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from contextlib import suppress
 
 from ottla.base import Millis, NoSpaceError, Offset, Rng, StorageError, Uuid
@@ -16,6 +17,7 @@ from ottla.log.admission import Batch, admit, admit_replicated, check_producers,
 from ottla.log.config import LogConfig
 from ottla.log.disk import Disk, File, parent
 from ottla.log.durability import Durability
+from ottla.log.index import TIME_ENTRY
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.lookup import offset_of_max_timestamp, offset_of_time
 from ottla.log.producer_state import ProducerState
@@ -35,7 +37,7 @@ from ottla.log.types import (
     RecoveryReport,
     TimestampOffset,
 )
-from ottla.wire import LENGTH_END, WritableBuffer
+from ottla.wire import LENGTH_END, BatchHeader, WritableBuffer, place_batch
 
 __all__ = ["Log"]
 
@@ -279,6 +281,72 @@ class Log:
         self._appended(batches, producers, leader_epoch, origin)
         time = max_timestamp if stamps_time or batches[0][0].is_log_append_time else -1
         return AppendInfo._make((first_offset, last_offset, max_timestamp, time, self.log_start_offset, size, False))
+
+    def append_joined(
+        self, batches: Sequence[tuple[WritableBuffer, BatchHeader]], *, leader_epoch: int, now_ms: int
+    ) -> int:
+        """Append clients' batches, each sound and outside of transactions, by one write; return the first one's offset.
+
+        -1 where one of them is not what usually comes: `append` has to take them one by one then, and nothing has
+        happened. All is as after `append` for each, or, where this raises StorageError, as before, the buffers too: memory
+        changes once the bytes are written.
+        """
+        if self._parts.unsettled:
+            self._parts.settle()
+        config, segment = self.config, self._segments[-1]
+        first_offset: int = self.log_end_offset
+        placed: list[Batch] = []
+        buffers: list[WritableBuffer] = []
+        producers: dict[int, ProducerAppend] = {}
+        offset, size = first_offset, 0
+        earliest = latest = batches[0][1].max_timestamp
+        for records, header in batches:
+            last_offset = offset + header.last_offset_delta
+            batch_bytes = header.batch_length + LENGTH_END
+            if batch_bytes > config.max_message_bytes:
+                return -1
+            producer_id = header.producer_id
+            if producer_id >= 0:
+                append = producers.get(producer_id)
+                if append is None:
+                    append = producers[producer_id] = self.producers.prepare(producer_id)
+                if not append.is_next(header):
+                    return -1
+                append.add(header, offset, check_epoch=True, check_sequence=True)
+            if header.max_timestamp > latest:
+                latest = header.max_timestamp
+            elif header.max_timestamp < earliest:
+                earliest = header.max_timestamp
+            placed.append((header, size, last_offset))
+            buffers.append(records)
+            size += batch_bytes
+            offset = last_offset + 1
+        if earliest < 0 or not self._has_room(segment, size, len(placed), latest, offset - 1, now_ms):
+            return -1
+        self._now_ms = now_ms
+        for at, (header, _, last_offset) in enumerate(placed):
+            place_batch(buffers[at], last_offset - header.last_offset_delta, header.batch_length, leader_epoch)
+        try:
+            segment.append_all(buffers, size, placed, config.index_interval_bytes)
+        except StorageError:
+            for records, header in batches:
+                place_batch(records, header.base_offset, header.batch_length, header.partition_leader_epoch)
+            raise
+        segment.modified_ms = now_ms
+        self._appended(placed, list(producers.values()), leader_epoch, CLIENT)
+        return first_offset
+
+    def _has_room(
+        self, segment: Segment, size: int, count: int, max_timestamp: int, last_offset: int, now_ms: int
+    ) -> bool:
+        """Return whether no batch of so many has to begin a new segment."""
+        config = self.config
+        return (
+            segment.size > 0
+            and segment.size + size <= config.segment_bytes
+            and not segment.is_index_full(config.segment_index_bytes - count * TIME_ENTRY.size)
+            and not self._is_roll_due(segment, max_timestamp, last_offset, now_ms)
+        )
 
     def append_replicated(self, records: WritableBuffer, *, leader_epoch: int, now_ms: int) -> int:
         """Append what a leader of this epoch sent, as it is, and return how many bytes of it: of the whole batches.

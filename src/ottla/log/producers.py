@@ -157,6 +157,16 @@ class ProducerAppend:
             self.transaction_offset = first_offset
             self.started = (*self.started, OpenTransaction(self.producer_id, first_offset))
 
+    def is_next(self, header: BatchHeader) -> bool:
+        """Return whether a batch without a transaction is what its producer has to send next: then `add` refuses nothing."""
+        batches = self.batches
+        return (
+            header.producer_epoch == self.epoch
+            and self.transaction_offset < 0
+            and len(batches) > 0
+            and batches[-1].last_sequence + 1 == header.base_sequence
+        )
+
     def end_transaction(self, marker: EndMarker, epoch: int, offset: int, timestamp: int, *, check_epoch: bool) -> None:
         """Check a transaction's end marker and note it; without records in the transaction it only bumps the epoch."""
         if check_epoch:

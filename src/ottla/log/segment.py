@@ -156,17 +156,27 @@ class Segment:
         On an error the segment is as it was, and the error goes on; where the file cannot be cut back now, that is done
         before anything else is written. Once the data is written nothing fails.
         """
+        self.append_all((data,), len(data), batches, interval)
+
+    def append_all(
+        self,
+        buffers: Sequence[Buffer],
+        size: int,
+        batches: Sequence[tuple[BatchHeader, int, int]],
+        interval: int,
+    ) -> None:
+        """As `append`, of what lies in several buffers and has `size` bytes in all: one write."""
         start = self.size
         if self.overhangs:
             self._cut_file()
         try:
-            self.file.pwrite(start, data)
+            self.file.pwrite(start, *buffers)
         except StorageError:
             self.overhangs = True
             with suppress(StorageError):
                 self._cut_file()
             raise
-        self.size = start + len(data)
+        self.size = start + size
         offsets, positions = self._recent_offsets, self._recent_positions
         if offsets is None or positions is None:
             offsets = self._recent_offsets = array("q")

@@ -48,6 +48,7 @@ __all__ = [
     "batch_size_at",
     "crc_is_valid",
     "iter_batches",
+    "place_batch",
     "read_batch_header",
     "stamp_batch",
     "stamp_log_append_time",
@@ -77,6 +78,7 @@ HEADER: Final = Struct(">qiibIhiqqqhii")
 read_header_fields: Final = HEADER.unpack_from
 _write_offset: Final = Struct(">q").pack_into
 _write_epoch: Final = Struct(">i").pack_into
+_write_place: Final = Struct(">qii").pack_into
 _read_attributes: Final = Struct(">h").unpack_from
 _write_attributes: Final = Struct(">h").pack_into
 _write_timestamp: Final = Struct(">q").pack_into
@@ -224,6 +226,11 @@ def stamp_batch(buf: WritableBuffer, pos: int, base_offset: int, leader_epoch: i
     """Give the batch at `pos` its place in the log, in place; the checksum does not cover what is written."""
     _write_offset(buf, pos, base_offset)
     _write_epoch(buf, pos + LENGTH_END, leader_epoch)
+
+
+def place_batch(buf: WritableBuffer, base_offset: int, batch_length: int, leader_epoch: int) -> None:
+    """As `stamp_batch` of what begins the buffer, where its length is known: one write."""
+    _write_place(buf, 0, base_offset, batch_length, leader_epoch)
 
 
 def stamp_log_append_time(buf: WritableBuffer, pos: int, now_ms: int) -> None:

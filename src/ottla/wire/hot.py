@@ -23,8 +23,11 @@ from ottla.wire.hot_produce import (
     read_produce_request,
     write_produce_response,
 )
+from ottla.wire.quick_produce import AnswerTemplate, Beginning, Shape, beginning_end
 
 __all__ = [
+    "AnswerTemplate",
+    "Beginning",
     "Fetch",
     "FetchPartition",
     "FetchTopic",
@@ -37,6 +40,8 @@ __all__ = [
     "ProduceTopic",
     "ProducedPartition",
     "ProducedTopic",
+    "Shape",
+    "beginning_end",
     "build_mode",
     "read_fetch_request",
     "read_produce_request",

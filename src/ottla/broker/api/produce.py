@@ -22,6 +22,7 @@ from ottla.broker.coordinators.transaction_admission import Admission, Admitted,
 from ottla.broker.endpoints import leader_endpoints
 from ottla.broker.parts import ProduceParts
 from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.replicas.quick_produce import QuickProduce
 from ottla.broker.replicas.recompression import recompressed
 from ottla.broker.replicas.verification import Verification
 from ottla.broker.requests.answers import Answer, Deferred, Encoded, Reply, reply_of
@@ -472,5 +473,6 @@ HANDLER = Handler(
     needs=Needs(Operation.WRITE, Resource.TOPIC),
     handle=produce,
     read=read_produce_request,
+    quick=QuickProduce,
     error_response=refuse,
 )

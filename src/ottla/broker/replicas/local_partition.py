@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from ottla.base import ErrorCode, KafkaError, Millis, NodeId, Offload, Offset, StorageError, TopicPartition, Uuid
@@ -187,6 +187,26 @@ class LocalPartition:
             return self._append_in_transaction(records, header, verification, now_ms)
         return self._append(records, AppendOrigin.CLIENT, now_ms)
 
+    def append_joined(
+        self, batches: Sequence[tuple[WritableBuffer, BatchHeader]], size: int, *, acks: int, now_ms: Millis
+    ) -> int:
+        """Append clients' batches of so many bytes by one write, as `append_from_client` would; return the first offset.
+
+        They were checked (`admit_batch`) and are outside of transactions. -1 where they have to be appended one by one, each
+        with an answer of its own: nothing was appended then, and a failure of the disk has cost what it costs.
+        """
+        try:
+            self.check_writable(acks)
+            first = self.log.append_joined(batches, leader_epoch=self.replica.leader_epoch, now_ms=now_ms)
+        except KafkaError:
+            return -1
+        except StorageError as error:
+            self._met(error, self)
+            return -1
+        if first >= 0:
+            self._grew(size)
+        return first
+
     def _append_in_transaction(
         self, records: WritableBuffer, header: BatchHeader, verification: Verification | None, now_ms: Millis
     ) -> AppendInfo:
@@ -313,11 +333,16 @@ class LocalPartition:
             info = log.append(records, leader_epoch=replica.leader_epoch, now_ms=now_ms, origin=origin)
         except StorageError as error:
             raise self._failed(error) from error
-        if replica.has_followers:
-            self._append_replicated(log.log_end_offset, info.size)
-        elif replica.appended(log.log_end_offset):
-            self._purgatory.advanced(self.key, replica.high_watermark, info.size)
+        self._grew(info.size)
         return info
+
+    def _grew(self, size: int) -> None:
+        """Have everybody know of so many bytes that were appended."""
+        replica, end = self.replica, self.log.log_end_offset
+        if replica.has_followers:
+            self._append_replicated(end, size)
+        elif replica.appended(end):
+            self._purgatory.advanced(self.key, replica.high_watermark, size)
 
     def _append_replicated(self, end: Offset, size: int) -> None:
         """Note an append that followers have to fetch before consumers may see it."""

@@ -53,6 +53,15 @@ class Authorizer(Protocol):
         """
         ...
 
+    def grants(
+        self, peer: Connected, operation: Operation, resource: Resource, name: str, api_key: int, times: int
+    ) -> bool:
+        """Return whether `allows` allows this so many times in a row, and count that; with 0 it is only looked up.
+
+        Where it does not, or cannot know it, nothing was counted: then `allows` has to be asked each time.
+        """
+        ...
+
     def allows_on_some(self, peer: Connected, operation: Operation, resource: Resource, api_key: int = -1) -> bool:
         """Return whether the operation is allowed on some resource of the type, be there one or not (KIP-679)."""
         ...
@@ -72,6 +81,12 @@ class AllowAll:
         api_key: int = -1,
         is_asked_for: bool = True,
         references: int = 1,
+    ) -> bool:
+        """Return True."""
+        return True
+
+    def grants(
+        self, peer: Connected, operation: Operation, resource: Resource, name: str, api_key: int, times: int
     ) -> bool:
         """Return True."""
         return True
@@ -168,6 +183,30 @@ class AclAuthorizer:
             is_asked_for=is_asked_for,
         )
         return decision.allowed
+
+    def grants(
+        self, peer: Connected, operation: Operation, resource: Resource, name: str, api_key: int, times: int
+    ) -> bool:
+        """See `Authorizer.grants`; raises AuthorizerNotReadyError while entries are being loaded."""
+        if peer.is_this_node:
+            return True
+        decision = self._decided.get((peer.principal, peer.client_host, operation, resource, name))
+        if decision is None:
+            decision = self._standard.decide(peer.principal, peer.client_host, operation, resource, name)
+        if not decision.allowed:
+            return False
+        self.allowed += times
+        if times and self._is_on(DEBUG):
+            for _ in range(times):
+                self._audit.record(
+                    decision,
+                    _audited(peer, api_key),
+                    operation=operation,
+                    resource=resource,
+                    name=name,
+                    now_ms=self._clock.now_ms(),
+                )
+        return True
 
     def allows_on_some(self, peer: Connected, operation: Operation, resource: Resource, api_key: int = -1) -> bool:
         """Return whether the operation is allowed on some resource of the type; raises AuthorizerNotReadyError."""

@@ -48,6 +48,12 @@ class PluginAuthorizer:
             return True
         return self._authorize(peer.principal, peer.client_host, operation.name, resource.name, name) is True
 
+    def grants(
+        self, peer: Connected, operation: Operation, resource: Resource, name: str, api_key: int, times: int
+    ) -> bool:
+        """Return False: what the class decides it may decide differently the next time."""
+        return False
+
     def allows_on_some(self, peer: Connected, operation: Operation, resource: Resource, api_key: int = -1) -> bool:
         """Return whether the class allows it on the name `*`, which stands for some resource."""
         return self.allows(peer, operation, resource, ANYTHING, api_key)

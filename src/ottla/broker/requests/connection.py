@@ -22,7 +22,7 @@ from ottla.broker.requests.line_rate import LineRate
 from ottla.broker.requests.outbound import Outbound
 from ottla.net import FrameProtocol
 
-__all__ = ["Connection", "Pending", "RequestSink"]
+__all__ = ["Connection", "Pending", "QuickRequests", "RequestSink"]
 
 log = logging.getLogger(__name__)
 log.addFilter(LineRate())
@@ -76,6 +76,24 @@ class RequestSink(Protocol):
         ...
 
 
+class QuickRequests(Protocol):
+    """Requests of one connection that are taken together; `taken` says how many wait for `finish`."""
+
+    taken: int
+
+    def take(self, connection: Connection, frame: memoryview) -> bool:
+        """Keep a request for `finish`; False where it has to be handled by itself."""
+        ...
+
+    def finish(self, connection: Connection) -> None:
+        """Answer what was taken, in order."""
+        ...
+
+    def learn(self, frame: memoryview, version: int, position: int, request: Any) -> None:
+        """Look at a request that was handled by itself, and whose body is at `position`."""
+        ...
+
+
 class Connection:
     """Receives one client's frames and keeps its answers in order."""
 
@@ -105,6 +123,7 @@ class Connection:
         "is_closed",
         "last_active_s",
         "outbound",
+        "quick",
         "received_bytes",
         "sent_bytes",
     )
@@ -150,6 +169,8 @@ class Connection:
         self._out_bytes = 0
         self._has_files = False
         self._reading_batch = False
+        self.quick: QuickRequests | None = None
+        """Set by who handles the requests, and gone where another does, or where it is somebody else who asks."""
 
     # -- FrameReceiver
 
@@ -179,6 +200,14 @@ class Connection:
         """Handle a request now, or hold it back until those before it are answered."""
         self._reading_batch = True
         self.received_bytes += len(frame)
+        quick = self.quick
+        if quick is not None:
+            if not self._pending and quick.take(self, frame):
+                return
+            if quick.taken:
+                quick.finish(self)
+                if self.is_closed:
+                    return
         if self._pending and not self._may_pipeline(frame):
             self._hold(frame)
         elif self._memory.is_full and self._waits_for_room(frame):
@@ -189,6 +218,7 @@ class Connection:
 
     def batch_ended(self) -> None:
         """Write what one read's requests were answered."""
+        self._finish_quick()
         self._reading_batch = False
         self.last_active_s = self._loop.time()
         if self._out:
@@ -196,6 +226,7 @@ class Connection:
 
     def frame_refused(self, error: WireError) -> None:
         """Say once why the connection closes, and send what was answered before."""
+        self._finish_quick()
         self.complain(error)
         self._flush()
 
@@ -231,10 +262,20 @@ class Connection:
     def hand_over(self, router: RequestSink) -> None:
         """Have another handle the requests from now on, and hear that the connection is closed."""
         self._router = router
+        self.quick = None
+
+    def handle(self, frame: memoryview) -> None:
+        """Handle a request that was taken to be handled with others."""
+        self._router.handle(self, frame)
+
+    def is_served_by(self, router: RequestSink) -> bool:
+        """Return whether this handles the requests, and nobody asks before it who may send them."""
+        return self._router is router
 
     def logged_in(self, principal: str, *, by_token: bool) -> None:
         """Take in who it is."""
         self.connected = replace(self.connected, principal=principal, token_authenticated=by_token)
+        self.quick = None
 
     @property
     def is_busy(self) -> bool:
@@ -326,6 +367,11 @@ class Connection:
             self.outbound.close_when_sent(self.frames.close)
 
     # -- inside
+
+    def _finish_quick(self) -> None:
+        """Answer the requests that were taken together: their order is that of their effects."""
+        if self.quick is not None and self.quick.taken:
+            self.quick.finish(self)
 
     def _may_pipeline(self, frame: memoryview) -> bool:
         """Return whether a request may be handled while answers wait: Produce behind Produce, within bounds."""

@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from ottla.base import Clock, KafkaError, Millis
+from ottla.broker.meters import Counter, RequestTimes
 from ottla.broker.requests.answers import Answer
 from ottla.broker.requests.authorizer import Authorizer
 from ottla.broker.requests.connected import Connected
+from ottla.broker.requests.connection import QuickRequests
 from ottla.security import CLUSTER_NAME, Needs, Operation, Resource
 
 __all__ = ["AccessParts", "Handler", "RequestContext"]
@@ -118,6 +120,8 @@ class Handler(Generic[R]):
     """True where only the active controller answers: a broker that is not it sends such a request on (KIP-590)."""
     splits: bool = field(default=False, kw_only=True)
     """True where the handler itself forwards a part of the request, since the rest is this broker's own."""
+    quick: Callable[[Any, Counter, RequestTimes], QuickRequests] | None = field(default=None, kw_only=True)
+    """What handles requests that are like one before them, many at once; it gets what requests are counted in."""
     advertised_from: int = field(default=-1, kw_only=True)
     """The lowest version that ApiVersions names, where clients must be told a lower one than is served."""
 

@@ -207,6 +207,8 @@ class Router:
                 self._keep_waiting(connection, route, times, context, answer.throttle_time_ms)
             if answer.parts:
                 connection.answer(answer.parts, has_files=answer.has_files)
+            if route.handler.quick is not None and self._services.quotas is None:
+                self._learn(connection, route, frame, version, position, request)
         elif isinstance(answer, Message):
             context.has_room = connection.has_room
             message = self._throttled(connection, route, times, context, answer)
@@ -223,6 +225,18 @@ class Router:
             self._wait(connection, route, times, context, request, answer)
             return
         times.immediate.record_ns(perf_counter_ns() - started_ns)
+
+    def _learn(
+        self, connection: Connection, route: _Route, frame: memoryview, version: int, position: int, request: Any
+    ) -> None:
+        """Let what is like this request be handled quickly from now on, where nobody stands between client and router."""
+        quick = connection.quick
+        if quick is None:
+            assert route.handler.quick is not None
+            if not connection.is_served_by(self):
+                return
+            connection.quick = quick = route.handler.quick(self._services, route.requests, route.times)
+        quick.learn(frame, version, position, request)
 
     def _after_header(self, connection: Connection, frame: memoryview, client_id_length: int, *, flexible: bool) -> int:
         """Return where the body begins; take in the client id, which rarely changes on a connection."""

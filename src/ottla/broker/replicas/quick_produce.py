@@ -1,0 +1,315 @@
+"""Quick Produce: requests of one connection that begin as one before them did, joined into one append per partition.
+
+Most producers send the same bytes each time, from the client id to the partition's index. Such a request needs no message
+objects, no context and no look-up of names: `take` checks its batch and keeps it, and `finish`, called before anything else
+happens on the connection and before its answers leave, appends what one read of the socket has brought by one write per
+partition, and answers it.
+
+This is a short cut and no other way: what is not as usual (an error, a quota, a transaction, copies to wait for, a flush, a
+codec or a clock of the topic's own, a producer whose sequence does not follow) is left to the handler, request by request.
+So nothing has to be forgotten when a topic goes, a leader changes or a right is taken away: whatever a request could depend
+on is looked at once per read, and nothing else runs between that and the append. What the handler counts is counted here.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter_ns
+from typing import Final
+
+from ottla.base import KafkaError, Millis
+from ottla.broker.meters import Counter, RequestTimes
+from ottla.broker.parts import ProduceParts
+from ottla.broker.replicas.local_partition import LocalPartition
+from ottla.broker.requests.connection import Connection
+from ottla.security import Operation, Resource
+from ottla.wire import (
+    AnswerTemplate,
+    Attributes,
+    BatchHeader,
+    BatchRules,
+    Beginning,
+    Produce,
+    Shape,
+    WritableBuffer,
+    admit_batch,
+    beginning_end,
+)
+
+__all__ = ["QuickProduce"]
+
+log = logging.getLogger(__name__)
+
+API_KEY: Final = 0
+FLEXIBLE_FROM: Final = 9
+TRANSACTIONAL: Final = Attributes.TRANSACTIONAL
+LANES_MAX: Final = 16
+"""Beginnings that a connection remembers; an old one goes for a new one."""
+BEGINNING_BYTES_MAX: Final = 1024
+"""Longer ones are not remembered: a client id may have 32 KiB, of which no connection can have sixteen kept for it."""
+LEARN_EACH: Final = 16
+"""With so many remembered, only each sixteenth that is new is: who never sends one twice pays little for it."""
+JOINED_MAX: Final = 512
+"""Requests that are appended together."""
+
+
+class _Lane:
+    """One beginning: where its requests go, and what of one read has been taken."""
+
+    __slots__ = (
+        "acks",
+        "answered",
+        "answers",
+        "batches",
+        "beginning",
+        "correlation_ids",
+        "frames",
+        "head",
+        "index",
+        "log_start_offset",
+        "name",
+        "next_offset",
+        "now_ms",
+        "partition",
+        "records",
+        "rules",
+        "shape",
+        "size",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        shape: Shape,
+        beginning: Beginning,
+        answers: AnswerTemplate,
+        name: str,
+        topic_id: bytes,
+        *,
+        index: int,
+        acks: int,
+    ) -> None:
+        self.shape = shape
+        self.beginning = beginning
+        self.head = beginning.head
+        self.answers = answers
+        self.name = name
+        self.topic_id = topic_id
+        """Empty where the topic is named."""
+        self.index = index
+        self.acks = acks
+        self.partition: LocalPartition | None = None
+        """Set from the first request that is taken until they are finished."""
+        self.rules = BatchRules()
+        self.now_ms = Millis(0)
+        self.frames: list[memoryview] = []
+        self.correlation_ids: list[int] = []
+        self.batches: list[tuple[WritableBuffer, BatchHeader]] = []
+        self.size = 0
+        """Bytes of the batches."""
+        self.records = 0
+        self.next_offset = -1
+        """What the next answer says; -1 where the handler answers."""
+        self.log_start_offset = 0
+        self.answered = 0
+
+    def clear(self) -> None:
+        """Be ready for the next read."""
+        self.partition = None
+        self.frames, self.correlation_ids, self.batches = [], [], []
+        self.size = self.records = self.answered = 0
+        self.next_offset = -1
+
+
+class QuickProduce:
+    """The beginnings that one connection's requests have had; `taken` says how many requests wait for `finish`."""
+
+    __slots__ = ("_lanes", "_missed", "_order", "_requests", "_services", "_shapes", "_started_ns", "_times", "taken")
+
+    def __init__(self, services: ProduceParts, requests: Counter, times: RequestTimes) -> None:
+        """`requests` and `times` are what Produce requests are counted in."""
+        self._services = services
+        self._requests = requests
+        self._times = times
+        self._shapes: list[Shape] = []
+        self._lanes: dict[bytes, _Lane] = {}
+        """By what lies between correlation id and records; those of two versions do not live side by side."""
+        self._order: list[_Lane] = []
+        self._missed = 0
+        self._started_ns = 0
+        self.taken = 0
+
+    def learn(self, frame: memoryview, version: int, position: int, request: Produce) -> None:
+        """Remember how a request began that was handled, whose body is at `position`."""
+        if request.acks not in (1, -1):
+            return
+        end = beginning_end(frame, version, position, request)
+        if not 0 <= end <= BEGINNING_BYTES_MAX:
+            return
+        topic = request.topic_data[0]
+        index = topic.partition_data[0].index
+        partitions = self._services.partitions
+        name = topic.name or partitions.topic_name(topic.topic_id)
+        if not name or name.startswith("__"):  # topics that coordinators write have rules of their own
+            return
+        partition = partitions.get(name, index)
+        if partition is None or not _is_usual(partition):
+            return
+        shape = self._shape(end, is_flexible=version >= FLEXIBLE_FROM)
+        beginning = shape.beginning_of(frame)
+        known = self._lanes.get(beginning.rest)
+        if known is not None:
+            if known.beginning == beginning:
+                return
+            self._forget(known)
+        elif len(self._lanes) >= LANES_MAX:
+            self._missed += 1
+            if self._missed % LEARN_EACH:
+                return
+            self._forget(next(iter(self._lanes.values())))
+        if shape not in self._shapes:
+            self._shapes.append(shape)
+        topic_id = b"" if topic.name else topic.topic_id
+        answers = AnswerTemplate(version, topic.name, topic.topic_id, index)
+        self._lanes[beginning.rest] = _Lane(shape, beginning, answers, name, topic_id, index=index, acks=request.acks)
+
+    def _shape(self, end: int, *, is_flexible: bool) -> Shape:
+        for each in self._shapes:
+            if each.end == end and each.is_flexible == is_flexible:
+                return each
+        return Shape(end, is_flexible=is_flexible)
+
+    def _forget(self, lane: _Lane) -> None:
+        del self._lanes[lane.beginning.rest]
+        if not any(each.shape is lane.shape for each in self._lanes.values()):
+            self._shapes.remove(lane.shape)
+
+    def take(self, connection: Connection, frame: memoryview) -> bool:
+        """Keep a request for `finish`; False where it has to be handled, after `finish`."""
+        size = len(frame)
+        for shape in self._shapes:
+            if size < shape.size_min:
+                continue
+            head, correlation_id, rest, length = shape.read(frame)
+            lane = self._lanes.get(rest)
+            if lane is not None and lane.head == head and lane.shape is shape:
+                records = shape.records_of(frame, length)
+                if records is None or self.taken >= JOINED_MAX:
+                    return False
+                if not self.taken:
+                    self._started_ns = perf_counter_ns()
+                if lane.partition is None and not self._open(lane, connection):
+                    return False
+                return self._keep(lane, frame, correlation_id, records)
+        return False
+
+    def _keep(self, lane: _Lane, frame: memoryview, correlation_id: int, records: memoryview) -> bool:
+        try:
+            header = admit_batch(records, lane.rules, lane.now_ms)
+        except Exception:  # the handler meets the same, and says what is wrong
+            log.debug("A batch for %s-%s is left to the handler", lane.name, lane.index, exc_info=True)
+            header = None
+        if header is None or header.attributes & TRANSACTIONAL:
+            if not lane.frames:
+                lane.partition = None
+            return False
+        lane.frames.append(frame)
+        lane.correlation_ids.append(correlation_id)
+        lane.batches.append((records, header))
+        lane.size += len(records)
+        lane.records += header.last_offset_delta + 1
+        self._order.append(lane)
+        self.taken += 1
+        return True
+
+    def _open(self, lane: _Lane, connection: Connection) -> bool:
+        """Look at all that the requests of a beginning depend on; False where they are for the handler now."""
+        services = self._services
+        if services.quotas is not None:
+            return False
+        partitions = services.partitions
+        try:
+            if lane.topic_id and partitions.topic_name(lane.topic_id) != lane.name:
+                return False
+            partition = partitions.writable(lane.name, lane.index)
+            if not services.authorizer.grants(
+                connection.connected, Operation.WRITE, Resource.TOPIC, lane.name, API_KEY, 0
+            ):
+                return False
+        except KafkaError:
+            return False
+        if not _is_usual(partition):
+            self._forget(lane)
+            return False
+        for each in self._lanes.values():
+            if (
+                each.partition is partition
+            ):  # begun otherwise, with other acks say: one partition's requests stay in order
+                return False
+        lane.partition, lane.rules, lane.now_ms = partition, partition.rules, services.clock.now_ms()
+        return True
+
+    def finish(self, connection: Connection) -> None:
+        """Append what was taken, and answer it in order; what cannot be appended so, the handler is given now."""
+        order = self._order
+        self._order, self.taken = [], 0
+        lanes = list(dict.fromkeys(order)) if len(self._lanes) > 1 else order[:1]
+        try:
+            for lane in lanes:
+                self._append(lane, connection)
+            self._answer(connection, order)
+        except Exception:  # our own mistake: it is said, and costs this connection only
+            log.exception("Closing a connection: %s requests could not be handled together", len(order))
+            connection.close()
+        finally:
+            for lane in lanes:
+                lane.clear()
+
+    def _append(self, lane: _Lane, connection: Connection) -> None:
+        """Append what a beginning's requests have brought, and count it; or nothing of it."""
+        partition = lane.partition
+        assert partition is not None
+        lane.next_offset = partition.append_joined(lane.batches, lane.size, acks=lane.acks, now_ms=lane.now_ms)
+        if lane.next_offset < 0:
+            return
+        lane.log_start_offset = partition.log.log_start_offset
+        count = len(lane.frames)
+        self._services.authorizer.grants(
+            connection.connected, Operation.WRITE, Resource.TOPIC, lane.name, API_KEY, count
+        )
+        traffic = partition.traffic
+        traffic.produces += count
+        traffic.bytes_in += lane.size
+        traffic.messages_in += lane.records
+
+    def _answer(self, connection: Connection, order: list[_Lane]) -> None:
+        answers: list[bytes] = []
+        answered = 0
+        for lane in order:
+            at = lane.answered
+            lane.answered = at + 1
+            offset = lane.next_offset
+            if offset < 0:
+                if answers:
+                    connection.answer((b"".join(answers),))
+                    answers = []
+                connection.handle(lane.frames[at])
+            else:
+                answered += 1
+                answers.append(lane.answers.filled(lane.correlation_ids[at], offset, lane.log_start_offset))
+                lane.next_offset = offset + lane.batches[at][1].last_offset_delta + 1
+        if answers:
+            connection.answer((b"".join(answers),))
+        if answered:
+            self._requests.value += answered
+            self._times.immediate.record_times((perf_counter_ns() - self._started_ns) // len(order), answered)
+
+
+def _is_usual(partition: LocalPartition) -> bool:
+    """Return whether nothing of the partition's own stands between a sound batch and its answer."""
+    return not (
+        partition.replica.has_followers
+        or partition.flushes
+        or partition.recompress_to is not None
+        or partition.rules.log_append_time
+    )
