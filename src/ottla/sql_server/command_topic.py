@@ -16,6 +16,7 @@ from ottla.client import LATEST, Client, Isolation, NewTopic, TopicLog, Transact
 from ottla.sql import RegistryAwayError, SqlError
 from ottla.sql.commands import Applied, Command, Decision, ServerState, UnreadableCommandError, apply
 from ottla.sql_server.schemas import Asking
+from ottla.sql_server.turns import TOO_LARGE
 
 __all__ = ["CommandTimeoutError", "CommandTopic", "Written"]
 
@@ -137,7 +138,10 @@ class CommandTopic:
         await self._log.read_to_end(self._client)
         end = (await self._client.list_offsets({self._partition: LATEST}))[self._partition].check().offset
         state = self.state
-        decision = await self._asking.run(lambda: decide(state, int(end)))
+        try:
+            decision = await self._asking.run(lambda: decide(state, int(end)))
+        except RecursionError:
+            raise SqlError(TOO_LARGE) from None
         if decision.command is None:
             return Written(decision, -1)
         await prepare(decision)
@@ -161,7 +165,7 @@ class CommandTopic:
         except UnreadableCommandError as error:
             self._degrade(f"Record {offset} of topic {self._topic} is no command: {error}")
             return
-        except SqlError as error:
+        except (SqlError, RecursionError) as error:
             self._degrade(f"Command {offset} of topic {self._topic} cannot be carried out: {error}")
             return
         self.state, self.offset = applied.state, offset

@@ -37,6 +37,7 @@ from ottla.sql_server.positions import Positions, position_of
 from ottla.sql_server.reading import Learn, TopicReader
 from ottla.sql_server.settings import ServerSettings
 from ottla.sql_server.tables import FollowedTable, Stored
+from ottla.sql_server.turns import in_turn
 from ottla.streams import Record
 
 __all__ = ["BATCH", "PullAnswer", "Pulling"]
@@ -138,8 +139,9 @@ class Pulling:
         scans = properties.get("ksql.query.pull.table.scan.enabled", str(settings.scans)).lower() == "true"
         given = {**settings.properties, **properties}
         if is_composed(query):
-            return await self._composed(query, given, properties, scans=scans)
-        found = pull_query(query, self._state().catalogue, given, scans=scans, shapes=self._shapes)
+            return await self._composed(query, text, given, properties, scans=scans)
+        catalogue = self._state().catalogue
+        found = await in_turn(text, lambda: pull_query(query, catalogue, given, scans=scans, shapes=self._shapes))
         if found.source.kind == "STREAM":
             return await self._of_stream(found)
         table = await self._table(found.source)
@@ -147,10 +149,11 @@ class Pulling:
         return PullAnswer(found, _told(table.position), self._rows(table, found))
 
     async def _composed(
-        self, query: q.Query, given: Mapping[str, str], properties: Mapping[str, str], *, scans: bool
+        self, query: q.Query, text: str, given: Mapping[str, str], properties: Mapping[str, str], *, scans: bool
     ) -> PullAnswer:
         """Answer a query over several tables, or one with groups or an order."""
-        found = composed_query(query, self._state().catalogue, given, scans=scans)
+        catalogue = self._state().catalogue
+        found = await in_turn(text, lambda: composed_query(query, catalogue, given, scans=scans))
         tables: dict[str, FollowedTable] = {}
         try:
             for each in found.tables:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.sql import ParseError, SqlError, StatementText, split_statements
+from ottla.sql import SqlError, StatementText, split_statements
 from ottla.sql.answers import inserted
 from ottla.sql.commands import entities, is_command
 from ottla.sql.commands.functions_told import function_entity, functions_entity
@@ -24,6 +24,7 @@ from ottla.sql_server.errors import (
     SERVER_ERROR,
     StatementError,
 )
+from ottla.sql_server.turns import in_turn
 
 if TYPE_CHECKING:
     from ottla.sql_server.server import SqlServer
@@ -58,8 +59,8 @@ class Statements:
     async def execute(self, text: str, asked: Asked) -> list[Entity]:
         """Return the answers to a text's statements; raises StatementError with those to the ones before it."""
         try:
-            statements = split_statements(text)
-        except ParseError as error:
+            statements = await in_turn(text, lambda: split_statements(text))
+        except SqlError as error:
             raise StatementError(BAD_STATEMENT, str(error), text) from None
         found: list[Entity] = []
         for each in statements:
@@ -76,8 +77,9 @@ class Statements:
         """Return the answer to a statement, None for one of the session; raises StatementError."""
         text = given.text
         try:
-            shown = given.shown(asked.variables)
-            statement = given.parse(self._server.state.catalogue.types, asked.variables)
+            types = self._server.state.catalogue.types
+            shown = await in_turn(text, lambda: given.shown(asked.variables))
+            statement = await in_turn(text, lambda: given.parse(types, asked.variables))
             return await self._answer(statement, shown, asked)
         except CommandTimeoutError as error:
             raise StatementError(COMMAND_TIMEOUT, str(error), text) from error

@@ -32,6 +32,7 @@ from ottla.sql.types import ArrayType, MapType, SqlType, StructType, backticked,
 
 LOOK_UPS_MAX = 1000
 """Rows of a left side whose partners are looked up one by one; of more the right side is read whole."""
+JOINS_MAX, ORDERS_MAX = 16, 64
 TURN = 500
 """Rows after which others may have their turn."""
 Ticking = Iterator[Row | None]
@@ -204,6 +205,9 @@ class _Order:
 def composed_query(query: q.Query, catalogue: Catalogue, settings: Mapping[str, str], *, scans: bool) -> ComposedQuery:
     """What a pull query over several tables, with groups or with an order wants; raises SqlError."""
     _refuse(query)
+    for clause, count, most in (("joins", len(query.joins), JOINS_MAX), ("orders by", len(query.order_by), ORDERS_MAX)):
+        if count > most:
+            raise SqlError(f"The query {clause} {count} times; {most} are the most")
     read = [_table(each, catalogue) for each in (query.source, *(join.right for join in query.joins))]
     aliases = [each.alias for each in read]
     if len(set(aliases)) < len(aliases):

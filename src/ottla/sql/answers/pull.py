@@ -235,6 +235,8 @@ def _keys(conditions: list[e.Expression], source: Source, alias: str) -> tuple[t
         name, values = _named(node, source, alias)
         if name is None or name in named:
             continue
+        if len(values) > KEYS_MAX:
+            raise SqlError(f"The query names {len(values)} keys; {KEYS_MAX} are the most")
         try:
             named[name] = [_constant(each, types[name]) for each in values]
         except (SqlError, EvaluationError):

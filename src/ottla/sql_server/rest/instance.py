@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ottla.http import HttpServer, Reply, Request, Route, SocketRoute
 from ottla.registry import Logins
+from ottla.sql_server.command_topic import CommandTimeoutError
 from ottla.sql_server.connectors import Connectors
-from ottla.sql_server.errors import BAD_STATEMENT, StatementError
+from ottla.sql_server.errors import BAD_STATEMENT, COMMAND_TIMEOUT, StatementError
 from ottla.sql_server.outside import Outside
 from ottla.sql_server.rest.bodies import json_object, statement_body
 from ottla.sql_server.rest.facts import Facts
@@ -104,7 +105,10 @@ class Instance:
         """`POST /ksql`."""
         body = statement_body(await request.read(), "ksql", "streamsProperties")
         if body.sequence is not None and body.sequence >= 0:
-            await self.server.topic.wait_for(body.sequence, self.settings.command_timeout_s)
+            try:
+                await self.server.topic.wait_for(body.sequence, self.settings.command_timeout_s)
+            except CommandTimeoutError as error:
+                raise StatementError(COMMAND_TIMEOUT, str(error)) from error
         found = await self._statements.execute(body.text, Asked(body.properties, body.variables))
         return answer(request, found)
 

@@ -7,11 +7,12 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from ottla.base import OttlaError
 from ottla.http import Reply, Request, StreamedReply
-from ottla.sql import SqlError, split_statements
+from ottla.sql import SqlError, StatementText, split_statements
 from ottla.sql.answers import ProtobufWriter, RowWriter
 from ottla.sql.expressions import Row
 from ottla.sql.tree import queries as q
@@ -20,8 +21,9 @@ from ottla.sql.types import SqlType
 from ottla.sql_server.errors import BAD_REQUEST, BAD_STATEMENT, QUERY_ENDPOINT, SERVER_ERROR, StatementError
 from ottla.sql_server.pull import BATCH
 from ottla.sql_server.rest.bodies import StatementBody, json_object, statement_body
-from ottla.sql_server.rest.serving import V1, answer
+from ottla.sql_server.rest.serving import V1, answer, utf8
 from ottla.sql_server.server import SqlServer
+from ottla.sql_server.turns import in_turn
 
 __all__ = ["Begun", "Queries", "failure_of"]
 
@@ -243,7 +245,7 @@ class Queries:
         return answer(request, {})
 
     async def _answered(self, body: StatementBody, form: Form) -> Reply | StreamedReply:
-        statement, text = self.parsed(body)
+        statement, text = await self.parsed(body)
         if isinstance(statement, s.PrintTopic):
             lines = await self.printed(statement, text)
             return StreamedReply(_encoded(lines), "text/plain; charset=utf-8")
@@ -272,14 +274,15 @@ class Queries:
             await anext(lines)
         return lines
 
-    def parsed(self, body: StatementBody) -> tuple[s.Statement, str]:
+    async def parsed(self, body: StatementBody) -> tuple[s.Statement, str]:
         """The one query of a body, which SET and DEFINE may stand before; raises StatementError."""
         statements: list[tuple[s.Statement, str]] = []
         try:
             source = body.text.strip()
-            for each in split_statements(source if source.endswith(";") else f"{source};"):
-                shown = each.shown(body.variables)
-                statement = each.parse(self._server.state.catalogue.types, body.variables)
+            source = source if source.endswith(";") else f"{source};"
+            types = self._server.state.catalogue.types
+            for each in await in_turn(source, lambda: split_statements(source)):
+                shown, statement = await in_turn(source, partial(_read, each, body, types))
                 if isinstance(statement, s.SetProperty) and not statement.system:
                     body.properties[statement.name] = statement.value
                 else:
@@ -319,19 +322,23 @@ class Queries:
         return Begun(Header(found.id, found.names, found.types, found.schema_text), rows, first, message)
 
 
+def _read(text: StatementText, body: StatementBody, types: Mapping[str, SqlType]) -> tuple[str, s.Statement]:
+    return text.shown(body.variables), text.parse(types, body.variables)
+
+
 async def _written(begun: Begun, form: Form, writer: Writer) -> AsyncGenerator[bytes, None]:
     rows = begun.rows
     try:
         try:
-            yield (form.begin(begun.header) + _texts(begun.first or [], writer, form)).encode()
+            yield utf8(form.begin(begun.header) + _texts(begun.first or [], writer, form))
             async for batch in rows:
                 if batch:
-                    yield _texts(batch, writer, form).encode()
+                    yield utf8(_texts(batch, writer, form))
             end = form.end(begun.message())
         except OttlaError as error:
             end = form.failure(failure_of(error))
         if end:
-            yield end.encode()
+            yield utf8(end)
     finally:
         await rows.aclose()
 
@@ -339,7 +346,7 @@ async def _written(begun: Begun, form: Form, writer: Writer) -> AsyncGenerator[b
 async def _encoded(lines: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
     try:
         async for line in lines:
-            yield line.encode()
+            yield utf8(line)
     finally:
         await lines.aclose()
 

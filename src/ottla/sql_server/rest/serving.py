@@ -13,8 +13,9 @@ from ottla.sql import SqlError
 from ottla.sql.answers import compact_text
 from ottla.sql_server.errors import BAD_STATEMENT, SERVER_ERROR, SHUTTING_DOWN, UNAUTHORIZED, StatementError
 from ottla.sql_server.server import SqlServer
+from ottla.sql_server.turns import TOO_LARGE
 
-__all__ = ["V1", "Handle", "Serving", "answer"]
+__all__ = ["V1", "Handle", "Serving", "answer", "utf8"]
 
 log = logging.getLogger(__name__)
 V1, PLAIN = "application/vnd.ksql.v1+json", "application/json"
@@ -25,7 +26,12 @@ def answer(request: Request, value: Any, status: int = 200) -> Reply:
     """Return JSON in the type of content that the client takes."""
     accepted = request.headers.get("Accept", "")
     kind = PLAIN if PLAIN in accepted and V1 not in accepted else V1
-    return Reply(compact_text(value).encode(), kind, status)
+    return Reply(utf8(compact_text(value)), kind, status)
+
+
+def utf8(text: str) -> bytes:
+    """A text as it is sent; half a character, which JSON can escape and nobody can send, is a question mark as in Java."""
+    return text.encode(errors="replace")
 
 
 class Serving:
@@ -65,6 +71,8 @@ class Serving:
             except KafkaError as error:
                 log.warning("%s %s failed: %s", request.method, request.path, error)
                 found = StatementError(SERVER_ERROR, str(error))
+            except RecursionError:
+                found = StatementError(BAD_STATEMENT, TOO_LARGE, "")
             except OttlaError as error:
                 log.error("%s %s failed: %s", request.method, request.path, error)
                 found = StatementError(SERVER_ERROR, str(error))

@@ -64,7 +64,7 @@ class SocketQueries:
         if not asked or len(asked) > REQUEST_BYTES_MAX:
             raise StatementError(BAD_REQUEST, 'The address has no query, or too long a one: ?request={"ksql": "…;"}')
         body = statement_body(asked.encode(), "ksql", "streamsProperties")
-        statement, text = self._queries.parsed(body)
+        statement, text = await self._queries.parsed(body)
         if isinstance(statement, s.PrintTopic):
             lines = await self._queries.printed(statement, text)
             try:
