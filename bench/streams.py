@@ -265,14 +265,14 @@ def _topics(run: Run) -> None:
 
 def _measure(run: Run, modes: list[str]) -> None:
     """Measure mode by mode: first both on two cores, which have the targets."""
-    if FIRST in modes:
-        _spark(run, FIRST, FIRST)
-    if KAFKA in modes:
-        _kafka(run, KAFKA)
     if CONTINUOUS in modes:
         _spark(run, CONTINUOUS, SECOND)
     if KAFKA_ONE in modes:
         _kafka(run, KAFKA_ONE)
+    if FIRST in modes:
+        _spark(run, FIRST, FIRST)
+    if KAFKA in modes:
+        _kafka(run, KAFKA)
     if SECOND in modes:
         _spark(run, SECOND, SECOND)
     if CLUSTER in modes and run.wanted(CLUSTER):

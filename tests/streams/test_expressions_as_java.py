@@ -132,6 +132,7 @@ def test_with_expressions_the_results_are_those_of_javas_lambdas(case: dict[str,
 def test_every_kind_of_step_had_expressions() -> None:
     wanted = {"Filter", "MapValues", "Map", "SelectKey", "FlatMapValues", "Branch", "TableFilter", "TableMapValues"}
     wanted |= {"TableRegroup", "TableJoin", "StreamStreamJoin", "StreamTableJoin", "StreamGlobalJoin"}
+    wanted |= {"ForeignKeyResolve"}
     topologies = [compare.build(case["topology"]) for group in GROUPS for case, _ in read(group)]
     assert all(can_evaluate(each) == [] for each in topologies)
     assert wanted <= set(used), sorted(wanted - set(used))

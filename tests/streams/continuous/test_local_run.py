@@ -6,10 +6,13 @@ from functools import cache
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ottla.base import ConfigError, KafkaError
 from ottla.spark import TopologyTestDriver
 from ottla.streams import Processor, ProcessRecord, PunctuationType, StreamsBuilder, Topology
+from tests.streams.spark.test_expressions import joined_and_grouped
 from tests.streams.spark.test_operators_against_java import ROWS, RUNS, Ask, Rows, final, golden, run
 
 CONTINUOUS = {"execution": "continuous"}
@@ -86,6 +89,42 @@ def test_what_a_function_raises_is_told_and_the_driver_stays_failed() -> None:
         for _ in range(2):
             with pytest.raises(KafkaError, match=r"KSTREAM-SOURCE-\d+: cannot process the record at in-0, offset 0"):
                 out.read_value()
+
+
+def placed(*, native: bool) -> Topology:
+    """Rows with their cities' countries, by foreign key."""
+    builder = StreamsBuilder(default_key_serde="string", default_value_serde="string")
+    people, cities = builder.table("users"), builder.table("clicks")
+    joiner: Any = "upper(left) || ' in ' || right" if native else (lambda left, right: f"{left.upper()} in {right}")
+    joined = people.join(cities, joiner, foreign_key="value" if native else (lambda city: city))
+    joined.map_values("length(value)" if native else len, value_serde="long").to_stream().to("counted")
+    return builder.build()
+
+
+@pytest.mark.parametrize("plan", [joined_and_grouped, placed])
+@settings(max_examples=15, deadline=None)
+@given(
+    given_=st.lists(
+        st.tuples(
+            st.sampled_from(["users", "clicks", "views"]),
+            st.sampled_from("abc"),
+            st.sampled_from(["a", "b", "cc", None]),
+        ),
+        max_size=12,
+    )
+)
+def test_expressions_join_group_tables_and_stand_between_states(plan: Any, given_: list[tuple[str, str, Any]]) -> None:
+    found = []
+    for native in (False, True):
+        with TopologyTestDriver(plan(native=native), CONTINUOUS) as driver:
+            known = {name for node in driver.topology.nodes.values() for name in getattr(node, "topics", ())}
+            inputs = {name: driver.create_input_topic(name) for name in ("users", "clicks", "views") if name in known}
+            for at, (name, key, value) in enumerate(given_):
+                if name in inputs and (value is not None or name == "users"):
+                    inputs[name].pipe_input(key, value, timestamp=at)
+            outs = ("where", "both", "counted")
+            found.append({name: list(driver.written(name)) for name in outs})
+    assert found[0] == found[1]
 
 
 def test_an_expression_that_only_spark_knows_is_refused_by_its_steps_name() -> None:

@@ -19,6 +19,7 @@ from ottla.streams.plan.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from ottla.streams.plan.stage_nodes import expressions_of, is_stateless, key_serde, value_serde
 from ottla.streams.plan.topology import Topology
 from ottla.streams.serdes.basic import Serde
+from ottla.streams.serdes.internal import ResponseSerde
 from ottla.streams.serdes.json import JsonSerde
 
 __all__ = ["Evaluated", "can_evaluate", "evaluated", "side_kind"]
@@ -26,10 +27,8 @@ __all__ = ["Evaluated", "can_evaluate", "evaluated", "side_kind"]
 CONTEXT = {"timestamp": kinds.TIMESTAMP, "topic": kinds.STRING, "partition": kinds.INT, "offset": kinds.BIGINT}
 UNKNOWN = Kind("value of unknown type")
 _JOINERS = (ops.TableJoin, ops.StreamStreamJoin, ops.StreamTableJoin, ops.StreamGlobalJoin, ops.ForeignKeyResolve)
-_BY_FOREIGN_KEY = (
-    *(ops.ForeignKeyRegister, ops.ForeignKeyReceive, ops.ForeignKeyRespond, ops.ForeignKeyRightChanged),
-    ops.ForeignKeyResolve,
-)
+_BY_FOREIGN_KEY = (*(ops.ForeignKeyRegister, ops.ForeignKeyReceive, ops.ForeignKeyRespond, ops.ForeignKeyRightChanged),)
+"""Steps that forward what only the join itself reads."""
 _PLAIN = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "void")
 """Results that are in Python what every serde of their type takes."""
 
@@ -212,7 +211,11 @@ class _Evaluation:
             return own, self._side((operation.table,), "value")
         if isinstance(operation, ops.StreamGlobalJoin):
             return own, self._stored(operation.store)
-        raise Refused("a joiner of tables by foreign key is not known here")
+        assert isinstance(operation, ops.ForeignKeyResolve)
+        answers = {value_serde(self.topology, {}, each) for each in node.parents}
+        right = answers.pop() if len(answers) == 1 else None
+        theirs = kind_of(right.value) if isinstance(right, ResponseSerde) else UNKNOWN
+        return self._side((operation.left,), "value"), theirs
 
     def _stored(self, name: str) -> Kind:
         return kind_of(self.topology.stores[name].value)
@@ -244,6 +247,8 @@ class _Evaluation:
         if side == "key" and isinstance(operation, ops.WindowAggregate | ops.SessionAggregate):
             fields = (("key", self._kind(node.parents, side)), ("start_ms", kinds.BIGINT), ("end_ms", kinds.BIGINT))
             return Kind("struct", fields=fields, held="object")
+        if isinstance(operation, _JOINERS) and side == "value":
+            return self._made_of_two(node)
         made = _makes(operation, side)
         if made is not None and made.is_native and getattr(operation, "store", None) is None:
             return self._result_kind(node, made, side)
@@ -251,6 +256,19 @@ class _Evaluation:
             return self._kind(node.parents, side)
         serde = key_serde(self.topology, {}, name) if side == "key" else value_serde(self.topology, {}, name)
         return kind_of(serde)
+
+    def _made_of_two(self, node: ProcessorNode) -> Kind:
+        """Return the type of what a join makes: as its table is kept, else as its joiner's expression says."""
+        operation: Any = node.operation
+        serde = self._kept(node.name) if isinstance(operation, ops.ForeignKeyResolve) else self._merged(node.name)
+        if serde is not None:
+            return kind_of(serde)
+        text = operation.joiner.expression
+        if not isinstance(text, str):
+            raise Refused(f"the value behind {node.name}, a join with a Python function, is not known here")
+        kind = compiled(text, dict(self._columns(node, "joiner"))).kind
+        to, serde = self._result(node, "joiner", kind)
+        return kind_of(serde) if serde is not None else to or kind
 
     def _result_kind(self, node: ProcessorNode, made: Function, side: str) -> Kind:
         """Return the type of an expression's results, which the expressions behind it see."""
@@ -299,10 +317,21 @@ class _Evaluation:
         spec = self.topology.stores.get(getattr(operation, "store", None) or "")
         if side == "value" and spec is not None:
             return spec.value
-        found: Serde | None = getattr(operation, side, None)
+        is_resolved = isinstance(operation, ops.ForeignKeyResolve)  # its own serde is that of the left table's values
+        found: Serde | None = None if is_resolved else getattr(operation, side, None)
         if found is None and isinstance(operation, ops.TableJoin):
             found = self._merged(node.name)
+        if is_resolved:
+            found = self._kept(node.name)
         return found or self._written(node.name, side)
+
+    def _kept(self, name: str) -> Serde | None:
+        """Return the serde of the store in which a table behind a node is kept, if one is."""
+        for node in self.topology.nodes.values():
+            if isinstance(node, ProcessorNode) and name in node.parents and isinstance(node.operation, ops.TableSource):
+                spec = self.topology.stores.get(node.operation.store or "")
+                return None if spec is None else spec.value
+        return None
 
     def _merged(self, name: str) -> Serde | None:
         """Return the serde of a joined table's store."""
