@@ -30,7 +30,7 @@ def promote(args: Namespace) -> int:
     """Promote an application and say where it goes on."""
     loaded = load(args.app)
     settings = settings_of(args, loaded.settings)
-    from ottla.spark.continuous.promotion import promote as promoted
+    from ottla.spark import promote as promoted
 
     found = promoted(loaded.topology(settings), settings, args.to, dry_run=args.dry_run)
     verb = "may go on" if args.dry_run else "goes on"

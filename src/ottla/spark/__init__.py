@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.spark.continuous.applications import StreamsService
     from ottla.spark.continuous.jobs import ThreadHostJobs
     from ottla.spark.continuous.mode import execution_mode
+    from ottla.spark.continuous.promotion import Promotion, promote
     from ottla.spark.continuous.web import ServiceServer
     from ottla.spark.sessions import register, session
     from ottla.spark.shipping import ship_by_value, ship_module
@@ -50,6 +51,7 @@ __all__ = [
     "Java",
     "OnError",
     "OttlaDataSource",
+    "Promotion",
     "ServiceServer",
     "SparkJobs",
     "SparkMissingError",
@@ -73,6 +75,7 @@ __all__ = [
     "java_missing",
     "lookup",
     "physical_text",
+    "promote",
     "register",
     "run_on_model",
     "session",
@@ -97,6 +100,8 @@ _HOMES = {
     "ship_by_value": "ottla.spark.shipping",
     "ServiceServer": "ottla.spark.continuous.web",
     "execution_mode": "ottla.spark.continuous.mode",
+    "Promotion": "ottla.spark.continuous.promotion",
+    "promote": "ottla.spark.continuous.promotion",
     "Door": "ottla.spark.streams.web_door",
     "door_of": "ottla.spark.streams.web_door",
     "lookup": "ottla.spark.streams.web",

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.base import ConfigError, KafkaError
-from ottla.spark import StreamsApplication
+from ottla.spark import StreamsApplication, promote
 from ottla.spark.continuous.jobs import ThreadHostJobs
-from ottla.spark.continuous.promotion import promote
 from ottla.streams import StreamsBuilder, StreamsSettings, Topology
 from tests.streams.spark.test_application import WAIT_SECONDS_MAX, World
 from tests.waiting import until
