@@ -210,7 +210,7 @@ def test_a_start_goes_on_without_a_partition_that_cannot_be_opened(tmp_path: Pat
         async with running_node(tmp_path) as client:
             await filled(client)
             held(client).log.flush()
-            await client.node._housekeeping._store_recovery_points()
+            await client.node.housekeeping.store_recovery_points()
         (tmp_path / ".kafka_cleanshutdown").unlink()
         last = sorted(tmp_path.glob("t-0/*.log"))[-1]
         last.write_bytes(b"rot" * 100 + last.read_bytes()[300:])
@@ -464,10 +464,10 @@ def test_a_deleted_topic_goes_when_there_is_room_for_another_name(tmp_path: Path
             disk.hook = fail
             await delete_topic(client)
             assert serves(client.node) and (tmp_path / "t-0").exists()
-            await client.node._housekeeping._delete()
+            await client.node.housekeeping.delete()
             assert serves(client.node) and (tmp_path / "t-0").exists()
             disk.hook = lambda call, path: None
-            await client.node._housekeeping._delete()
+            await client.node.housekeeping.delete()
             assert serves(client.node) and not (tmp_path / "t-0").exists()
             await client.create("t")
             assert (await client.produce("t", batch(b"anew"))).error_code == 0
@@ -502,7 +502,7 @@ def test_housekeeping_goes_on_after_any_exception(tmp_path: Path, caplog: pytest
     async def test() -> None:
         async with running_node(tmp_path) as client:
             await client.create("t")
-            housekeeping = client.node._housekeeping
+            housekeeping = client.node.housekeeping
             done = asyncio.Event()
             calls = 0
 
@@ -542,7 +542,7 @@ def test_one_log_whose_retention_fails_keeps_no_other_from_its_own(
                 return real(self, now_ms)  # type: ignore[no-any-return]
 
             monkeypatch.setattr(LocalPartition, "housekeep", housekeep)
-            await client.node._housekeeping._retain()
+            await client.node.housekeeping.retain()
             assert seen == ["t", "u"]
 
     run(test)

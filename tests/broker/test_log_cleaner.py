@@ -149,7 +149,7 @@ def test_a_record_without_a_key_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_log_is_left_alone_and_counted_while_others_are_cleaned(tmp_path: Path) -> None:
     async def test() -> None:
         async with running_node(tmp_path, *QUICK) as client:
-            cleaner = client.node._housekeeping.cleaner
+            cleaner = client.node.housekeeping.cleaner
             metrics = Metrics()
             cleaner.name_gauges(metrics)
             await client.create("bad", **COMPACT, min_compaction_lag_ms="9000000000000")

@@ -167,7 +167,7 @@ class Node:
                 undo()
             self._storage.release()
             raise
-        self._housekeeping.start()
+        self.housekeeping.start()
         self._isr.start()
         self._groups.start()
         assert self._transactions is not None
@@ -229,7 +229,7 @@ class Node:
             purgatory=purgatory,
             offload=self._offload,
         )
-        self._housekeeping = Housekeeping(
+        self.housekeeping = Housekeeping(
             partitions=self._partitions,
             storage=self._storage,
             configuration=configuration,
@@ -570,7 +570,7 @@ class Node:
         metrics.gauge("DelayedOperationPurgatory.NumDelayedOperations", lambda: len(self._purgatory))
         metrics.gauge("FetchSessionCache.NumIncrementalFetchSessions", lambda: len(services.sessions))
         metrics.gauge("FetchSessionCache.NumIncrementalFetchPartitionsCached", lambda: services.sessions.partitions)
-        self._housekeeping.cleaner.name_gauges(metrics)
+        self.housekeeping.cleaner.name_gauges(metrics)
         self._replication.name_gauges(metrics)
         metrics.gauge("LeaderReplication.byte-rate", self._throttles.leader.bytes_per_second)
         metrics.gauge("FollowerReplication.byte-rate", self._throttles.follower.bytes_per_second)
@@ -641,7 +641,7 @@ class Node:
         self._groups.close()
         self._purgatory.close()
         self._answer_memory.close()
-        await self._housekeeping.stop()
+        await self.housekeeping.stop()
         await self._moves.close()
         await self._assignments.close()
         await self._replication.close()

@@ -76,12 +76,12 @@ class Housekeeping:
             loop=loop,
         )
         self._duties = (
-            _Duty(lambda settings: settings.log_retention_check_interval_ms, self._retain),
-            _Duty(lambda settings: min(settings.log_flush_scheduler_interval_ms, FLUSH_CHECK_MS_MAX), self._flush),
-            _Duty(lambda settings: settings.log_flush_offset_checkpoint_interval_ms, self._store_recovery_points),
-            _Duty(lambda settings: settings.log_flush_start_offset_checkpoint_interval_ms, self._store_start_offsets),
-            _Duty(lambda settings: settings.replica_high_watermark_checkpoint_interval_ms, self._store_high_watermarks),
-            _Duty(lambda settings: DELETION_CHECK_MS, self._delete),
+            _Duty(lambda settings: settings.log_retention_check_interval_ms, self.retain),
+            _Duty(lambda settings: min(settings.log_flush_scheduler_interval_ms, FLUSH_CHECK_MS_MAX), self.flush),
+            _Duty(lambda settings: settings.log_flush_offset_checkpoint_interval_ms, self.store_recovery_points),
+            _Duty(lambda settings: settings.log_flush_start_offset_checkpoint_interval_ms, self.store_start_offsets),
+            _Duty(lambda settings: settings.replica_high_watermark_checkpoint_interval_ms, self.store_high_watermarks),
+            _Duty(lambda settings: DELETION_CHECK_MS, self.delete),
         )
 
     def start(self) -> None:
@@ -126,9 +126,9 @@ class Housekeeping:
             if not partition.is_offline:
                 yield partition
 
-    # -- duties
+    # -- duties: each also when it is asked for
 
-    async def _retain(self) -> None:
+    async def retain(self) -> None:
         """Apply retention by time and size, forget expired producers, unlink what was set aside long enough ago."""
         now_ms = self._clock.now_ms()
         async for partition in self._sliced():
@@ -144,7 +144,7 @@ class Housekeeping:
                 self._stuck += [partial(self._storage.disk.unlink, path) for path in gone]
         await self._remove()
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
         """Make durable what `flush.ms` asks for, and sealed segments, so that a recovery never reads more than one."""
         now_ms = self._clock.now_ms()
         async for partition in self._sliced():
@@ -154,11 +154,11 @@ class Housekeeping:
                 except KafkaError as error:
                     log.debug("%s went offline while it was flushed: %s", partition.key, error)
 
-    async def _store_recovery_points(self) -> None:
+    async def store_recovery_points(self) -> None:
         async with self._storage.checkpoints:
             await self._each_directory(LogDir.write_recovery_points)
 
-    async def _store_start_offsets(self) -> None:
+    async def store_start_offsets(self) -> None:
         await self._each_directory(LogDir.write_start_offsets)
 
     async def _each_directory(self, write: Callable[[LogDir], None]) -> None:
@@ -170,11 +170,11 @@ class Housekeeping:
                 log.error("A checkpoint of %s could not be written: %s", log_dir.path, error)
                 self._partitions.failures.met(error)
 
-    async def _store_high_watermarks(self) -> None:
+    async def store_high_watermarks(self) -> None:
         offsets = {each.path: self._partitions.high_watermarks(each) for each in self._storage.online}
         await self._each_directory(lambda log_dir: log_dir.write_high_watermarks(offsets.get(log_dir.path, {})))
 
-    async def _delete(self) -> None:
+    async def delete(self) -> None:
         """Remove the folders of deleted partitions whose delay is over; what had no room before is tried again."""
         self._stuck += self._storage.take_deleted(self._clock.now_ms())
         await self._remove()
