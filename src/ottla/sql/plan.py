@@ -344,6 +344,8 @@ class QueryPlan:
     value: tuple[Named, ...]
     sink: Source
     rekeyed: bool = False
+    strict_times: bool = False
+    """Whether a row whose time cannot be taken from its column ends the query."""
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -235,8 +235,8 @@ def test_values_as_json(text: str, answer: object) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ABS(null)", "Function 'abs' cannot be resolved due to ambiguous method parameters (null)."),
-        ("ROUND(1, 2)", "Function 'round' cannot be resolved due to ambiguous method parameters (INTEGER, INTEGER)."),
+        ("ABS(null)", "Function 'Abs' cannot be resolved due to ambiguous method parameters (null)."),
+        ("ROUND(1, 2)", "Function 'Round' cannot be resolved due to ambiguous method parameters (INTEGER, INTEGER)."),
         ("GREATEST()", "Function 'greatest' does not accept parameters ()."),
         (
             "LEN(1)",

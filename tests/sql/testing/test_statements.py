@@ -105,3 +105,22 @@ def test_run_script_is_no_statement_of_a_case() -> None:
     with pytest.raises(Refused, match="Unknown statement 'RUN'") as refused:
         run_case("RUN SCRIPT 'x';", ())
     assert refused.value.category == "parse"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"T": "nonsense"}, "Unable to parse string timestamp. timestamp=nonsense timestamp_format=yyyy-MM-dd"),
+        ({"T": None}, "have to be non-negative"),
+    ],
+)
+def test_a_row_without_a_time_is_left_out_or_ends_the_query_where_that_is_asked(given: object, words: str) -> None:
+    made = (
+        "CREATE STREAM S (K STRING KEY, T STRING) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', TIMESTAMP='T', "
+        "TIMESTAMP_FORMAT='yyyy-MM-dd'); CREATE STREAM O AS SELECT * FROM S;"
+    )
+    inputs = [{"topic": "s", "key": "k", "value": given}, {"topic": "s", "key": "k", "value": {"T": "1970-01-02"}}]
+    assert [each.timestamp for each in run_case(made, inputs)] == [86_400_000]
+    with pytest.raises(Refused, match=words) as refused:
+        run_case("SET 'ksql.timestamp.throw.on.invalid'='true';" + made, inputs)
+    assert refused.value.category == "runtime" and "Fatal user code error in TimestampExtractor" in str(refused.value)

@@ -14,6 +14,7 @@ from ottla.sql.expressions.casts import INT_BITS, LONG_BITS, cast, coerce_value,
 from ottla.sql.expressions.scope import Scope
 from ottla.sql.functions.signatures import LambdaType
 from ottla.sql.tree import expressions as e
+from ottla.sql.tree.changing import changed
 from ottla.sql.tree.expression_text import expression_text
 from ottla.sql.types import (
     BIGINT,
@@ -140,6 +141,19 @@ def compiled(expression: e.Expression, scope: Scope) -> Compiled:
             return _condition(expression, scope)
 
 
+def _shown(expression: e.Expression, scope: Scope) -> str:
+    """An expression as messages about its types show it: columns by their names, of joined sources as `SOURCE_NAME`."""
+    joined = len({source for source, _ in scope.columns} - {None}) > 1
+
+    def change(part: e.Expression) -> e.Expression | None:
+        if not isinstance(part, e.Column):
+            return None
+        owners = [source for source, name in scope.columns if name == part.name and part.source in (None, source)]
+        return e.Column(f"{owners[0]}_{part.name}" if joined and owners and owners[0] is not None else part.name)
+
+    return expression_text(changed(expression, change))
+
+
 def _literal(literal: e.Literal) -> Compiled:
     if isinstance(literal, e.NullLiteral):
         return Compiled(None, lambda row: None)
@@ -161,7 +175,7 @@ def _arithmetic(node: e.Arithmetic, scope: Scope) -> Compiled:
     try:
         type_ = operators.arithmetic_type(node.operator, left.type, right.type)
     except SqlError as error:
-        raise SqlError(f"Error processing expression: {expression_text(node)}. {error}") from None
+        raise SqlError(f"Error processing expression: {_shown(node, scope)}. {error}") from None
     assert left.type is not None and right.type is not None, "they have a common type"
     calculate = operators.arithmetic(node.operator, left.type, right.type, type_)
     one, other = left.evaluate, right.evaluate
@@ -203,7 +217,7 @@ def _sign(node: e.Sign, scope: Scope) -> Compiled:
 
 def _comparison(operator: str, left: e.Expression, right: e.Expression, scope: Scope) -> Compiled:
     one, other = compiled(left, scope), compiled(right, scope)
-    operators.check_comparison(operator, one.type, other.type, (expression_text(left), expression_text(right)))
+    operators.check_comparison(operator, one.type, other.type, (_shown(left, scope), _shown(right, scope)))
     assert one.type is not None and other.type is not None, "they can be compared"
     compare = operators.comparison(operator, one.type, other.type)
     a, b = one.evaluate, other.evaluate
@@ -316,7 +330,7 @@ def _case(node: e.Case, scope: Scope) -> Compiled:
         test, result = compiled(condition, scope), compiled(then, scope)
         if test.type != BOOLEAN:
             raise SqlError(
-                f"WHEN operand type should be boolean.\nType for '{expression_text(condition)}' is {test.type}"
+                f"WHEN operand type should be boolean.\nType for '{_shown(condition, scope)}' is {test.type}"
             )
         arms.append((_truth(condition, scope), result.evaluate))
         if result.type is None:
@@ -324,7 +338,7 @@ def _case(node: e.Case, scope: Scope) -> Compiled:
         if known not in (None, result.type):
             raise SqlError(
                 "Invalid Case expression. Type for all 'THEN' clauses should be the same.\n"
-                f"THEN expression 'WHEN {expression_text(condition)} THEN {expression_text(then)}' "
+                f"THEN expression 'WHEN {_shown(condition, scope)} THEN {_shown(then, scope)}' "
                 f"has type: {result.type}.\nPrevious THEN expression(s) type: {known}."
             )
         known = result.type
@@ -362,7 +376,7 @@ def _part(node: e.Dereference | e.Subscript, scope: Scope) -> Compiled:
             raise SqlError(f"Expected STRUCT type, got: {base.type}")
         field = base.type.field(node.name)
         if field is None:
-            raise SqlError(f"Could not find field '{node.name}' in '{expression_text(node.base)}'.")
+            raise SqlError(f"Could not find field '{node.name}' in '{_shown(node.base, scope)}'.")
         name = node.name
         return Compiled(field, lambda row: None if (value := of(row)) is None else value.get(name))  # type: ignore[attr-defined]
     index = compiled(node.index, scope).evaluate
@@ -373,8 +387,8 @@ def _part(node: e.Dereference | e.Subscript, scope: Scope) -> Compiled:
     hint = ""
     if isinstance(base.type, StructType):
         name = expression_text(node.index).strip("'")
-        hint = f" Use the dereference operator for STRUCTS: {expression_text(e.Dereference(node.base, name))}"
-    raise SqlError(f"Subscript expression ({expression_text(node)}) do not apply to {base.type}.{hint}")
+        hint = f" Use the dereference operator for STRUCTS: {_shown(e.Dereference(node.base, name), scope)}"
+    raise SqlError(f"Subscript expression ({_shown(node, scope)}) do not apply to {base.type}.{hint}")
 
 
 def _item(values: object, index: object) -> object:

@@ -50,6 +50,10 @@ class ResolvedAggregate:
 Make = Callable[[Sequence[SqlType | None], Sequence[object]], ResolvedAggregate | None]
 
 
+_IN_SMALL_LETTERS = frozenset(("AVG", "COLLECT_LIST", "COLLECT_SET", "CORRELATION", "HISTOGRAM", "SUM_LIST"))
+"""Functions whose names ksqlDB declares, and shows in messages, in small letters."""
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
     """An aggregate by its name; `columns` is how many arguments are columns, before the literal ones.
@@ -73,8 +77,9 @@ class AggregateFunction:
         found = make(types, literals) if len(types) == self.columns or (self.columns == MANY and types) else None
         if found is None:
             given = ", ".join("null" if each is None else str(each) for each in types)
+            shown = self.name.lower() if self.name in _IN_SMALL_LETTERS else self.name
             raise SqlError(
-                f"Function '{self.name}' does not accept parameters ({given}).\n"
+                f"Function '{shown}' does not accept parameters ({given}).\n"
                 "For detailed information on a function run: DESCRIBE FUNCTION <Function-Name>;"
             )
         return found

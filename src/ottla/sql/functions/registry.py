@@ -56,6 +56,34 @@ class Overload:
         return int(of.repeated is None), len(of.parameters), -letters, repeated
 
 
+_DECLARED = {
+    **{each.upper(): each for each in ("Abs", "Ceil", "Chr", "Floor", "LPad", "Round", "RPad")},
+    **{
+        each: each
+        for each in (
+            *(
+                "ARRAY_CONTAINS",
+                "ARRAY_JOIN",
+                "ARRAY_LENGTH",
+                "AS_MAP",
+                "AS_VALUE",
+                "COALESCE",
+                "ENTRIES",
+                "GENERATE_SERIES",
+                "IFNULL",
+            ),
+            *("IS_JSON_STRING", "JSON_ARRAY_CONTAINS", "JSON_ARRAY_LENGTH", "JSON_CONCAT", "JSON_ITEMS", "JSON_KEYS"),
+            *("JSON_RECORDS", "NULLIF", "TO_JSON_STRING", "UUID"),
+        )
+    },
+}
+
+
+def declared(name: str) -> str:
+    """How ksqlDB declares a function's name, which is how messages have it: in small letters, with a few exceptions."""
+    return _DECLARED.get(name, name.lower())
+
+
 @dataclass(slots=True)
 class ScalarFunction:
     """A function of values, by all of its overloads."""
@@ -96,13 +124,13 @@ class ScalarFunction:
 
     def _refusal(self, types: Sequence[ArgumentType]) -> str:
         return (
-            f"Function '{self.name.lower()}' does not accept parameters ({_shown(types)}).\n"
+            f"Function '{declared(self.name)}' does not accept parameters ({_shown(types)}).\n"
             f"Valid alternatives are:\n{self._valid()}\n{_MORE}"
         )
 
     def _ambiguity(self, types: Sequence[ArgumentType]) -> str:
         return (
-            f"Function '{self.name.lower()}' cannot be resolved due to ambiguous method parameters ({_shown(types)}).\n"
+            f"Function '{declared(self.name)}' cannot be resolved due to ambiguous method parameters ({_shown(types)}).\n"
             "Use CAST() to explicitly cast your parameters to one of the supported function calls.\n"
             f"Valid function calls are:\n{self._valid()}\n{_MORE}"
         )

@@ -40,7 +40,7 @@ def _of_stream(plan: QueryPlan, below: Relation, context: Context) -> KStream[An
     steps = below.then(
         key=tuple(each.expression for each in plan.key) if plan.rekeyed else None,
         value=tuple(each.expression for each in plan.value),
-        time=row_time(sink.schema, sink.timestamp, sink.timestamp_format),
+        time=row_time(sink.schema, sink.timestamp, sink.timestamp_format, strict=plan.strict_times),
     )
     assert steps.stream is not None and steps.program is not None
     return steps.stream.process(RowSteps(steps.program, context.log), name=f"{plan.id}-project")
@@ -51,7 +51,7 @@ def _of_table(plan: QueryPlan, below: Relation, context: Context) -> KStream[Any
     fields, sink = below.node.fields, plan.sink
     made = below.table.map_values(RowMapper(tuple(each.expression for each in plan.value), fields, context.log))
     stream = made.to_stream()
-    time = row_time(sink.schema, sink.timestamp, sink.timestamp_format)
+    time = row_time(sink.schema, sink.timestamp, sink.timestamp_format, strict=plan.strict_times)
     if time is None:
         return stream
     return stream.process(RowSteps(RowProgram((), time=time), context.log), name=f"{plan.id}-timestamp")

@@ -147,7 +147,9 @@ class _Lowered:
             source.topic,
             key_serde=key_serde(source, log),
             value_serde=value_serde(source, log),
-            timestamp_extractor=row_time(source.schema, source.timestamp, source.timestamp_format),
+            timestamp_extractor=row_time(
+                source.schema, source.timestamp, source.timestamp_format, strict=self.context.plan.strict_times
+            ),
         )
         store = self.prefix + SOURCE_STORES[place]
         if not self._moves(place):

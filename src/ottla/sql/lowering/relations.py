@@ -80,7 +80,7 @@ def lower(node: Node, context: Context) -> Relation:
 def _read(node: ReadSource, context: Context, store: str = SOURCE_STORE) -> Relation:
     source = node.source
     keys, values = key_serde(source, context.log), value_serde(source, context.log)
-    extractor = row_time(source.schema, source.timestamp, source.timestamp_format)
+    extractor = row_time(source.schema, source.timestamp, source.timestamp_format, strict=context.plan.strict_times)
     if source.kind == "STREAM":
         stream = context.builder.stream(source.topic, key_serde=keys, value_serde=values, timestamp_extractor=extractor)
         return Relation(node, stream=stream, program=RowProgram(node.fields, reads=node))

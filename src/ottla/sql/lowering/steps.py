@@ -28,31 +28,45 @@ class RowTime:
     in_key: bool
     place: int
     format: str | None = None
+    strict: bool = False
+    """Whether a row without a time ends the query (`ksql.timestamp.throw.on.invalid`); else the row is left out."""
 
     def of(self, key: Any, value: Any) -> int:
-        """The time in milliseconds, -1 where there is none."""
+        """The time in milliseconds, -1 where there is none; raises EvaluationError for that where it is `strict`."""
         row = key if self.in_key else value
         found = None if row is None else row[self.place]
+        time = found if isinstance(found, int) and not isinstance(found, bool) else -1
         if self.format is not None and isinstance(found, str):
             try:
-                return parse_timestamp(found, self.format)
+                time = parse_timestamp(found, self.format)
             except EvaluationError:
-                return -1
-        return found if isinstance(found, int) and not isinstance(found, bool) else -1
+                time = -1
+        if time < 0 and self.strict:
+            raise EvaluationError(_no_time(found, self.format))
+        return time
 
     def extract(self, record: Any, partition_time: int) -> int:
         """A source record's time; one that has no value keeps its own."""
         if record.value is None:
             return int(record.timestamp)
-        return self.of(getattr(record.key, "key", record.key), record.value)
+        try:
+            return self.of(getattr(record.key, "key", record.key), record.value)
+        except EvaluationError as error:
+            raise EvaluationError(f"Fatal user code error in TimestampExtractor callback for record: {error}") from None
 
 
-def row_time(schema: LogicalSchema, name: str | None, format_: str | None) -> RowTime | None:
+def _no_time(found: object, format_: str | None) -> str:
+    if format_ is not None and found is not None:
+        return f"Unable to parse string timestamp. timestamp={found} timestamp_format={format_}"
+    return f"Timestamps have to be non-negative, but the column has {found}"
+
+
+def row_time(schema: LogicalSchema, name: str | None, format_: str | None, *, strict: bool = False) -> RowTime | None:
     """Where in keys and values the time is, None where no column says it."""
     for in_key, columns in ((True, schema.key), (False, schema.value)):
         for at, column in enumerate(columns):
             if column.name == name:
-                return RowTime(in_key, at, format_)
+                return RowTime(in_key, at, format_, strict)
     return None
 
 

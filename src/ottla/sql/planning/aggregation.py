@@ -15,7 +15,6 @@ from ottla.sql.planning.keys import Wanted, key_columns, listed
 from ottla.sql.planning.projection import Item, items_of, typed
 from ottla.sql.planning.references import (
     aggregates_of,
-    changed,
     check_columns,
     columns_of,
     is_aggregate,
@@ -27,6 +26,7 @@ from ottla.sql.planning.relations import filtered
 from ottla.sql.schema import WINDOW_BOUNDS
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
+from ottla.sql.tree.changing import changed
 
 _BOUNDS = frozenset(name for name, _ in WINDOW_BOUNDS)
 SINGLE_STATES = frozenset(("COUNT", "SUM", "MIN", "MAX", "SUM_LIST"))

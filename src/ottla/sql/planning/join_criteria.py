@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import Scope
 from ottla.sql.plan import Field, ReadSource, scope_of
-from ottla.sql.planning.references import changed, check_columns, columns_of, resolved
+from ottla.sql.planning.references import check_columns, columns_of, resolved
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
+from ottla.sql.tree.changing import changed
 from ottla.sql.tree.expression_text import expression_text
 from ottla.sql.types import backticked
 

@@ -9,8 +9,8 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 
 from ottla.sql.errors import SqlError
-from ottla.sql.planning.references import changed
 from ottla.sql.tree import expressions as e
+from ottla.sql.tree.changing import changed
 
 _TIMES = frozenset(("ROWTIME", "WINDOWSTART", "WINDOWEND"))
 _MOMENT = re.compile(

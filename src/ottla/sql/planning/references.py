@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
-from typing import Any, Protocol, cast
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Protocol
 
 from ottla.sql import functions
 from ottla.sql.errors import SqlError
@@ -12,10 +12,8 @@ from ottla.sql.expressions import Scope
 from ottla.sql.expressions.scope import at_text
 from ottla.sql.plan import Field
 from ottla.sql.tree import expressions as e
+from ottla.sql.tree.changing import changed
 from ottla.sql.tree.expression_text import expression_text
-
-Change = Callable[[e.Expression], e.Expression | None]
-"""What an expression becomes, None where its parts are looked at."""
 
 
 class Rows(Protocol):
@@ -55,24 +53,6 @@ def aggregates_of(tree: object) -> list[e.Call]:
 def is_aggregate(tree: object) -> bool:
     """True for a call of an aggregate function."""
     return isinstance(tree, e.Call) and functions.aggregate(tree.name) is not None
-
-
-def changed(tree: e.Expression, change: Change) -> e.Expression:
-    """The expression with each part replaced that `change` has something for, from the outside in."""
-    return cast(e.Expression, _changed(tree, change))
-
-
-def _changed(tree: object, change: Change) -> object:
-    if isinstance(tree, tuple):
-        return tuple(_changed(item, change) for item in tree)
-    if not isinstance(tree, e.Expression):
-        return tree
-    found = change(tree)
-    if found is not None:
-        return found
-    names = [each.name for each in fields(tree) if each.name != "at"]
-    parts: dict[str, Any] = {name: _changed(getattr(tree, name), change) for name in names}
-    return replace(tree, **parts)
 
 
 def check_columns(tree: e.Expression, scope: Scope, clause: str, why: str = "") -> None:

@@ -10,9 +10,10 @@ from ottla.sql.plan import Explode, Node, ReadSource, TableCall, Where
 from ottla.sql.planning.joins import joined
 from ottla.sql.planning.moments import with_moments
 from ottla.sql.planning.projection import Item
-from ottla.sql.planning.references import aggregates_of, changed, check_columns, parts_of, resolved
+from ottla.sql.planning.references import aggregates_of, check_columns, parts_of, resolved
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
+from ottla.sql.tree.changing import changed
 from ottla.sql.tree.expression_text import expression_text
 from ottla.sql.types import BOOLEAN
 

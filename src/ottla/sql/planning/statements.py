@@ -67,7 +67,7 @@ def plan_create_as(statement: s.CreateAs, catalogue: Catalogue, settings: Mappin
         partitions=given.partitions or _partitions(found.root),
         made_by=id_,
     )
-    return QueryPlan(id_, found.root, key, value, sink, found.rekeyed)
+    return QueryPlan(id_, found.root, key, value, sink, found.rekeyed, _strict_times(settings))
 
 
 def plan_insert(
@@ -101,7 +101,9 @@ def plan_insert(
     taken = tuple(_widened(each, column.type) for each, column in pairs)
     id_ = f"INSERTQUERY_{number}"
     rekeyed = found.rekeyed or taken[: len(key)] != key
-    return QueryPlan(id_, found.root, taken[: len(key)], taken[len(key) :], sink, rekeyed)
+    return QueryPlan(
+        id_, found.root, taken[: len(key)], taken[len(key) :], sink, rekeyed, _strict_times(settings or {})
+    )
 
 
 def _widened(named: Named, type_: SqlType) -> Named:
@@ -116,7 +118,7 @@ def plan_select(query: q.Query, catalogue: Catalogue, settings: Mapping[str, str
     found = _analysed(query, catalogue, settings, persistent=False)
     schema = _schema((), found.items)
     sink = Source(found.root.kind, id_, id_, schema, Layout("NONE", "JSON"), made_by=id_)
-    return QueryPlan(id_, found.root, (), found.items, sink, found.rekeyed)
+    return QueryPlan(id_, found.root, (), found.items, sink, found.rekeyed, _strict_times(settings))
 
 
 def _analysed(
@@ -164,6 +166,13 @@ def _partition_by(query: q.Query, node: Node) -> Wanted | None:
     if e.NullLiteral() in query.partition_by:
         raise SqlError("Cannot PARTITION BY multiple columns including NULL")
     return tuple(resolved(each, node) for each in query.partition_by)
+
+
+THROWS_ON_INVALID_TIMES = "ksql.timestamp.throw.on.invalid"
+
+
+def _strict_times(settings: Mapping[str, str]) -> bool:
+    return settings.get(THROWS_ON_INVALID_TIMES, "false").lower() == "true"
 
 
 def _check_table_key(node: Node, partition_by: Wanted) -> None:
