@@ -155,10 +155,12 @@ class Housekeeping:
                     log.debug("%s went offline while it was flushed: %s", partition.key, error)
 
     async def store_recovery_points(self) -> None:
+        """Write how far each log is on its device (`recovery-point-offset-checkpoint`)."""
         async with self._storage.checkpoints:
             await self._each_directory(LogDir.write_recovery_points)
 
     async def store_start_offsets(self) -> None:
+        """Write where each log begins (`log-start-offset-checkpoint`)."""
         await self._each_directory(LogDir.write_start_offsets)
 
     async def _each_directory(self, write: Callable[[LogDir], None]) -> None:
@@ -171,6 +173,7 @@ class Housekeeping:
                 self._partitions.failures.met(error)
 
     async def store_high_watermarks(self) -> None:
+        """Write how far each partition is committed (`replication-offset-checkpoint`)."""
         offsets = {each.path: self._partitions.high_watermarks(each) for each in self._storage.online}
         await self._each_directory(lambda log_dir: log_dir.write_high_watermarks(offsets.get(log_dir.path, {})))
 
