@@ -21,7 +21,7 @@ CHECK ?=
 # pages written by hand: those that tools make are as their tools make them
 PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|metrics|benchmark|connect-benchmark|registry-benchmark|security-benchmark|streams-benchmark)\.md)')
 
-.PHONY: help install demo demo-etl test check nightly wheels format generate web test-console new-api new-command bench bench-streams bench-connect bench-security bench-registry bench-sql compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
+.PHONY: help install demo demo-etl test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-streams bench-connect bench-security bench-registry bench-sql compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -67,6 +67,9 @@ web: .venv/.installed  ## build the console's pages from web/ (CHECK=1: only say
 
 test-console: .venv/.installed  ## the console in a real browser: every page in every size and theme, and against Apache Kafka
 	@$(PY) -m pytest tests/console -m "slow or not slow"
+
+demo-console: .venv/.installed  ## the console over a broker with live data, a registry, groups that lag, dead letters; prints its link
+	@$(PY) tools/demo_console.py
 
 new-api: .venv/.installed  ## begin a handler and its test (NAME=ShareGroupDescribe; CONTRIBUTING.md)
 	@$(PY) tools/new_api.py "$(NAME)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,12 @@ def librdkafka(server: Server, user: str) -> dict[str, Any]:
 
 def admin(server: Server) -> BlockingClient:
     return BlockingClient(server.bootstrap, network=client_network(properties("root")))
+
+
+def give(server: Server, acls: list[Acl]) -> None:
+    """Make entries of access."""
+    with admin(server) as client:
+        create_acls(client, acls)
 
 
 def entry(
@@ -84,8 +91,8 @@ def secured_server(folder: Path, *, tokens: bool) -> Iterator[Server]:
     (folder / "server.properties").write_text("")
     assert main([*command, "-c", str(folder / "server.properties")]) == 0
     with running_server(folder, overrides=overrides) as running:
-        with admin(running) as client:
-            create_acls(client, [*ANN_READS_A, *CONSOLE_SEES])
+        with ThreadPoolExecutor(1) as thread:  # playwright has a loop of its own in this one
+            thread.submit(give, running, [*ANN_READS_A, *CONSOLE_SEES]).result()
         yield running
 
 

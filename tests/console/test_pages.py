@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.connect.rest.worker import running_worker
 from tests.console.running import RunningConsole, running_console
+from tests.console.secured import console_with_logins, librdkafka, password, secured_server
 from tests.registry.running import running_registry
 from tests.server import Server, running_server
 
@@ -245,6 +247,42 @@ def test_a_topic_is_made_written_to_and_deleted_by_keyboard_and_pointer(browser:
     button.click()
     page.wait_for_url("**/topics")
     visit.close()
+
+
+@pytest.mark.slow  # a broker with users of its own; make test-console
+def test_one_logs_in_by_keyboard_sees_what_is_ones_own_and_logs_out(browser: Any, tmp_path: Path) -> None:
+    import axe_playwright_python
+
+    axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+    with ExitStack() as running:
+        server = running.enter_context(secured_server(tmp_path, tokens=True))
+        asking = AdminClient(librdkafka(server, "root"))
+        for each in asking.create_topics([NewTopic("apples", 1), NewTopic("pears", 1)]).values():
+            each.result()
+        console = running.enter_context(console_with_logins(server, tmp_path))
+        page = browser.new_context(bypass_csp=True).new_page()
+        page.goto(console.base + "/")
+        page.wait_for_selector("form.login")
+        page.evaluate(axe)
+        assert page.evaluate("axe.run()")["violations"] == []
+        page.keyboard.type("ann")
+        page.keyboard.press("Tab")
+        page.keyboard.type("wrong")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".callout.bad:has-text('no such user with this password')")
+        page.fill("input[type=password]", password("ann"))
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".side .me")
+        page.goto(f"{console.base}/c/cluster/topics")
+        page.wait_for_selector("td:has-text('apples')")
+        assert "pears" not in page.content()
+        page.goto(f"{console.base}/c/cluster/topics/apples/messages")
+        delete = page.wait_for_selector("button:has-text('Delete…')")
+        assert delete.is_disabled() and delete.get_attribute("title") == "needs DELETE on topic apples"
+        page.goto(f"{console.base}/c/cluster/access")
+        page.wait_for_selector(".callout.bad:has-text('Not allowed.')")
+        page.click("text=Log out")
+        page.wait_for_selector("form.login")
 
 
 def test_without_the_link_nothing_is_shown(browser: Any, console: RunningConsole) -> None:

@@ -1,0 +1,195 @@
+"""`make demo-console`: a broker with live data, a schema registry, and the console over both, until Ctrl+C.
+
+Orders come in, one group keeps up and one falls behind, transactions are open for a while, and some records are
+dead letters. Everything runs on this machine, on ports of the system's choice, in a folder that goes with it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+TOPICS = {"orders": 6, "payments": 3, "clicks": 3, "payments.dlq": 2, "customers": 2}
+COUNTRIES = ("NL", "DE", "FR", "ES", "IT", "PL")
+CAUSES = (
+    ("org.apache.kafka.connect.errors.DataException", 'null value in column "country" of row {}'),
+    ("org.apache.kafka.common.errors.SerializationException", "unknown schema id {}"),
+    ("java.net.SocketTimeoutException", "no answer after {} ms"),
+)
+READY_SECONDS_MAX = 60.0
+
+
+def started(*words: str, ready: str) -> tuple[subprocess.Popen[str], str]:
+    """Start a command of Ottla; returns it with what follows a word in one of its first lines."""
+    command = [sys.executable, "-m", "ottla.cli.main", *words]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,  # Ctrl+C is for this script, which ends the others when its clients are closed
+    )
+    assert process.stdout is not None
+    until = time.monotonic() + READY_SECONDS_MAX
+    for line in process.stdout:
+        if line.startswith(ready):
+            threading.Thread(target=lambda: [None for _ in process.stdout or ()], daemon=True).start()
+            return process, line.removeprefix(ready).strip()
+        if time.monotonic() > until:
+            break
+    process.terminate()
+    raise SystemExit(f"{words[0]} did not start")
+
+
+def order(number: int) -> dict[str, Any]:
+    """Return an order as people see it."""
+    status = "FAILED" if random.random() < 0.02 else "OK"
+    place, amount = random.choice(COUNTRIES), round(random.expovariate(1 / 80), 2)
+    return {"id": number, "status": status, "customer": {"id": number % 500, "country": place}, "amount": amount}
+
+
+def write(bootstrap: str, ended: threading.Event) -> None:
+    """Write orders, clicks and customers, about three hundred a second."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "log_level": 2, "client.id": "shop", "partitioner": "murmur2_random"}
+    )
+    number = 0
+    while not ended.wait(0.1):
+        for _ in range(20):
+            number += 1
+            producer.produce("orders", json.dumps(order(number)), key=f"c-{number % 500}", headers={"source": "shop"})
+        for _ in range(10):
+            producer.produce("clicks", json.dumps({"page": f"/p/{random.randrange(40)}", "ms": random.randrange(900)}))
+        if number % 100 == 0:
+            one = random.randrange(500)
+            producer.produce(
+                "customers", json.dumps({"id": one, "level": random.choice(("new", "gold"))}), key=f"c-{one}"
+            )
+        producer.poll(0)
+    producer.flush(5)
+
+
+def pay(bootstrap: str, ended: threading.Event) -> None:
+    """Write payments in transactions, each open for two seconds, and dead letters."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "log_level": 2, "transactional.id": "payments-1", "client.id": "payments"}
+    )
+    letters = Producer({"bootstrap.servers": bootstrap, "log_level": 2, "client.id": "ledger"})
+    producer.init_transactions(30)
+    number = 0
+    while not ended.is_set():
+        producer.begin_transaction()
+        for _ in range(10):
+            number += 1
+            producer.produce(
+                "payments", json.dumps({"order": number, "card": f"4929-{number:04}-{number:04}-1111"}), key=str(number)
+            )
+        kind, said = random.choice(CAUSES)
+        headers = {"topic": "payments", "partition": "0", "offset": str(number), "exception.class.name": kind}
+        headers["exception.message"] = said.format(number)
+        letters.produce(
+            "payments.dlq",
+            json.dumps({"order": number}),
+            headers={f"__connect.errors.{k}": v for k, v in headers.items()},
+        )
+        letters.poll(0)
+        ended.wait(2.0)
+        producer.commit_transaction(30)
+    letters.flush(5)
+
+
+def read(bootstrap: str, ended: threading.Event, *, group: str, topic: str, per_s: float) -> None:
+    """Read a topic in a group, so many records a second at most."""
+    reader = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 2,
+            "group.id": group,
+            "client.id": f"{group}-1",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    reader.subscribe([topic])
+    while not ended.wait(0.1):
+        reader.consume(max(1, int(per_s / 10)), timeout=0.2)
+    reader.close()
+
+
+def main() -> int:
+    """Run it all until a signal comes; returns the exit code."""
+    ended = threading.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: ended.set())
+    processes: list[subprocess.Popen[str]] = []
+    with tempfile.TemporaryDirectory(prefix="ottla-console-") as folder:
+        try:
+            settings = ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={Path(folder) / 'data'}")
+            words = [word for each in settings for word in ("--override", each)]
+            server, listener = started("server", "start", *words, ready="ready ")
+            processes.append(server)
+            bootstrap = listener.split()[0].rpartition("/")[2]
+            admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+            for made in admin.create_topics([NewTopic(name, count) for name, count in TOPICS.items()]).values():
+                made.result()
+            registry, url = started(
+                *("registry", "start", "--bootstrap-server", bootstrap, "--override", "listeners=http://127.0.0.1:0"),
+                ready="ready ",
+            )
+            processes.append(registry)
+            masks = json.dumps([{"topics": "payments", "path": "value.card", "how": "last4"}])
+            console, link = started(
+                *(
+                    "console",
+                    "--bootstrap-server",
+                    bootstrap,
+                    "--listen",
+                    "127.0.0.1:0",
+                    "--schema-registry",
+                    url.split()[0],
+                ),
+                *("--override", f"ottla.console.masks={masks}"),
+                ready="console ",
+            )
+            processes.append(console)
+            work: list[Callable[[], None]] = [
+                lambda: write(bootstrap, ended),
+                lambda: pay(bootstrap, ended),
+                lambda: read(bootstrap, ended, group="billing", topic="orders", per_s=1000),
+                lambda: read(bootstrap, ended, group="reports", topic="orders", per_s=60),
+                lambda: read(bootstrap, ended, group="recommendations", topic="clicks", per_s=1000),
+            ]
+            threads = [threading.Thread(target=each) for each in work]
+            for each in threads:
+                each.start()
+            print(
+                f"console {link}\nThe brokers are at {bootstrap}, the registry at {url}. Ctrl+C ends it all.",
+                flush=True,
+            )
+            ended.wait()
+            for each in threads:
+                each.join(40)
+        finally:
+            for process in reversed(processes):
+                process.terminate()
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
