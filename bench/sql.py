@@ -205,34 +205,6 @@ class Bench:
         rate, spent_s = kafka_rate(self._classes, self.server.bootstrap, job, settings)
         return {plan: rate, f"{plan}, processor time": spent_s * 1e6}
 
-    def killed(self) -> dict[str, float]:
-        """From the kill of the hosts to the next result of a query with 10,000 keys."""
-        name = self.name()
-        self.server.made(f"CREATE TABLE {name} AS SELECT ID, COUNT(*) AS N FROM ORDERS GROUP BY ID;")
-        query = f"SELECT N FROM {name} WHERE ID = 'user-000000';"
-        until_s = time.monotonic() + WAIT_SECONDS_MAX
-        before = -1
-        while (now := _n(self.server, query)) != before or now < 1:
-            before = now
-            assert time.monotonic() < until_s, f"{name} does not come to rest"
-            time.sleep(2)
-        for each in self.server.hosts():
-            each.kill()
-        began_s = time.monotonic()
-        self.server.run("INSERT INTO ORDERS VALUES ('user-000000', 'fig', 1, 1.5, 'x');")
-        while _n(self.server, query) == now:
-            assert time.monotonic() < until_s, f"{name} does not go on"
-            time.sleep(0.02)
-        took_s = time.monotonic() - began_s
-        assert _n(self.server, query) == now + 1, "a result that was told twice"
-        self.server.drop("TABLE", name)
-        return {KILLED: took_s}
-
-
-def _n(server: Server, query: str) -> int:
-    rows = server.sql.rows(query)
-    return int(rows[0][0]) if rows else 0
-
 
 ANSWERED, RUNNING, ROW = "statement to its answer", "statement to a query that begins", "statement to a row"
 CORES, MEMORY = f"{IDLE} idle queries, processors", f"{IDLE} idle queries, memory"
@@ -241,7 +213,6 @@ PULL_50, PULL_99, PULL_CPU = (
     f"pull by key of {PULL_KEYS:,}, p99",
     "pull by key, processor time of the server",
 )
-KILLED = "hosts killed to the next result"
 
 
 def figures() -> dict[str, tuple[list[Metric], Callable[[Bench], dict[str, float]]]]:
@@ -262,7 +233,6 @@ def figures() -> dict[str, tuple[list[Metric], Callable[[Bench], dict[str, float
     for plan, (_, _, aim) in PLANS.items():
         metrics = [Metric(plan, "rows/s", at_least=aim), Metric(f"{plan}, processor time", "µs/row")]
         found[f"rate {plan}"] = (metrics, lambda bench, plan=plan: bench.rate(plan))  # type: ignore[misc]
-    found["killed"] = ([bound(KILLED, "s", 5)], Bench.killed)
     return found
 
 

@@ -28,8 +28,6 @@ of this machine (`--engine python` has them in threads of the server), one Ottla
   not counted: by the offsets that the query's group commits, every 100 ms. Kafka Streams 4.3.0 runs the same plan in a JVM
   with two threads, Jackson's trees for JSON, default caches and the same commit interval. *filter* has a condition and a
   product, *aggregate* COUNT and SUM by key, *window* the same by tumbling minutes, *join* a table of 10,000 rows by key.
-- **Hosts killed**: `kill -9` of the processes that run queries, until the next result of a GROUP BY with 10,000 keys can be
-  asked; the result counts each record once.
 """
 
 

@@ -21,6 +21,7 @@ __all__ = ["WAIT_SECONDS_MAX", "Server", "started"]
 
 WAIT_SECONDS_MAX = 180.0
 LOOK_SECONDS = 0.02
+WARM_ROWS = 50
 QUICK = ("group.initial.rebalance.delay.ms=0",)
 
 
@@ -86,12 +87,6 @@ class Server:
         """Return the memory of all of them, what they share counted once."""
         return sum(each.memory_full_info().pss for each in self.processes()) / (1 << 20)
 
-    def hosts(self) -> list[psutil.Process]:
-        """Return the processes that run queries: the Python workers of Spark's tasks."""
-        daemons = [each for each in self.processes() if "pyspark.daemon" in " ".join(each.cmdline())]
-        pids = {each.pid for each in daemons}
-        return [each for each in daemons if each.ppid() in pids] or daemons
-
 
 @contextmanager
 def started(engine: str, hosts: int) -> Iterator[Server]:
@@ -109,13 +104,16 @@ def started(engine: str, hosts: int) -> Iterator[Server]:
 
 
 def _warm(server: Server) -> None:
-    """Return when a first query has answered: the hosts are there."""
+    """Return when a first query has answered in every partition: the hosts are there, all of them."""
     server.run(
-        "CREATE STREAM WARM (ID STRING KEY, V INT) WITH (KAFKA_TOPIC='warm', VALUE_FORMAT='JSON', PARTITIONS=1);"
-        "INSERT INTO WARM VALUES ('a', 1);"
+        "CREATE STREAM WARM (ID STRING KEY, V INT) WITH (KAFKA_TOPIC='warm', VALUE_FORMAT='JSON', PARTITIONS=8);"
+        + "".join(f"INSERT INTO WARM VALUES ('key-{number}', 1);" for number in range(WARM_ROWS))
     )
     server.run("CREATE STREAM WARM_R AS SELECT * FROM WARM;")
-    server.wait_rows("SELECT * FROM WARM_R;")
+    until_s = time.monotonic() + WAIT_SECONDS_MAX
+    while len(server.sql.rows("SELECT * FROM WARM_R;")) < WARM_ROWS:
+        assert time.monotonic() < until_s, "the hosts are not there"
+        time.sleep(LOOK_SECONDS)
     server.drop("STREAM", "WARM_R")
 
 
