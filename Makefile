@@ -125,8 +125,8 @@ soak: .venv/.installed  ## everything at once on one broker, every record accoun
 chaos: .venv/.installed  ## break a cluster of real processes under load, every record accounted for (ROUNDS=n, SEED=n)
 	@$(PY) -m tests.chaos --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)")
 
-chaos-streams: .venv/.installed  ## kill an application on Spark, its workers and its broker (ROUNDS=n, SEED=n, STATE=native, MODE=continuous), or MODEL=1: each failure in a model
-	@$(if $(MODEL),$(PY) -m tests.streams.machine,$(PY) -m $(if $(filter continuous,$(MODE)),tests.streams.continuous,tests.streams.kills) --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)") $(if $(STATE),--state "$(STATE)"))
+chaos-streams: .venv/.installed  ## kill an application on Spark, its workers and its broker (ROUNDS=n, SEED=n, STATE=native, MODE=continuous with WORKERS=1 on a cluster of two Spark workers), or MODEL=1: each failure in a model
+	@$(if $(MODEL),$(PY) -m tests.streams.machine,$(PY) -m $(if $(filter continuous,$(MODE)),tests.streams.continuous,tests.streams.kills) --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)") $(if $(STATE),--state "$(STATE)") $(if $(WORKERS),--spark))
 
 chaos-connect: .venv/.installed  ## kill Connect's workers and tasks, its broker, database and store (ROUNDS=n, SEED=n), or MODEL=1: each failure in a model
 	@$(if $(MODEL),$(PY) -m pytest tests/connect/contract -m "slow or not slow",$(PY) -m tests.connect.chaos --rounds "$(ROUNDS)" $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)"))

@@ -1,7 +1,8 @@
 """`make chaos-streams MODE=continuous`: hosts of a service killed at named steps and in between, and the broker.
 
-Two applications count words exactly once on two hosts, each with a repartition topic and state in changelogs. In the end
-each has every count of every word once, in order, up to what was sent.
+Two applications count words exactly once on two hosts, each with a repartition topic and state in changelogs, checkpoints
+and a standby of each task. In the end each has every count of every word once, in order, up to what was sent. With
+`--spark` hosts are tasks of a Spark cluster of two workers on this machine, and its executors are killed, too.
 """
 
 from __future__ import annotations
@@ -10,24 +11,36 @@ import argparse
 import os
 import random
 import signal
+import subprocess
 import tempfile
 import threading
 import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from ottla.base import KafkaError
 from ottla.client import BlockingClient
+from ottla.spark import session
+from ottla.spark.continuous.jobs import SparkHostJobs
+from ottla.spark.continuous.sessions import hosts_settings
 from ottla.spark.failpoints import FOLDER
 from tests.ports import free_port
 from tests.server import Server, start_server
-from tests.streams.continuous.hosts import ProcessHostJobs
+from tests.streams.continuous.hosts import ROOT, ProcessHostJobs
 from tests.streams.continuous.worlds import World, counting
 from tests.waiting import until
 
-STEPS = ("continuous: before offsets", "continuous: before EndTxn", "continuous: after EndTxn")
-KINDS = (*STEPS, "host", "both hosts", "pause", "broker")
+STEPS = (
+    "continuous: before offsets",
+    "continuous: before EndTxn",
+    "continuous: after EndTxn",
+    "continuous: before a checkpoint",
+    "continuous: after a checkpoint",
+)
+KINDS = (*STEPS, "host", "both hosts", "pause", "broker", "damaged checkpoints")
+ON_SPARK = "executor"
 TRANSACTION_MS = 2_000
 PAUSE_SECONDS = 3.0
 """Longer than a transaction lives."""
@@ -43,18 +56,20 @@ OVERRIDES = (
 class Chaos:
     """A service that counts, what was sent, and what is done to it."""
 
-    def __init__(self, folder: Path, rng: random.Random) -> None:
+    def __init__(self, folder: Path, rng: random.Random, *, on_spark: bool = False) -> None:
         self._folder, self._rng = folder, rng
         self._port = free_port()
         self._broker: Server = start_server(folder, port=self._port, overrides=OVERRIDES)
         self.client = BlockingClient(self._broker.bootstrap)
-        self.jobs = ProcessHostJobs()
+        self._spark = _cluster_session(folder) if on_spark else None
+        jobs: Any = ProcessHostJobs() if self._spark is None else SparkHostJobs(self._spark)
         self.worst_s = 0.0
         """The longest that results were waited for."""
         self.world = World("chaos", self.client, folder / "state")
         self.world.topics("second", "second-out")
-        service = self.world.service(self.jobs, hosts=2)
+        service = self.world.service(jobs, hosts=2)
         more = {"processing_guarantee": "exactly_once_v2", "producer_transaction_timeout_ms": TRANSACTION_MS}
+        more |= {"num_standby_replicas": 1, "state_checkpoint_interval_ms": 200}
         self.sources = {"chaos": Counter[str](), "second": Counter[str]()}
         self.applications = [
             service.add(counting(source), self.world.settings(application_id=f"app-{source}", **more))
@@ -87,6 +102,15 @@ class Chaos:
             for pid in self._pids()[:1]:
                 os.kill(pid, signal.SIGSTOP)
                 threading.Timer(PAUSE_SECONDS, os.kill, (pid, signal.SIGCONT)).start()
+        elif kind == "damaged checkpoints":
+            for path in self._folder.glob("state/*/state/*.checkpoint"):
+                data = path.read_bytes()
+                path.write_bytes(data[: self._rng.randrange(len(data))])
+            for pid in self._pids():
+                os.kill(pid, signal.SIGKILL)
+        elif kind == ON_SPARK:
+            for pid in _executors()[:1]:
+                os.kill(pid, signal.SIGKILL)
         else:
             self._broker.kill()
             self._broker = start_server(self._folder, port=self._port, overrides=OVERRIDES)
@@ -126,7 +150,39 @@ class Chaos:
         """End everything."""
         self.world.close()
         self.client.close()
+        if self._spark is not None:
+            self._spark.stop()
         self._broker.stop()
+
+
+def _cluster_session(folder: Path) -> Any:
+    """Return a session of a cluster of two workers, whose executors find this checkout."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+    settings = {
+        **hosts_settings("local-cluster[2,1,512]"),
+        "spark.executorEnv.PYTHONPATH": path,
+        f"spark.executorEnv.{FOLDER}": str(folder / "failpoints"),
+        "spark.executor.memory": "512m",
+    }
+    found = session("chaos-continuous", master="local-cluster[2,1,512]", settings=settings, registered=False)
+    until(lambda: SparkHostJobs(found).slots >= 2, "two executors", seconds=END_SECONDS_MAX)
+    return found
+
+
+def _executors() -> list[int]:
+    """Return the executors that are descendants of this process."""
+    parents, found = {os.getpid()}, []
+    rows = subprocess.run(
+        ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    for _ in range(4):
+        for row in rows[1:]:
+            pid, parent, words = row.split(None, 2)
+            if int(parent) in parents:
+                parents.add(int(pid))
+                if "CoarseGrainedExecutorBackend" in words and int(pid) not in found and "java" in words.split()[0]:
+                    found.append(int(pid))
+    return found
 
 
 def main() -> None:
@@ -134,7 +190,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.streams.continuous", description=__doc__)
     parser.add_argument("--rounds", type=int, default=100, metavar="N", help="how often something is broken")
     parser.add_argument("--seed", type=int, default=int(time.time()), metavar="N", help="which, and when")
-    parser.add_argument("--only", choices=KINDS, help="one kind")
+    parser.add_argument("--only", choices=(*KINDS, ON_SPARK), help="one kind")
+    parser.add_argument("--spark", action="store_true", help="hosts as tasks of a Spark cluster of two workers")
     parser.add_argument("--seconds", type=float, default=1e9, metavar="N", help="end after so long all the same")
     args = parser.parse_args()
     rng = random.Random(args.seed)
@@ -145,16 +202,19 @@ def main() -> None:
         folder = Path(name)
         (folder / "failpoints").mkdir()
         os.environ[FOLDER] = str(folder / "failpoints")
-        chaos = Chaos(folder, rng)
+        chaos = Chaos(folder, rng, on_spark=args.spark)
         try:
             while sum(done.values()) < args.rounds and time.monotonic() - began_s < args.seconds:
-                kind = args.only or rng.choice(KINDS)
+                kind = args.only or rng.choice((*KINDS, *((ON_SPARK,) if args.spark else ())))
                 chaos.break_something(kind)
                 done[kind] += 1
                 print(f"{sum(done.values())} {dict(done)} after {time.monotonic() - began_s:.0f} s", flush=True)
             counts = chaos.check()
-            states = {str(each.state) for each in chaos.applications}
-            assert states == {"RUNNING"}, states
+            until(  # a task may be on its way to a host that has come back
+                lambda: {str(each.state) for each in chaos.applications} == {"RUNNING"},
+                lambda: [each.status() for each in chaos.applications],
+                seconds=END_SECONDS_MAX,
+            )
         finally:
             chaos.close()
     print(

@@ -13,7 +13,7 @@ from pathlib import Path
 from ottla.connect.tasks import Dial
 from ottla.spark.continuous.executor import run_host
 
-__all__ = ["ProcessHostJobs"]
+__all__ = ["ROOT", "ProcessHostJobs"]
 
 ROOT = Path(__file__).parents[3]
 
