@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -58,7 +59,7 @@ PASSWORDS = {each: f"the-secret-of-{each}" for each in USERS}
 MARK = "Zanzibar"
 """What every record holds, and nobody shall see on the way."""
 CUSTOMERS, ORDERS, ENRICHED = "shop-customers", "shop-orders", "enriched"
-COUNT = 30
+COUNT, CUSTOMERS_COUNT = 30, 3
 CANARY = "a bird in a mine"
 
 R, W, CREATE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DESCRIBE
@@ -236,14 +237,19 @@ def fill(path: SecuredPath) -> None:
     with psycopg.connect(path.database.url.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute("CREATE TABLE customers (id INT PRIMARY KEY, name TEXT NOT NULL)")
         connection.execute("CREATE TABLE orders (id INT PRIMARY KEY, customer_id INT NOT NULL)")
-        for each in range(3):
+        for each in range(CUSTOMERS_COUNT):
             connection.execute("INSERT INTO customers VALUES (%s, %s)", (each, f"{MARK} {each}"))
 
 
 def order(path: SecuredPath) -> None:
     with psycopg.connect(path.database.url.replace("+psycopg", ""), autocommit=True) as connection:
         for each in range(COUNT):
-            connection.execute("INSERT INTO orders VALUES (%s, %s)", (each, each % 3))
+            connection.execute("INSERT INTO orders VALUES (%s, %s)", (each, each % CUSTOMERS_COUNT))
+
+
+def rows_read(told: str) -> int:
+    """Return how many rows the application has read, as it tells now and then."""
+    return max((int(each) for each in re.findall(r"RUNNING, (\d+) rows", told)), default=0)
 
 
 def worker_properties(path: SecuredPath) -> dict[str, str]:
@@ -384,7 +390,8 @@ def test_records_go_from_a_database_to_a_store_in_private_each_part_with_its_own
             states = [ask(Call("GET", f"/connectors/{name}/status")) for name in connectors(path)]
             return "\n".join([*map(str, states), told.read_text()[-4000:], out.read_text()[-4000:]])
 
-        until(lambda: "RUNNING" in out.read_text(), troubles, seconds=SECONDS_MAX)
+        # An order whose customer is not in the table yet has no result: customers come first.
+        until(lambda: rows_read(out.read_text()) >= CUSTOMERS_COUNT, troubles, seconds=SECONDS_MAX)
         order(path)
 
         def archived() -> list[dict[str, Any]]:

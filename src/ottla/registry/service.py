@@ -168,7 +168,10 @@ class Registry:
         if not self.election.is_primary:
             raise ElsewhereError("this instance is not the primary")
         try:
-            await self.store.claim()
+            async with asyncio.timeout(self.settings.timeout_s):
+                await self.store.claim()
+        except TimeoutError as error:
+            raise timed_out("Taking over the schemas' topic again timed out") from error
         except OttlaError as error:
             self.election.step_down(str(error))
             raise ElsewhereError(str(error)) from error
