@@ -181,7 +181,7 @@ def flood_case(requests: int) -> Case:
 
 def acl_cases(*, scale: float, turns: int = TURNS) -> list[Case]:
     """Return the case of small requests without an authorizer, with entries, and while entries change."""
-    requests = max(1024, int(60_000 * scale))
+    requests = max(8192, int(60_000 * scale))  # fewer may take less than a tick of the clock that counts
     title = "small Produce"
     cpu = {
         "without": f"{title} without an authorizer, broker CPU",

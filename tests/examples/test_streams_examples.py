@@ -53,12 +53,13 @@ def test_a_streams_example_is_one_short_file_that_its_page_shows(example: Path) 
 
 
 @pytest.mark.spark
-def test_the_test_of_the_page_about_testing_passes(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tests_of_the_page_about_testing_pass(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "streams"))
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "streams-testing.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "streams-testing.md").read_text(), re.DOTALL)
     found: dict[str, Any] = {}
-    exec(compile(code, "streams-testing.md", "exec", dont_inherit=True), found)
+    exec(compile("\n".join(blocks), "streams-testing.md", "exec", dont_inherit=True), found)
     found["test_a_balance_is_the_sum_of_an_accounts_transactions"](spark)
+    found["test_a_balance_in_milliseconds"]()
 
 
 @pytest.mark.spark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ottla.log import File, Log, LogConfig, OsDisk
 from tests.log.records import NOW, batch, values
@@ -97,7 +98,7 @@ def test_snapshots_go_with_their_segments(tmp_path: Path) -> None:
 def test_a_flush_that_runs_meanwhile_keeps_files_from_being_removed_under_it(tmp_path: Path) -> None:
     log = filled(tmp_path, retention_ms=DAY, file_delete_delay_ms=0)
     disk = InterruptedDisk(log)
-    log._durability._disk = disk
+    log._durability._disk = disk  # type: ignore[assignment]
     log.flush()
     assert disk.interrupted and log.recovery_point == 0, "what was truncated meanwhile may not count as flushed"
     log.flush()
@@ -105,12 +106,11 @@ def test_a_flush_that_runs_meanwhile_keeps_files_from_being_removed_under_it(tmp
     assert len(log.housekeep(NOW + 5 * DAY)) > 3, "what was set aside meanwhile goes now"
 
 
-class InterruptedDisk(OsDisk):
+class InterruptedDisk:
     """A disk on which a truncation and a round of retention come between a flush's look at the files and its fsyncs."""
 
     def __init__(self, log: Log) -> None:
-        super().__init__()
-        self._log = log
+        self._disk, self._log = OsDisk(), log
         self.interrupted = False
 
     def fsync_all(self, files: Sequence[File], folders: Sequence[str] = ()) -> None:
@@ -120,4 +120,7 @@ class InterruptedDisk(OsDisk):
             assert self._log.housekeep(NOW + 4 * DAY) == []
             for file in files:
                 file.close()
-        super().fsync_all(files, folders)
+        self._disk.fsync_all(files, folders)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)

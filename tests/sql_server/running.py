@@ -62,6 +62,12 @@ class SqlProcess:
         answers: list[dict[str, Any]] = found.body
         return answers
 
+    def follow(self, made: dict[str, Any]) -> None:
+        """Return when this server has taken in what another has answered to a statement."""
+        number = made["commandSequenceNumber"]
+        found = self.ask("POST", "/ksql", {"ksql": "LIST STREAMS;", "commandSequenceNumber": number})
+        assert found.status == 200, found
+
     def refused(self, text: str, path: str = "/ksql") -> tuple[int, int, str]:
         """Return status, code and words of a refusal."""
         found = self.ask("POST", path, {"ksql": text})

@@ -74,9 +74,7 @@ def test_servers_of_one_service_share_their_commands(broker: Server) -> None:
             (made,) = (one, other)[number % 2].ksql(
                 f"CREATE STREAM s{number} (v INT) WITH (kafka_topic='shared', value_format='JSON', partitions=1);"
             )
-            other.ask(
-                "POST", "/ksql", {"ksql": "LIST STREAMS;", "commandSequenceNumber": made["commandSequenceNumber"]}
-            )
+            other.follow(made)
         names = ["S0", "S1", "S2", "S3"]
         for each in (one, other):
             until(
@@ -162,10 +160,11 @@ def test_another_server_runs_the_queries_of_one_that_was_killed(broker: Server) 
     service = ("ksql.service.id=failing_",)
     first = start_sql(broker.bootstrap, overrides=service)
     with running_sql(broker.bootstrap, overrides=service) as other:
-        first.ksql(
+        *_, made = first.ksql(
             "CREATE STREAM s (id STRING KEY, v INT) WITH (kafka_topic='failing', value_format='JSON', partitions=1);"
             "CREATE TABLE t AS SELECT id, SUM(v) AS total FROM s GROUP BY id; INSERT INTO s VALUES ('a', 1);"
         )
+        other.follow(made)
         other.wait_rows("SELECT * FROM t;", [["a", 1]])
         first.kill()
         other.ksql("INSERT INTO s VALUES ('a', 2);")

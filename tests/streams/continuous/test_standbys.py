@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,17 @@ def works(application: StreamsApplication) -> dict[str, dict[str, object]]:
     return {str(each["task"]): each for each in found}
 
 
-def has_copies(application: StreamsApplication) -> bool:
-    """Whether each task with state has a copy on another host that lacks nothing."""
-    stateful = [each for task, each in works(application).items() if task.startswith("1_")]
-    return bool(stateful) and all(
-        each["standbys"] and all(host != str(each["host"]) and lag == 0 for host, lag in each["standbys"].items())  # type: ignore[attr-defined]
-        for each in stateful
+def has_copies(application: StreamsApplication, updates: int = 0) -> bool:
+    """Whether each task with state has a copy on another host that lacks nothing, and all have read so many changes."""
+    stateful: list[dict[str, Any]] = [each for task, each in works(application).items() if task.startswith("1_")]
+    read = sum(sum(each["standby_updates"].values()) for each in stateful)
+    return (
+        bool(stateful)
+        and read >= updates
+        and all(
+            each["standbys"] and all(host != str(each["host"]) and lag == 0 for host, lag in each["standbys"].items())
+            for each in stateful
+        )
     )
 
 
@@ -45,7 +51,7 @@ def test_a_lost_hosts_works_go_on_where_their_copies_are_and_read_next_to_nothin
     application.start()
     world.feed(" ".join(WORDS))
     world.await_counts(**dict.fromkeys(WORDS, 1))
-    until(lambda: has_copies(application), seconds=WAIT_SECONDS_MAX, what=lambda: str(works(application)))
+    until(lambda: has_copies(application, len(WORDS)), seconds=WAIT_SECONDS_MAX, what=lambda: str(works(application)))
     owned = {task: each["host"] for task, each in works(application).items() if task.startswith("1_")}
     lost = next(iter(owned.values()))
     os.kill(application.status()["hosts"][lost]["pid"], signal.SIGKILL)  # type: ignore[call-overload]

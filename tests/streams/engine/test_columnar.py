@@ -237,7 +237,8 @@ BATCHES = st.lists(st.lists(st.lists(RECORDS, max_size=12), max_size=3), max_siz
 def numbered(batches: list[list[list[Record]]]) -> list[list[list[Record]]]:
     offset = iter(range(10_000))
     return [
-        [[each._replace(topic="in", offset=next(offset)) for each in block] for block in batch] for batch in batches
+        [[each._replace(topic="in", partition=0, offset=next(offset)) for each in block] for block in batch]
+        for batch in batches
     ]
 
 

@@ -209,7 +209,11 @@ def _thread_metrics(
         yield Metric(kind, f"task-{name}-total", labels, found.occasions_total, is_total=True)
     updater = "stream-state-updater-metrics"
     yield Metric(updater, "active-restoring-tasks", labels, lane["restoring"])
-    yield Metric(updater, "standby-updating-tasks", labels, len(lane.get("standbys", ())))
+    copies = [(work, read) for work, _, read in lane.get("standbys", ()) if work[0] == labels["application_id"]]
+    yield Metric(updater, "standby-updating-tasks", labels, len(copies))
+    for (_, sub_topology, partition), read in copies:
+        own = {**labels, "task_id": f"{sub_topology}_{partition}"}
+        yield Metric("stream-task-metrics", "update-total", own, read, is_total=True)
 
 
 def _task_metrics(labels: Mapping[str, str], work: ShownWork, windows: Windows, now_s: float) -> Iterator[Metric]:

@@ -60,8 +60,8 @@ class WorkFacts:
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
-    standbys: dict[int, int | None] = field(default_factory=dict)
-    """By host that keeps a copy of its state, how many records that is behind; None where it has just begun."""
+    standbys: dict[int, tuple[int | None, int]] = field(default_factory=dict)
+    """By host that keeps a copy of its state, how many records it is behind (None at first) and has read."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What its nodes and stores have counted, as `Host` tells it."""
 
@@ -512,7 +512,7 @@ class HostService:
 
     def _followed(self, host: _Host, message: Mapping[str, Any]) -> None:
         """Note which copies of states a host keeps."""
-        told = {StreamsWork(*name): lag for lane in message["lanes"] for name, lag, _ in lane["standbys"]}
+        told = {StreamsWork(*name): (lag, read) for lane in message["lanes"] for name, lag, read in lane["standbys"]}
         for application in self._applications.values():
             for work, facts in application.fate.works.items():
                 if work in told:
@@ -520,7 +520,7 @@ class HostService:
                 else:
                     facts.standbys.pop(host.number, None)
         self._places = self._places.followed(
-            host.number, [work for work, lag in told.items() if self._is_warm(work, lag)]
+            host.number, [work for work, (lag, _) in told.items() if self._is_warm(work, lag)]
         )
 
     def _is_warm(self, work: StreamsWork, lag: int | None) -> bool:
