@@ -247,7 +247,7 @@ class Others:
         """Note it for the length of a block."""
         started, busy = time.monotonic(), _busy_seconds()
         yield  # what fails is no figure, and what others had meanwhile is none either
-        self.processors.append(max(0.0, (_busy_seconds() - busy) / (time.monotonic() - started)))
+        self.processors.append(max(0.0, round((_busy_seconds() - busy) / (time.monotonic() - started), 4)))
 
 
 def _busy_seconds() -> float:
