@@ -87,11 +87,9 @@ def test_the_page_of_the_benchmark_is_made_whole_of_the_kept_result() -> None:
 
 def test_a_result_without_a_case_says_so() -> None:
     rows = json.loads((ROOT / "bench" / "results" / "broker.json").read_text())
-    assert "producer-perf, 100 B records;" in benchmark_page(rows, "").rpartition("No run of these is kept")[2]
-    assert (
-        "fetch 64 KiB"
-        in benchmark_page([each for each in rows if each["metric"] != "fetch 64 KiB"], "").splitlines()[-1]
-    )
+    for missing in ("producer-perf, 100 B records", "fetch 64 KiB"):
+        kept = [each for each in rows if each["metric"] != missing]
+        assert missing in benchmark_page(kept, "").rpartition("No run of these is kept")[2]
 
 
 @pytest.mark.parametrize("page", CODE_PAGES)
