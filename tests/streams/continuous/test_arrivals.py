@@ -50,9 +50,28 @@ def test_what_a_partition_that_is_behind_could_still_precede_waits() -> None:
 
 def test_a_partition_that_has_nothing_more_is_not_waited_for() -> None:
     arrivals, left, right = both()
-    left.end = 1
+    left.end, right.end = 1, 0
     left.add(columns(5), 1, 10)
     assert taken(arrivals) == {"l": [(0, 5)]} and right.position == 0
+
+
+def test_a_partition_whose_leader_has_not_said_where_it_ends_is_waited_for() -> None:
+    arrivals, left, right = both()
+    left.end = 1
+    left.add(columns(5), 1, 10)
+    assert arrivals.take() == {} and not arrivals.waiting and not arrivals.is_behind
+    right.end = 2
+    assert arrivals.take() == {}, "it has more, and that may be older"
+    right.add(columns(3, 7), 2, 20)
+    assert taken(arrivals) == {"l": [(0, 5)], "r": [(0, 3), (1, 7)]}
+
+
+def test_where_no_partition_is_waited_for_unknown_ends_hold_nothing_up() -> None:
+    left, right = Queue(LEFT, "l", 0), Queue(RIGHT, "r", 0)
+    arrivals = Arrivals([left, right], waits=False)
+    left.end = 1
+    left.add(columns(5), 1, 10)
+    assert taken(arrivals) == {"l": [(0, 5)]}
 
 
 def test_a_late_record_goes_when_the_one_before_it_has_gone() -> None:

@@ -1,8 +1,8 @@
 """Records that wait for a task: by partition, and which of them may go now so that time goes forward in all of them.
 
 Kafka Streams takes the partition whose next record has the smallest timestamp, and waits for a partition that has nothing
-here while the cluster has more of it (KIP-695). Here many records go at once: all those that no record still to come of a
-partition that is behind could precede.
+here while the cluster has more of it, or has not said yet whether it has (KIP-695). Here many records go at once: all those
+that no record still to come of a partition that is behind could precede.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Arrivals", "Queue"]
 
 NO_BOUND = 1 << 62
+UNKNOWN = -1
+"""The end of a partition whose leader has not answered yet."""
 TAKEN_MAX = 20_000
 """After so many records of a partition the others have their turn; a piece of an answer is taken whole."""
 
@@ -45,7 +47,7 @@ class Queue:
     def __init__(self, partition: TopicPartition, source: str, offset: int) -> None:
         self.partition, self.source = partition, source
         self.position = self.fetched = offset
-        self.end = 0
+        self.end = UNKNOWN
         """Where the partition ended when it was last fetched, as far as may be read."""
         self.is_timed = False
         """Whether somebody asks at what times records may go."""
@@ -59,6 +61,11 @@ class Queue:
     def is_behind(self) -> bool:
         """Whether the cluster has more than has come."""
         return self.fetched < self.end
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its leader has said where it ends."""
+        return self.end != UNKNOWN
 
     @property
     def lag(self) -> int:
@@ -133,7 +140,7 @@ class Arrivals:
     """What waits for one task."""
 
     def __init__(self, queues: Iterable[Queue], *, waits: bool) -> None:
-        """`waits` says whether partitions that are behind are waited for."""
+        """`waits` says whether partitions that are behind, or whose ends are not known, are waited for."""
         self.queues = {each.partition: each for each in queues}
         self._waits = waits and len(self.queues) > 1
         for each in self.queues.values():
@@ -143,7 +150,8 @@ class Arrivals:
         """Return the time up to which records may go."""
         if not self._waits:
             return NO_BOUND
-        return min((each.latest for each in self.queues.values() if each.is_behind), default=NO_BOUND)
+        open_ended = (each.latest for each in self.queues.values() if each.is_behind or not each.is_known)
+        return min(open_ended, default=NO_BOUND)
 
     def take(self) -> dict[str, list[tuple[TopicPartition, Columns]]]:
         """Take what may go, by source; each partition's in its order."""

@@ -126,6 +126,7 @@ class Fetching:
         """Return the leaders that can be asked now, for which partitions, and how long they may wait."""
         groups: dict[NodeId | None, list[_Stream]] = {}
         busy: set[NodeId | None] = set()
+        new: set[NodeId | None] = set()
         for each in self._streams.values():
             leader = self._client.cluster.leader_of(each.partition)
             if leader in self._asked or self._rests.get(leader, 0.0) > now:
@@ -136,7 +137,12 @@ class Fetching:
                 continue
             each.asked = wanting
             groups.setdefault(leader, []).append(each)
-        return [(leader, found, BUSY_WAIT_MS if leader in busy else WAIT_MS) for leader, found in groups.items()]
+            if not all(queue.is_known for queue in wanting):  # others wait to hear where it ends
+                new.add(leader)
+        return [
+            (leader, found, 0 if leader in new else BUSY_WAIT_MS if leader in busy else WAIT_MS)
+            for leader, found in groups.items()
+        ]
 
     async def _ask(self, leader: NodeId | None, streams: list[_Stream], wait_ms: int) -> None:
         try:
