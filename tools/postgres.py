@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -101,6 +101,8 @@ class PostgresServer:
     folder: Path
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What is set beside what all of them have."""
     _made: int = field(default=0, repr=False)
 
     @property
@@ -140,7 +142,7 @@ class PostgresServer:
     def start(self) -> None:
         """Start the server; returns when it takes connections, raises RuntimeError with its log when it does not."""
         self.port = self.port or free_port()
-        settings = {**_SETTINGS, "port": str(self.port), "unix_socket_directories": str(self.folder)}
+        settings = {**_SETTINGS, **self.settings, "port": str(self.port), "unix_socket_directories": str(self.folder)}
         command = [str(self._program("postgres")), "-D", str(self.folder / "data")]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
@@ -214,13 +216,13 @@ class PostgresServer:
 
 
 @contextmanager
-def private_cluster() -> Iterator[PostgresServer]:
-    """Run a fresh cluster on loopback until the block ends; raises RuntimeError where none can run."""
+def private_cluster(settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
+    """Run a fresh cluster on loopback until the block ends, with settings of its own; raises RuntimeError where none can run."""
     reason = missing()
     if reason is not None:
         raise RuntimeError(reason)
     folder = Path(tempfile.mkdtemp(prefix="ottla-postgres-"))
-    server = PostgresServer(folder)
+    server = PostgresServer(folder, settings=settings or {})
     try:
         server.init()
         server.start()

@@ -1,0 +1,8 @@
+"""Change data capture: what is committed in a database becomes records, under Debezium's names and in its form.
+
+psycopg is imported when a connector is configured; `pip install 'ottla[connect]'` brings it.
+"""
+
+from ottla.connectors.cdc.source import PostgresConnector
+
+__all__ = ["PostgresConnector"]

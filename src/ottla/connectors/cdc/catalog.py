@@ -1,0 +1,196 @@
+"""What PostgreSQL's catalogue says of tables (columns with types and defaults, primary keys) and of slots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.connect import ConnectError, DataError
+from ottla.connectors.cdc.column_kinds import ColumnKind, ColumnType
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+__all__ = ["Catalog", "CatalogColumn", "CatalogTable", "TableId", "default_of"]
+
+_TABLES: Final = """
+select c.oid, n.nspname, c.relname, c.relkind::text, c.relreplident::text, c.relispartition
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_toast'
+  and c.relpersistence = 'p'
+order by n.nspname, c.relname"""
+_COLUMNS: Final = """
+select a.attname, a.atttypid, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attgenerated::text, a.attnum
+from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+where a.attrelid = %s and a.attnum > 0 and not a.attisdropped order by a.attnum"""
+_KEY: Final = """
+select a.attname from pg_index i cross join lateral unnest(i.indkey) with ordinality as k(attnum, place)
+join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
+where i.indexrelid = (
+  select x.indexrelid from pg_index x where x.indrelid = %s and (x.indisprimary or (
+    x.indisunique and x.indpred is null and x.indexprs is null and not exists (
+      select 1 from pg_attribute b where b.attrelid = x.indrelid and b.attnum = any(x.indkey) and not b.attnotnull)))
+  order by x.indisprimary desc, x.indexrelid limit 1)
+order by k.place"""
+_TYPE: Final = """
+select t.typname, t.typtype::text, t.typelem, t.typbasetype, t.typtypmod, t.typcategory::text,
+       array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder)
+from pg_type t where t.oid = %s"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableId:
+    """A table's name."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogColumn:
+    """A column as the catalogue has it."""
+
+    name: str
+    type: ColumnType
+    is_required: bool
+    default: str | None
+    """The default's expression."""
+    is_generated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """A table as the catalogue has it; `key` are the columns of its primary key, or of a unique index in its place."""
+
+    oid: int
+    id: TableId
+    is_root: bool
+    is_partition: bool
+    identity: str
+    columns: tuple[CatalogColumn, ...]
+    key: tuple[str, ...]
+
+
+class Catalog:
+    """Asks a connection of its own, which is in autocommit."""
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        self._connection = connection
+        self._types: dict[tuple[int, int], ColumnType] = {}
+
+    def table(self, oid: int) -> CatalogTable | None:
+        """Return a table by its number, None where it is gone."""
+        found = self.rows(_TABLES.replace("order by", "and c.oid = %s order by"), oid)
+        return self._table(found[0]) if found else None
+
+    def tables(self) -> list[CatalogTable]:
+        """Return all tables of users, by name, without their columns' details where nobody asks for those."""
+        return [self._table(row) for row in self.rows(_TABLES)]
+
+    def names(self) -> list[tuple[TableId, bool, bool]]:
+        """Return all tables by name, whether each is divided, and whether it is a part of one."""
+        return [(TableId(row[1], row[2]), row[3] == "p", row[5]) for row in self.rows(_TABLES)]
+
+    def _table(self, row: Sequence[Any]) -> CatalogTable:
+        oid, schema, table, kind, identity, is_partition = row
+        columns = tuple(
+            CatalogColumn(name, self.type(type_oid, modifier), required, default, generated == "s")
+            for name, type_oid, modifier, required, default, generated, _ in self.rows(_COLUMNS, oid)
+        )
+        key = tuple(row[0] for row in self.rows(_KEY, oid))
+        return CatalogTable(oid, TableId(schema, table), kind == "p", is_partition, identity, columns, key)
+
+    def type(self, oid: int, modifier: int) -> ColumnType:
+        """Return a type by its number; a domain's is that of what it stands on."""
+        found = self._types.get((oid, modifier))
+        if found is None:
+            found = self._types[oid, modifier] = self._type(oid, modifier)
+        return found
+
+    def _type(self, oid: int, modifier: int) -> ColumnType:
+        rows = self.rows(_TYPE, oid)
+        if not rows:
+            return ColumnType(oid, "unknown", modifier)
+        name, kind, element, base, base_modifier, category, labels = rows[0]
+        if kind == "d":
+            return self.type(base, base_modifier)
+        is_array = category == "A" and element
+        return ColumnType(oid, name, modifier, tuple(labels), self.type(element, modifier) if is_array else None)
+
+    def rows(self, query: str, *parameters: Any) -> list[Sequence[Any]]:
+        """Return a query's rows; raises ConnectError in the server's words."""
+        from psycopg import Error
+
+        try:
+            return list(self._connection.execute(query, parameters).fetchall())
+        except Error as error:
+            raise ConnectError(f"The database cannot be asked: {error}") from error
+
+    def texts(self, query: str) -> list[list[bytes | None]]:
+        """Return a query's rows as the server prints them; raises ConnectError in its words."""
+        from psycopg import pq
+
+        result = self._connection.pgconn.exec_(query.encode())
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            raise ConnectError(f"The database cannot be read: {result.error_message.decode(errors='replace').strip()}")
+        return [[result.get_value(row, column) for column in range(result.nfields)] for row in range(result.ntuples)]
+
+    def run(self, statement: str) -> None:
+        """Run what gives no rows; raises ConnectError in the server's words."""
+        from psycopg import Error
+
+        try:
+            self._connection.execute(statement)
+        except Error as error:
+            raise ConnectError(f"The database refuses {statement!r}: {error}") from error
+
+    def slot(self, name: str) -> Mapping[str, Any] | None:
+        """Return what is known of a slot, None where there is none."""
+        rows = self.rows(
+            "select plugin, slot_type, database, active, confirmed_flush_lsn::text, restart_lsn::text, wal_status, "
+            "active_pid "
+            "from pg_replication_slots where slot_name = %s",
+            name,
+        )
+        names = ("plugin", "slot_type", "database", "active", "confirmed", "restart", "wal_status", "active_pid")
+        return dict(zip(names, rows[0], strict=True)) if rows else None
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()
+
+
+_LITERAL = re.compile(r"'((?:[^']|'')*)'(?:::[\w\s\"().,]+?(?:\[\])?)?$", re.DOTALL)
+_NUMBER = re.compile(r"\(?(-?\d+(?:\.\d+)?)\)?(?:::[\w\s(),]+)?$")
+_NOW = re.compile(
+    r"(?i)(now\(\)|current_timestamp|current_date|current_time|localtimestamp|localtime|clock_timestamp\(\))"
+)
+
+
+def default_of(expression: str | None, kind: ColumnKind) -> Any:
+    """Return a default as a value: of a constant what it is, of what the server makes anew each time the type's zero.
+
+    None where there is none, or none that can be said.
+    """
+    if expression is None:
+        return None
+    text = expression.strip()
+    if _NOW.match(text) or text.startswith(("nextval(", "gen_random_uuid(", "uuid_generate_v")):
+        return kind.zero
+    if (constant := _LITERAL.match(text)) is not None:
+        raw = constant[1].replace("''", "'")
+    elif (number := _NUMBER.match(text)) is not None:
+        raw = number[1]
+    elif text in ("true", "false"):
+        raw = text[0]
+    else:
+        return None
+    try:
+        return kind.parse(raw.encode())
+    except (DataError, ValueError, ArithmeticError):
+        return None

@@ -1,0 +1,492 @@
+"""What a column's type becomes: a schema, and a function that makes a value of the text that PostgreSQL prints. Pure.
+
+Names, schemas and settings are Debezium's (`decimal.handling.mode`, `time.precision.mode` and the others).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from struct import pack
+from typing import Any, Final
+
+from ottla.connect import DataError
+from ottla.connect.data import BYTES as BYTES_SCHEMA
+from ottla.connect.data import (
+    FLOAT64,
+    OPTIONAL_STRING,
+    STRING,
+    FarDate,
+    FarTimestamp,
+    SchemaBuilder,
+    Struct,
+    date_of_days,
+    time_of_ms,
+    timestamp_of_ms,
+)
+from ottla.connect.data import INT32 as INT32_SCHEMA
+from ottla.connect.data import OPTIONAL_BYTES as OPTIONAL_BYTES_SCHEMA
+from ottla.connect.data import OPTIONAL_INT32 as OPTIONAL_INT32_SCHEMA
+from ottla.connectors.cdc import clock
+
+__all__ = ["ColumnKind", "ColumnType", "KindSettings", "binary_writer", "kind_of"]
+
+Parse = Callable[[bytes], Any]
+Make = Callable[[], SchemaBuilder]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """A column's type as the catalogue has it; a domain's is that of what it stands on."""
+
+    oid: int
+    name: str
+    modifier: int = -1
+    labels: tuple[str, ...] = ()
+    """Of an enum."""
+    element: ColumnType | None = None
+    """Of an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindSettings:
+    """The connector's settings that say how values are written."""
+
+    decimal: str = "precise"
+    time: str = "adaptive"
+    interval: str = "numeric"
+    hstore: str = "json"
+    binary: str = "bytes"
+    money_digits: int = 2
+    placeholder: str = "__debezium_unavailable_value"
+    unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnKind:
+    """How a column is written."""
+
+    builder: Make
+    """Begins its schema, without what is said of nulls and defaults."""
+    parse: Parse
+    """Makes a value of PostgreSQL's text; raises DataError, ValueError."""
+    unavailable: Any = None
+    """What stands for a large value that the server did not send."""
+    zero: Any = None
+    """What stands for a value that is not known where null is not allowed."""
+
+
+def kind_of(type_: ColumnType, settings: KindSettings) -> ColumnKind | None:
+    """Return how a column is written, None for a type that is left out."""
+    made = _BY_OID.get(type_.oid) or _BY_NAME.get(type_.name)
+    if made is not None:
+        return made(type_, settings)
+    if type_.labels:
+        return _enum(type_, settings)
+    if type_.element is not None:
+        return _array(type_.element, settings)
+    return _unknown(settings) if settings.unknown else None
+
+
+# -- numbers
+
+
+def _plain(make: Make, parse: Callable[[str], Any], zero: Any) -> Callable[[ColumnType, KindSettings], ColumnKind]:
+    kind = ColumnKind(make, lambda raw: parse(raw.decode()), zero=zero)
+    return lambda type_, settings: kind
+
+
+def _numeric(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    if settings.decimal == "string":
+        return ColumnKind(SchemaBuilder.string, bytes.decode, settings.placeholder, "0")
+    if settings.decimal == "double":
+        return ColumnKind(SchemaBuilder.float64, float, zero=0.0)
+    if type_.modifier < 0:
+        return ColumnKind(_variable_builder, _variable, zero=_variable(b"0"))
+    packed = type_.modifier - 4
+    precision, scale = packed >> 16 & 0xFFFF, (packed & 0x7FF ^ 0x400) - 0x400
+    step = Decimal((0, (1,), -scale))
+
+    def make() -> SchemaBuilder:
+        return _decimal_builder(scale).parameter("connect.decimal.precision", str(precision))
+
+    def parse(raw: bytes) -> Decimal:
+        found = _finite(raw)
+        return found if found.as_tuple().exponent == -scale else found.quantize(step, context=_WIDE)
+
+    return ColumnKind(make, parse, zero=Decimal(0).quantize(step))
+
+
+def _finite(raw: bytes) -> Decimal:
+    found = Decimal(raw.decode())
+    if not found.is_finite():
+        words = "decimal.handling.mode=string or double takes it"
+        raise DataError(f"A numeric column holds {found}, which no Decimal of Connect can be: {words}")
+    return found
+
+
+_WIDE: Final = Context(prec=200_000)
+
+
+def _decimal_builder(scale: int) -> SchemaBuilder:
+    name = "org.apache.kafka.connect.data.Decimal"
+    return SchemaBuilder.bytes_().name(name).version(1).parameter("scale", str(scale))
+
+
+def _variable_builder() -> SchemaBuilder:
+    builder = SchemaBuilder.struct().name("io.debezium.data.VariableScaleDecimal").version(1)
+    return builder.doc("Variable scaled decimal").field("scale", INT32_SCHEMA).field("value", BYTES_SCHEMA)
+
+
+_VARIABLE: Final = _variable_builder().optional().build()
+
+
+def _variable(raw: bytes) -> Struct:
+    found = _finite(raw)
+    sign, digits, exponent = found.as_tuple()
+    assert isinstance(exponent, int)
+    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
+    if exponent > 0:
+        unscaled, exponent = unscaled * 10**exponent, 0
+    size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+    return Struct(_VARIABLE, {"scale": -exponent, "value": unscaled.to_bytes(size, "big", signed=True)})
+
+
+def _money(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    step = Decimal((0, (1,), -settings.money_digits))
+
+    def parse(raw: bytes) -> Decimal:
+        text = raw.decode()
+        sign = -1 if "-" in text or "(" in text else 1
+        return (sign * Decimal(re.sub(r"[^0-9.]", "", text) or "0")).quantize(step)
+
+    if settings.decimal == "string":
+        return ColumnKind(SchemaBuilder.string, lambda raw: str(_cents(raw)), zero="0")
+    if settings.decimal == "double":
+        return ColumnKind(SchemaBuilder.float64, lambda raw: float(_cents(raw)), zero=0.0)
+    return ColumnKind(lambda: _decimal_builder(settings.money_digits), parse, zero=Decimal(0).quantize(step))
+
+
+def _cents(raw: bytes) -> Decimal:
+    text = raw.decode()
+    sign = -1 if "-" in text or "(" in text else 1
+    return sign * Decimal(re.sub(r"[^0-9.]", "", text) or "0")
+
+
+# -- texts and bytes
+
+
+def _text(name: str | None = None) -> Callable[[ColumnType, KindSettings], ColumnKind]:
+    def make() -> SchemaBuilder:
+        return SchemaBuilder.string() if name is None else SchemaBuilder.string().name(name).version(1)
+
+    return lambda type_, settings: ColumnKind(make, bytes.decode, settings.placeholder, "")
+
+
+def _uuid(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    zero = "00000000-0000-0000-0000-000000000000"
+    return ColumnKind(lambda: _named(SchemaBuilder.string(), "data.Uuid"), bytes.decode, zero=zero)
+
+
+def _json(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    return ColumnKind(lambda: _named(SchemaBuilder.string(), "data.Json"), bytes.decode, settings.placeholder, "{}")
+
+
+def _enum(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    def make() -> SchemaBuilder:
+        return _named(SchemaBuilder.string(), "data.Enum").parameter("allowed", ",".join(type_.labels))
+
+    return ColumnKind(make, bytes.decode, settings.placeholder, "")
+
+
+def _named(builder: SchemaBuilder, name: str) -> SchemaBuilder:
+    return builder.name(f"io.debezium.{name}").version(1)
+
+
+def binary_writer(mode: str) -> Callable[[bytes], Any]:
+    """Return how bytes are written (`binary.handling.mode`)."""
+    writers: dict[str, Callable[[bytes], Any]] = {
+        "bytes": bytes,
+        "base64": lambda data: base64.b64encode(data).decode(),
+        "base64-url-safe": lambda data: base64.urlsafe_b64encode(data).decode(),
+        "hex": bytes.hex,
+    }
+    return writers[mode]
+
+
+def _bytea(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    write = binary_writer(settings.binary)
+    make = SchemaBuilder.bytes_ if settings.binary == "bytes" else SchemaBuilder.string
+    return ColumnKind(make, lambda raw: write(_hex(raw)), write(settings.placeholder.encode()), write(b""))
+
+
+def _hex(raw: bytes) -> bytes:
+    if not raw.startswith(b"\\x"):
+        raise DataError(f"PostgreSQL printed {raw[:20]!r}, which is no bytea in hex")
+    return bytes.fromhex(raw[2:].decode())
+
+
+def _bits(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    if type_.oid == 1560 and type_.modifier in (1, -1):
+        return ColumnKind(SchemaBuilder.boolean, lambda raw: raw == b"1", zero=False)
+    length = str(type_.modifier if type_.modifier > 0 else (1 << 31) - 1)
+
+    def parse(raw: bytes) -> bytes:
+        return int(raw or b"0", 2).to_bytes((len(raw) + 7) // 8, "little")
+
+    return ColumnKind(lambda: _named(SchemaBuilder.bytes_(), "data.Bits").parameter("length", length), parse, zero=b"")
+
+
+def _hstore(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    if settings.hstore == "map":
+        return ColumnKind(
+            lambda: SchemaBuilder.map(STRING, OPTIONAL_STRING),
+            lambda raw: _pairs(raw.decode()),
+            {settings.placeholder: settings.placeholder},
+            {},
+        )
+    return ColumnKind(
+        lambda: _named(SchemaBuilder.string(), "data.Json"),
+        lambda raw: _compact_json(_pairs(raw.decode())),
+        settings.placeholder,
+        "{}",
+    )
+
+
+_PAIR = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*=>\s*(?:NULL|"((?:[^"\\]|\\.)*)")\s*(?:,|$)', re.DOTALL)
+
+
+def _pairs(text: str) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    at = 0
+    while at < len(text):
+        match = _PAIR.match(text, at)
+        if match is None:
+            raise DataError(f"PostgreSQL printed {text[at : at + 40]!r}, which is no hstore")
+        value = match[2]
+        found[_unescaped(match[1])] = None if value is None else _unescaped(value)
+        at = match.end()
+    return found
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+
+
+def _compact_json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+# -- times
+
+
+def _date(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    if settings.time == "isostring":
+        return ColumnKind(
+            _iso("IsoDate"), lambda raw: clock.iso_date(clock.date_days(raw.decode())), zero="1970-01-01Z"
+        )
+    if settings.time == "connect":
+        return ColumnKind(
+            _connect("Date", SchemaBuilder.int32),
+            lambda raw: _far_date(clock.date_days(raw.decode())),
+            zero=_far_date(0),
+        )
+    return ColumnKind(
+        lambda: _named(SchemaBuilder.int32(), "time.Date"), lambda raw: clock.date_days(raw.decode()), zero=0
+    )
+
+
+def _far_date(days: int) -> Any:
+    try:
+        return date_of_days(days)
+    except DataError:
+        return FarDate(days)
+
+
+def _far_timestamp(ms: int) -> Any:
+    try:
+        return timestamp_of_ms(ms)
+    except DataError:
+        return FarTimestamp(ms)
+
+
+def _iso(name: str) -> Make:
+    return lambda: _named(SchemaBuilder.string(), f"time.{name}")
+
+
+def _connect(name: str, begin: Make) -> Make:
+    return lambda: begin().name(f"org.apache.kafka.connect.data.{name}").version(1)
+
+
+def _timestamp(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    def us(raw: bytes) -> int:
+        return clock.local_us(raw.decode())
+
+    if settings.time == "isostring":
+        return ColumnKind(_iso("IsoTimestamp"), lambda raw: _iso_or_infinity(raw), zero="1970-01-01T00:00:00Z")
+    if settings.time == "connect":
+        return ColumnKind(
+            _connect("Timestamp", SchemaBuilder.int64),
+            lambda raw: _far_timestamp(_scaled(us(raw), 1000)),
+            zero=_far_timestamp(0),
+        )
+    if settings.time == "nanoseconds":
+        return _whole("NanoTimestamp", lambda raw: _bounded(us(raw) * 1000))
+    if settings.time != "microseconds" and 0 <= type_.modifier <= 3:
+        return _whole("Timestamp", lambda raw: _scaled(us(raw), 1000))
+    return _whole("MicroTimestamp", us)
+
+
+def _iso_or_infinity(raw: bytes) -> str:
+    text = raw.decode()
+    return text if text.endswith("infinity") else clock.iso_timestamp(clock.local_us(text))
+
+
+def _scaled(us: int, by: int) -> int:
+    """Microseconds in larger units; the infinities stay the ends of 64 bits."""
+    return us if us in (clock.INFINITY, -clock.INFINITY - 1) else us // by
+
+
+def _bounded(ns: int) -> int:
+    return max(-clock.INFINITY - 1, min(ns, clock.INFINITY))
+
+
+def _whole(name: str, parse: Parse, begin: Make = SchemaBuilder.int64) -> ColumnKind:
+    return ColumnKind(lambda: _named(begin(), f"time.{name}"), parse, zero=0)
+
+
+def _time(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    def us(raw: bytes) -> int:
+        return clock.time_us(raw.decode())
+
+    if settings.time == "isostring":
+        return ColumnKind(_iso("IsoTime"), lambda raw: clock.iso_time(us(raw)), zero="00:00:00Z")
+    if settings.time == "connect":
+        return ColumnKind(
+            _connect("Time", SchemaBuilder.int32), lambda raw: time_of_ms(us(raw) // 1000), zero=time_of_ms(0)
+        )
+    if settings.time == "nanoseconds":
+        return _whole("NanoTime", lambda raw: us(raw) * 1000)
+    if settings.time == "adaptive" and 0 <= type_.modifier <= 3:
+        return _whole("Time", lambda raw: us(raw) // 1000, SchemaBuilder.int32)
+    return _whole("MicroTime", us)
+
+
+def _timestamptz(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    return ColumnKind(
+        _iso("ZonedTimestamp"), lambda raw: clock.zoned_text(raw.decode()), zero="1970-01-01T00:00:00.000000Z"
+    )
+
+
+def _timetz(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    return ColumnKind(_iso("ZonedTime"), lambda raw: clock.iso_time(clock.utc_time_us(raw.decode())), zero="00:00:00Z")
+
+
+def _interval(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    if settings.interval == "string":
+        return ColumnKind(_iso("Interval"), lambda raw: clock.duration_text(raw.decode()), zero="P0Y0M0DT0H0M0S")
+    return _whole("MicroDuration", lambda raw: clock.duration_us(raw.decode()))
+
+
+# -- the rest
+
+
+def _point_builder() -> SchemaBuilder:
+    builder = _named(SchemaBuilder.struct(), "data.geometry.Point").doc("Geometry (POINT)")
+    builder.field("x", FLOAT64).field("y", FLOAT64)
+    return builder.field("wkb", OPTIONAL_BYTES_SCHEMA).field("srid", OPTIONAL_INT32_SCHEMA)
+
+
+_POINT: Final = _point_builder().optional().build()
+
+
+def _point(type_: ColumnType, settings: KindSettings) -> ColumnKind:
+    def made(x: float, y: float) -> Struct:
+        return Struct(_POINT, {"x": x, "y": y, "wkb": pack("<BIdd", 1, 1, x, y)})
+
+    def parse(raw: bytes) -> Struct:
+        x, _, y = raw.decode().strip("()").partition(",")
+        return made(float(x), float(y))
+
+    return ColumnKind(_point_builder, parse, zero=made(0.0, 0.0))
+
+
+def _array(element: ColumnType, settings: KindSettings) -> ColumnKind | None:
+    kind = kind_of(element, settings)
+    if kind is None:
+        return None
+    of_element = kind.builder().optional().build()
+
+    def parse(raw: bytes) -> list[Any]:
+        return [None if each is None else kind.parse(each.encode()) for each in elements(raw.decode())]
+
+    return ColumnKind(
+        lambda: SchemaBuilder.array(of_element),
+        parse,
+        [] if kind.unavailable is None else [kind.unavailable],
+        [],
+    )
+
+
+_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"\s][^,{}"]*)', re.DOTALL)
+
+
+def elements(text: str) -> list[str | None]:
+    """Return what an array's text holds, in order; those of several dimensions one after another."""
+    if text.startswith("["):  # bounds that do not begin with 1
+        text = text.partition("=")[2]
+    if not text.startswith("{"):
+        raise DataError(f"PostgreSQL printed {text[:40]!r}, which is no array")
+    found: list[str | None] = []
+    for match in _ELEMENT.finditer(text):
+        if match[1] is not None:
+            found.append(_unescaped(match[1]))
+        else:
+            bare = match[2].rstrip()
+            found.append(None if bare == "NULL" else _unescaped(bare))
+    return found
+
+
+def _unknown(settings: KindSettings) -> ColumnKind:
+    return ColumnKind(SchemaBuilder.bytes_, bytes, settings.placeholder.encode(), b"")
+
+
+_STRING = _text()
+_BY_OID: Final[Mapping[int, Callable[[ColumnType, KindSettings], ColumnKind]]] = {
+    16: _plain(SchemaBuilder.boolean, lambda text: text == "t", False),
+    20: _plain(SchemaBuilder.int64, int, 0),
+    21: _plain(SchemaBuilder.int16, int, 0),
+    23: _plain(SchemaBuilder.int32, int, 0),
+    26: _plain(SchemaBuilder.int64, int, 0),
+    700: _plain(SchemaBuilder.float32, float, 0.0),
+    701: _plain(SchemaBuilder.float64, float, 0.0),
+    790: _money,
+    1700: _numeric,
+    17: _bytea,
+    114: _json,
+    3802: _json,
+    142: _text("io.debezium.data.Xml"),
+    2950: _uuid,
+    3614: _text("io.debezium.data.Tsvector"),
+    1560: _bits,
+    1562: _bits,
+    1082: _date,
+    1083: _time,
+    1114: _timestamp,
+    1184: _timestamptz,
+    1186: _interval,
+    1266: _timetz,
+    600: _point,
+    **dict.fromkeys((18, 19, 25, 1042, 1043, 650, 774, 829, 869), _STRING),
+    **dict.fromkeys((3904, 3906, 3908, 3910, 3912, 3926), _STRING),
+}
+_BY_NAME: Final[Mapping[str, Callable[[ColumnType, KindSettings], ColumnKind]]] = {
+    "citext": _STRING,
+    "hstore": _hstore,
+    "ltree": _text("io.debezium.data.Ltree"),
+}

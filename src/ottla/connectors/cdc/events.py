@@ -1,0 +1,392 @@
+"""Change events as Debezium writes them: schemas of keys, rows and envelopes, and records of changes. Pure."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ottla.connect import Header, Schema, SourceRecord
+from ottla.connect.data import (
+    INT64,
+    OPTIONAL_BYTES,
+    OPTIONAL_INT64,
+    OPTIONAL_STRING,
+    STRING,
+    SchemaBuilder,
+    Struct,
+)
+from ottla.connectors.cdc.catalog import CatalogColumn, CatalogTable, TableId, default_of
+from ottla.connectors.cdc.column_kinds import ColumnKind, KindSettings, binary_writer, kind_of
+from ottla.connectors.cdc.pgoutput import Row, Unchanged
+from ottla.connectors.cdc.settings import Selection, key_columns, topic_name
+
+__all__ = ["VERSION", "Events", "Moment", "TableEvents", "Transaction"]
+
+VERSION: Final = "3.7.0.Final"
+"""The version of Debezium whose records these are."""
+_P: Final = "io.debezium.connector.postgresql"
+_SNAPSHOT: Final = (
+    SchemaBuilder.string()
+    .name("io.debezium.data.Enum")
+    .version(1)
+    .parameter("allowed", "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental")
+    .optional()
+    .default("false")
+    .build()
+)
+
+
+def _struct(name: str | None, version: int | None, fields: Mapping[str, Schema], *, optional: bool = False) -> Schema:
+    builder = SchemaBuilder.struct().name(name).version(version)
+    for each, schema in fields.items():
+        builder.field(each, schema)
+    return (builder.optional() if optional else builder).build()
+
+
+SOURCE: Final = _struct(
+    f"{_P}.Source",
+    1,
+    {
+        **dict.fromkeys(("version", "connector", "name"), STRING),
+        "ts_ms": INT64,
+        "snapshot": _SNAPSHOT,
+        "db": STRING,
+        "sequence": OPTIONAL_STRING,
+        **dict.fromkeys(("ts_us", "ts_ns"), OPTIONAL_INT64),
+        **dict.fromkeys(("schema", "table"), STRING),
+        **dict.fromkeys(("txId", "lsn", "xmin"), OPTIONAL_INT64),
+        "origin": OPTIONAL_STRING,
+        "origin_lsn": OPTIONAL_INT64,
+    },
+)
+BLOCK: Final = _struct(
+    "event.block",
+    1,
+    {"id": STRING, "total_order": INT64, "data_collection_order": INT64},
+    optional=True,
+)
+MESSAGE_KEY: Final = _struct(f"{_P}.MessageKey", 1, {"prefix": OPTIONAL_STRING})
+
+
+def _message_value(binary: str) -> Schema:
+    """The schema of a logical message, whose content is written as bytea is."""
+    content = OPTIONAL_BYTES if binary == "bytes" else OPTIONAL_STRING
+    body = _struct(f"{_P}.Message", 1, {"prefix": OPTIONAL_STRING, "content": content})
+    fields = {"op": STRING, "ts_ms": OPTIONAL_INT64, "source": SOURCE, "transaction": BLOCK, "message": body}
+    return _struct(f"{_P}.MessageValue", 1, fields)
+
+
+_COMMON: Final = "io.debezium.connector.common"
+TRANSACTION_KEY: Final = _struct(f"{_COMMON}.TransactionMetadataKey", 1, {"id": STRING})
+_COLLECTION: Final = _struct("event.collection", 1, {"data_collection": STRING, "event_count": INT64}, optional=True)
+TRANSACTION_VALUE: Final = _struct(
+    f"{_COMMON}.TransactionMetadataValue",
+    1,
+    {
+        "status": STRING,
+        "id": STRING,
+        "event_count": OPTIONAL_INT64,
+        "data_collections": SchemaBuilder.array(_COLLECTION).optional().build(),
+        "ts_ms": INT64,
+    },
+)
+HEARTBEAT_KEY: Final = _struct(f"{_COMMON}.ServerNameKey", 1, {"serverName": STRING})
+HEARTBEAT_VALUE: Final = _struct(f"{_COMMON}.Heartbeat", 1, {"ts_ms": INT64})
+
+
+@dataclass(slots=True)
+class Moment:
+    """Where and when a change was made."""
+
+    lsn: int
+    commit_us: int
+    xid: int | None
+    last_commit_lsn: int | None
+    """None in a snapshot."""
+    snapshot: str = "false"
+    origin: str | None = None
+    origin_lsn: int | None = None
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transaction under way, and how many changes of each table it had."""
+
+    id: str
+    total: int = 0
+    tables: dict[str, int] = field(default_factory=dict)
+
+    def block(self, table: str) -> Struct:
+        """Count a change, and return its place."""
+        self.total += 1
+        self.tables[table] = self.tables.get(table, 0) + 1
+        return _made(BLOCK, [self.id, self.total, self.tables[table]])
+
+
+def _made(schema: Schema, values: list[Any]) -> Struct:
+    """Return a struct of values that fit by their making: `Struct.put` looks at each."""
+    found = object.__new__(Struct)
+    found.schema, found.values = schema, values
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+    kind: ColumnKind
+    is_required: bool
+    default: Any
+
+
+class Events:
+    """Makes records of one connector; `table` gives what makes those of a table."""
+
+    def __init__(self, settings: Mapping[str, Any], kinds: KindSettings, selection: Selection) -> None:
+        self.prefix: str = settings["topic.prefix"]
+        self.database: str = settings["database.dbname"]
+        self.selection, self.kinds = selection, kinds
+        self.delimiter: str = settings["topic.delimiter"]
+        self.has_tombstones: bool = settings["tombstones.on.delete"]
+        self.partition = {"server": self.prefix}
+        self.adjusts_schemas = settings["schema.name.adjustment.mode"] != "none"
+        self.adjusts_fields = settings["field.name.adjustment.mode"] != "none"
+        self.keys = key_columns(settings["message.key.columns"])
+        context = {
+            "connectorLogicalName": self.prefix,
+            "taskId": "0",
+            "connectorName": "postgresql",
+            "runId": str(uuid.uuid4()),
+        }
+        self.headers = (
+            tuple(Header(f"__debezium.context.{name}", value, STRING) for name, value in context.items())
+            if settings["extended.headers.enabled"]
+            else ()
+        )
+        self._binary, self._message_value = binary_writer(kinds.binary), _message_value(kinds.binary)
+        self._heartbeats = topic_name(settings["heartbeat.topics.prefix"], self.prefix, delimiter=self.delimiter)
+
+    def table(self, table: CatalogTable, columns: Sequence[CatalogColumn]) -> TableEvents:
+        """Return what makes a table's records, of these columns as they come."""
+        return TableEvents(self, table, columns)
+
+    def source(self, moment: Moment, table: TableId | None) -> Struct:
+        """Return the `source` of a record."""
+        last = "null" if moment.last_commit_lsn is None else f'"{moment.last_commit_lsn}"'
+        us = moment.commit_us
+        return _made(
+            SOURCE,
+            [
+                *(VERSION, "postgresql", self.prefix, us // 1000, moment.snapshot, self.database),
+                *(f'[{last},"{moment.lsn}"]', us, us * 1000),
+                *(("", "") if table is None else (table.schema, table.table)),
+                *(moment.xid, moment.lsn, None, moment.origin, moment.origin_lsn),
+            ],
+        )
+
+    def message(self, moment: Moment, prefix: str, content: bytes, block: Struct | None) -> SourceRecord:
+        """Return the record of a logical message."""
+        value_schema = self._message_value
+        body = _made(value_schema.struct_fields[-1].schema, [prefix, self._binary(content)])
+        now_ms = time.time_ns() // 1_000_000
+        return SourceRecord(
+            topic=topic_name(self.prefix, "message", delimiter=self.delimiter),
+            key_schema=MESSAGE_KEY,
+            key=_made(MESSAGE_KEY, [prefix]),
+            value_schema=value_schema,
+            value=_made(value_schema, ["m", now_ms, self.source(moment, None), block, body]),
+            source_partition=self.partition,
+            source_offset=None,
+        )
+
+    def transaction(self, status: str, id_: str, commit_us: int, found: Transaction | None = None) -> SourceRecord:
+        """Return the record of a transaction's beginning or end."""
+        tables = None if found is None else [_made(_COLLECTION, [*each]) for each in found.tables.items()]
+        values = [status, id_, None if found is None else found.total, tables, commit_us // 1000]
+        return SourceRecord(
+            topic=topic_name(self.prefix, "transaction", delimiter=self.delimiter),
+            key_schema=TRANSACTION_KEY,
+            key=_made(TRANSACTION_KEY, [id_]),
+            value_schema=TRANSACTION_VALUE,
+            value=_made(TRANSACTION_VALUE, values),
+            source_partition=self.partition,
+            source_offset=None,
+        )
+
+    def heartbeat(self) -> SourceRecord:
+        """Return a record that says nothing but where reading is."""
+        return SourceRecord(
+            topic=self._heartbeats,
+            key_schema=HEARTBEAT_KEY,
+            key=_made(HEARTBEAT_KEY, [self.prefix]),
+            value_schema=HEARTBEAT_VALUE,
+            value=_made(HEARTBEAT_VALUE, [time.time_ns() // 1_000_000]),
+            source_partition=self.partition,
+            source_offset=None,
+        )
+
+
+class TableEvents:
+    """Makes the records of one table as it is now."""
+
+    def __init__(self, events: Events, table: CatalogTable, columns: Sequence[CatalogColumn]) -> None:
+        self._events, self.id = events, table.id
+        self.topic = topic_name(events.prefix, table.id.schema, table.id.table, delimiter=events.delimiter)
+        self._name = _avro_namespace(self.topic) if events.adjusts_schemas else self.topic
+        self._columns = [self._column(table.id, each) for each in columns]
+        used = [each for each in self._columns if each is not None]
+        fields = {self._field(each.name): _schema(each) for each in used}
+        self._row = _struct(f"{self._name}.Value", None, fields, optional=True)
+        self._places = {each.name: place for place, each in enumerate(used)}
+        self._used = used
+        self._key_names = [each for each in self._key_of(table) if each in self._places]
+        self._key: Schema | None = None
+        if self._key_names:
+            own = {name: _schema(used[self._places[name]]) for name in self._key_names}
+            self._key = _struct(f"{self._name}.Key", None, {self._field(name): each for name, each in own.items()})
+        self._envelope = _struct(
+            f"{self._name}.Envelope",
+            2,
+            {
+                "before": self._row,
+                "after": self._row,
+                "source": SOURCE,
+                "transaction": BLOCK,
+                "op": STRING,
+                **dict.fromkeys(("ts_ms", "ts_us", "ts_ns"), OPTIONAL_INT64),
+            },
+        )
+
+    def _column(self, table: TableId, column: CatalogColumn) -> _Column | None:
+        """How a column is written, None for one that is not."""
+        kind = kind_of(column.type, self._events.kinds)
+        if kind is None or not self._events.selection.has_column(table, column.name):
+            return None
+        return _Column(column.name, kind, column.is_required, default_of(column.default, kind))
+
+    def _field(self, name: str) -> str:
+        return _avro_name(name) if self._events.adjusts_fields else name
+
+    def _key_of(self, table: CatalogTable) -> Sequence[str]:
+        for pattern, columns in self._events.keys:
+            if pattern.fullmatch(str(table.id)):
+                return columns
+        return table.key
+
+    def row(self, row: Row, *, old: Struct | None = None, is_key: bool = False) -> Struct:
+        """Return a row's struct; raises DataError. What was not sent is of the row before it, or a placeholder.
+
+        Of a row that has the key alone, what may not be null is the type's zero.
+        """
+        values: list[Any] = []
+        for column, raw in zip(self._columns, row, strict=False):
+            if column is None:
+                continue
+            if raw is None:
+                missing = column.is_required and column.default is None
+                values.append(column.kind.zero if missing else None)
+            elif isinstance(raw, Unchanged):
+                values.append(column.kind.unavailable if old is None else old.values[len(values)])
+            else:
+                values.append(column.kind.parse(raw))
+        values += [None] * (len(self._used) - len(values))
+        return _made(self._row, values)
+
+    def read(self, row: Row, moment: Moment) -> SourceRecord:
+        """Return the record of a row that a snapshot has read."""
+        found = self.row(row)
+        return self._record("r", self._key_in(found), None, found, moment, None)
+
+    def inserted(self, row: Row, moment: Moment, transaction: Transaction | None) -> list[SourceRecord]:
+        """Return the record of a new row."""
+        found = self.row(row)
+        return [self._record("c", self._key_in(found), None, found, moment, transaction)]
+
+    def updated(
+        self, old: Row | None, new: Row, moment: Moment, transaction: Transaction | None, *, old_is_key: bool
+    ) -> list[SourceRecord]:
+        """Return the records of an update: one, or a deletion and an insertion where the key has changed."""
+        before = None if old is None else self.row(old, is_key=old_is_key)
+        after = self.row(new, old=None if old_is_key else before)
+        key = self._key_in(after)
+        old_key = key if before is None else self._key_in(before)
+        if key is None or old_key is None or old_key.values == key.values:
+            return [self._record("u", key, None if old_is_key else before, after, moment, transaction)]
+        assert before is not None
+        made = self._deleted(old_key, before, moment, transaction, Header("__debezium.newkey", key, self._key))
+        header = Header("__debezium.oldkey", old_key, self._key)
+        return [*made, self._record("c", key, None, after, moment, transaction, header)]
+
+    def deleted(
+        self, old: Row, moment: Moment, transaction: Transaction | None, *, old_is_key: bool
+    ) -> list[SourceRecord]:
+        """Return the records of a deletion."""
+        before = self.row(old, is_key=old_is_key)
+        return self._deleted(self._key_in(before), before, moment, transaction)
+
+    def truncated(self, moment: Moment, transaction: Transaction | None) -> list[SourceRecord]:
+        """Return the record of a table that was emptied."""
+        return [self._record("t", None, None, None, moment, transaction)]
+
+    def _deleted(
+        self, key: Struct | None, before: Struct, moment: Moment, transaction: Transaction | None, *headers: Header
+    ) -> list[SourceRecord]:
+        found = self._record("d", key, before, None, moment, transaction, *headers)
+        if key is None or not self._events.has_tombstones:
+            return [found]
+        return [found, found.replace(value_schema=None, value=None)]
+
+    def _key_in(self, row: Struct) -> Struct | None:
+        if self._key is None:
+            return None
+        return _made(self._key, [row.values[self._places[name]] for name in self._key_names])
+
+    def _record(
+        self,
+        op: str,
+        key: Struct | None,
+        before: Struct | None,
+        after: Struct | None,
+        moment: Moment,
+        transaction: Transaction | None,
+        *headers: Header,
+    ) -> SourceRecord:
+        events = self._events
+        now_ns = time.time_ns()
+        block = None if transaction is None else transaction.block(str(self.id))
+        values = [
+            *(before, after, events.source(moment, self.id), block, op),
+            *(now_ns // 1_000_000, now_ns // 1000, now_ns),
+        ]
+        return SourceRecord(
+            topic=self.topic,
+            key_schema=None if key is None else self._key,
+            key=key,
+            value_schema=self._envelope,
+            value=_made(self._envelope, values),
+            source_partition=events.partition,
+            source_offset=None,
+            headers=(*headers, *events.headers),
+        )
+
+
+def _schema(column: _Column) -> Schema:
+    builder = column.kind.builder()
+    if not column.is_required:
+        builder.optional()
+    else:
+        builder.required()
+    return (builder if column.default is None else builder.default(column.default)).build()
+
+
+def _avro_name(name: str) -> str:
+    """Return a name that Avro takes."""
+    found = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return f"_{found}" if found[:1].isdigit() else found
+
+
+def _avro_namespace(name: str) -> str:
+    return ".".join(_avro_name(each) for each in name.split("."))

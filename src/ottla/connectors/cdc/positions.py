@@ -1,0 +1,83 @@
+"""Where reading is: what is kept as a source offset, and which transactions a snapshot has seen already. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ottla.connect import ConnectError
+
+__all__ = ["Position", "SeenTransactions"]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTransactions:
+    """Which transactions a snapshot of PostgreSQL's sees (`pg_current_snapshot`), and up to where any of them can be met."""
+
+    text: str
+    until_lsn: int
+
+    def has(self, xid: int) -> bool:
+        """Whether a transaction was committed for the snapshot; `xid` has 32 bits."""
+        low, high, running = self.text.split(":")
+        xmin, xmax = int(low), int(high)
+        whole = (xmax & ~0xFFFFFFFF) | xid
+        if whole > xmax + (1 << 31):
+            whole -= 1 << 32
+        elif whole < xmax - (1 << 31):
+            whole += 1 << 32
+        if whole >= xmax:
+            return False
+        return whole < xmin or str(whole) not in running.split(",")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Behind a commit, and behind so many changes of the next transaction that has any.
+
+    The server sends whole transactions, in the order of their commits; it is told to begin behind `commit_lsn`, and sends
+    the changes of that next transaction in the same order each time.
+    """
+
+    commit_lsn: int
+    """The end of the last commit record that was passed."""
+    changes: int = 0
+    seen: SeenTransactions | None = None
+
+    def offset(self, **more: Any) -> dict[str, Any]:
+        """Return it as a source offset, with Debezium's names where it has them."""
+        found: dict[str, Any] = {
+            "lsn_commit": self.commit_lsn,
+            "lsn_proc": self.commit_lsn,
+            "changes": self.changes,
+            **more,
+        }
+        if self.seen is not None:
+            found |= {"snapshot_seen": self.seen.text, "snapshot_until": self.seen.until_lsn}
+        return found
+
+    @classmethod
+    def of(cls, offset: Mapping[str, Any]) -> Position:
+        """Return the position of a source offset, Debezium's own too; raises ConnectError for what is none.
+
+        Debezium keeps no count of changes: the transaction that it was in comes again.
+        """
+        lsn, changes, seen = (
+            offset.get("lsn_commit", offset.get("lsn")),
+            offset.get("changes", 0),
+            offset.get("snapshot_seen"),
+        )
+        until = offset.get("snapshot_until", 0)
+        if not isinstance(lsn, int) or not isinstance(changes, int) or not isinstance(until, int):
+            raise ConnectError(f"An offset of this connector has lsn_commit, a number: {dict(offset)} has not")
+        return cls(lsn, changes, None if seen is None else SeenTransactions(str(seen), until))
+
+    def after_commit(self, end_lsn: int) -> Position:
+        """Return the place behind a commit; what a snapshot has seen is forgotten where it can be met no more."""
+        seen = self.seen if self.seen is not None and end_lsn < self.seen.until_lsn else None
+        return Position(max(end_lsn, self.commit_lsn), 0, seen)
+
+    def after_change(self) -> Position:
+        """Return the place behind one more change of the transaction under way."""
+        return replace(self, changes=self.changes + 1)

@@ -1,0 +1,178 @@
+"""The replication stream of one slot, over libpq (`psycopg`'s `PGconn`): `START_REPLICATION`, data, status updates."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.connect import ConnectError
+from ottla.connectors.cdc.pgoutput import EPOCH_US
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn
+
+__all__ = ["Keepalive", "ReplicationStream", "XLogData", "conninfo_of", "literal", "lsn_text", "quoted"]
+
+_DATA, _ALIVE, _STATUS = Struct(">QQq"), Struct(">QqB"), Struct(">cQQQqB")
+GUCS: Final = (
+    "-c datestyle=ISO -c intervalstyle=iso_8601 -c timezone=UTC -c extra_float_digits=3 -c bytea_output=hex "
+    "-c client_encoding=UTF8"
+)
+"""How values are printed, in the stream and in the snapshot alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class XLogData:
+    """One message of the output plugin; `lsn` is where it stands in the log, 0 for what stands nowhere."""
+
+    lsn: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Keepalive:
+    """The server has sent everything up to `wal_end` that the slot is for."""
+
+    wal_end: int
+
+
+def lsn_text(lsn: int) -> str:
+    """Return a place in the log as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def quoted(name: str) -> str:
+    """Return an identifier in quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a string of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+class ReplicationStream:
+    """Reads a slot from a place on; `read` gives what has come, `confirm` says what is stored elsewhere.
+
+    Raises ConnectError in the server's words.
+    """
+
+    def __init__(self, conninfo: bytes, status_interval_s: float) -> None:
+        from psycopg import pq
+
+        self._pq = pq
+        self._status_interval_s = status_interval_s
+        self._connection: PGconn = pq.PGconn.connect(conninfo)
+        if self._connection.status != pq.ConnStatus.OK:
+            words = self._connection.error_message.decode(errors="replace").strip()
+            self._connection.finish()
+            raise ConnectError(f"The replication connection cannot be opened: {words}")
+        self._confirmed = self._received = 0
+        self._told_at_s = 0.0
+
+    def start(self, slot: str, lsn: int, options: Mapping[str, str]) -> None:
+        """Begin behind what was confirmed, or at a place further on."""
+        given = ", ".join(f"{quoted(name)} {literal(value)}" for name, value in options.items())
+        command = f"START_REPLICATION SLOT {quoted(slot)} LOGICAL {lsn_text(lsn)} ({given})"
+        result = self._connection.exec_(command.encode())
+        if result.status != self._pq.ExecStatus.COPY_BOTH:
+            raise ConnectError(f"Slot {slot} cannot be read: {result.error_message.decode(errors='replace').strip()}")
+        self._confirmed = self._received = lsn
+        self._connection.nonblocking = 1
+
+    def read(self, most: int, wait_s: float) -> list[XLogData | Keepalive]:
+        """Return what has come, up to so many messages; waits so long where nothing has."""
+        found: list[XLogData | Keepalive] = []
+        until_s = time.monotonic() + wait_s
+        while len(found) < most:
+            size, data = self._connection.get_copy_data(1)
+            if size > 0:
+                self._take(bytes(data), found)
+                continue
+            if size == -1:
+                raise ConnectError(f"The replication stream has ended{self._why()}")
+            if size == -2:
+                raise ConnectError(f"The replication stream is broken{self._why()}")
+            self._tell_status(now=False)
+            left_s = until_s - time.monotonic()
+            if found or left_s <= 0:
+                break
+            if select.select([self._connection.socket], [], [], min(left_s, self._status_interval_s))[0]:
+                self._consume()
+        return found
+
+    def _consume(self) -> None:
+        from psycopg import OperationalError
+
+        try:
+            self._connection.consume_input()
+        except OperationalError as error:
+            raise ConnectError(f"The replication stream is broken: {error}") from error
+
+    def _take(self, data: bytes, found: list[XLogData | Keepalive]) -> None:
+        if data[:1] == b"w":
+            begin, end, _ = _DATA.unpack_from(data, 1)
+            self._received = max(self._received, begin, end)
+            found.append(XLogData(begin, data[25:]))
+        elif data[:1] == b"k":
+            end, _, wants_reply = _ALIVE.unpack_from(data, 1)
+            self._received = max(self._received, end)
+            found.append(Keepalive(end))
+            if wants_reply:
+                self._tell_status(now=True)
+
+    def confirm(self, lsn: int) -> None:
+        """Say that nothing before a place is wanted again: the server may remove it."""
+        if lsn > self._confirmed:
+            self._confirmed = lsn
+            self._tell_status(now=True)
+
+    def _tell_status(self, *, now: bool) -> None:
+        """Tell where reading is, at times: who says nothing for long is given up by the server."""
+        at_s = time.monotonic()
+        if not now and at_s < self._told_at_s + self._status_interval_s:
+            return
+        self._told_at_s = at_s
+        clock = time.time_ns() // 1000 - EPOCH_US
+        self._connection.put_copy_data(_STATUS.pack(b"r", self._received, self._confirmed, self._confirmed, clock, 0))
+        deadline_s = at_s + 10.0
+        while self._connection.flush() and time.monotonic() < deadline_s:
+            select.select([], [self._connection.socket], [], 1.0)
+
+    def _why(self) -> str:
+        words = self._connection.error_message.decode(errors="replace").strip()
+        result = self._connection.get_result()
+        words = words or (result.error_message.decode(errors="replace").strip() if result is not None else "")
+        return f": {words}" if words else ""
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.finish()
+
+
+def conninfo_of(settings: Mapping[str, Any], *, replication: bool) -> bytes:
+    """Return libpq's connection string of the connector's settings."""
+    from psycopg.conninfo import make_conninfo
+
+    parts: dict[str, Any] = {
+        "host": settings["database.hostname"],
+        "port": settings["database.port"],
+        "user": settings["database.user"],
+        "password": settings["database.password"],
+        "dbname": settings["database.dbname"],
+        "sslmode": settings["database.sslmode"],
+        "sslcert": settings["database.sslcert"],
+        "sslkey": settings["database.sslkey"],
+        "sslrootcert": settings["database.sslrootcert"],
+        "keepalives": int(settings["database.tcpKeepAlive"]),
+        "application_name": "Debezium Streaming" if replication else "Debezium General",
+        "connect_timeout": 30,
+        "options": GUCS,
+    }
+    if replication:
+        parts["replication"] = "database"
+    return make_conninfo(**{name: value for name, value in parts.items() if value is not None}).encode()

@@ -1,0 +1,353 @@
+"""The task: a snapshot first, where one is due, then the slot's changes, each with the place to go on from behind it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from ottla.connect import ConnectError, SourceRecord, SourceTask
+from ottla.connectors.cdc import pgoutput
+from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
+from ottla.connectors.cdc.events import Events, Moment, TableEvents, Transaction
+from ottla.connectors.cdc.positions import Position
+from ottla.connectors.cdc.replication import Keepalive, ReplicationStream, XLogData, conninfo_of, quoted
+from ottla.connectors.cdc.server import opened_catalog, plain_settings, prepared_publication, prepared_slot
+from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, kind_settings
+from ottla.connectors.cdc.snapshot import Snapshot
+
+__all__ = ["PostgresSourceTask"]
+
+log = logging.getLogger(__name__)
+RETRY_SECONDS = 5.0
+"""Between two tries to reach a server that has gone away."""
+
+
+class PostgresSourceTask(SourceTask):
+    """See the module's description. All calls come from one thread."""
+
+    java_name = "io.debezium.connector.postgresql.PostgresConnectorTask"
+    version = "1.0"
+
+    def __init__(self) -> None:
+        self._stopping = threading.Event()
+        self._catalog: Catalog | None = None
+        self._stream: ReplicationStream | None = None
+        self._reading: Iterator[SourceRecord] | None = None
+        self._position = Position(0)
+        self._transaction: Transaction | None = None
+        self._begin: pgoutput.Begin | None = None
+        self._origin: pgoutput.Origin | None = None
+        self._to_skip = 0
+        self._is_seen = False
+        self._waiting: list[SourceRecord] = []
+        """Made and not returned yet; the last of them may get its commit's place."""
+        self._tables: dict[int, TableEvents | None] = {}
+        self._last_commit: int | None = None
+        """Where the last commit ended that this task, or the one before it, has passed."""
+        self._idle_lsn = 0
+        self._retry_at_s = 0.0
+
+    def start(self, props: Mapping[str, str]) -> None:
+        """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
+        super().start(props)
+        self._settings = settings = plain_settings(POSTGRES_DEF.parse(props))
+        self._selection = Selection.of(settings)
+        self._events = Events(settings, kind_settings(settings), self._selection)
+        self._skips = frozenset(each.strip() for each in settings["skipped.operations"])
+        self._heartbeat_s = settings["heartbeat.interval.ms"] / 1000
+        self._heartbeat_at_s = time.monotonic() + self._heartbeat_s
+        stored = self.context.offset(self._events.partition)
+        position = Position.of(stored) if stored else None
+        self._catalog = opened_catalog(settings)
+        prepared_publication(self._catalog, settings, self._selection)
+        self._refuse_heartbeat_outside()
+        mode = settings["snapshot.mode"]
+        if mode == "when_needed" and position is not None:
+            position = self._usable(position)
+        begin = prepared_slot(self._catalog, settings, position, self._stopping)
+        self._position = position or Position(begin)
+        self._last_commit = None if position is None else position.commit_lsn
+        if mode == "always" or (position is None and mode not in ("no_data", "never")):
+            self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
+            snapshot = Snapshot(self._catalog, settings, self._events)
+            self._position = Position(self._position.commit_lsn, 0, snapshot.seen)
+            self._reading = snapshot.records()
+
+    def _usable(self, position: Position) -> Position | None:
+        """Return the position where the slot still has what it needs; else drop the slot, for a snapshot anew."""
+        assert self._catalog is not None
+        try:
+            if self._catalog.slot(self._settings["slot.name"]) is None:
+                return None
+            prepared_slot(self._catalog, self._settings, position, self._stopping)
+        except ConnectError as error:
+            log.warning("The tables are read anew: %s", error)
+            self._catalog.rows("select pg_drop_replication_slot(%s)", self._settings["slot.name"])
+            return None
+        return position
+
+    def _refuse_heartbeat_outside(self) -> None:
+        if self._settings["heartbeat.action.query"] and not self._heartbeat_s:
+            raise ConnectError("heartbeat.action.query is run with heartbeats, and heartbeat.interval.ms=0 has none")
+
+    # -- polling
+
+    def poll(self) -> list[SourceRecord] | None:
+        """Return the next records, of a snapshot or of what has changed; None where nothing came in `poll.interval.ms`."""
+        most = self._settings["max.batch.size"]
+        if self._reading is not None:
+            found = list(islice(self._reading, most))
+            if len(found) < most:
+                self._reading = None
+                log.info("The snapshot is complete")
+                if found:
+                    found[-1].source_offset = self._position.offset(snapshot_completed=True)
+            return found or None
+        if self._settings["snapshot.mode"] == "initial_only":
+            self._stopping.wait(self._settings["poll.interval.ms"] / 1000)
+            return None
+        if self._stream is None and not self._opened():
+            return None
+        return self._changes(most)
+
+    def _opened(self) -> bool:
+        """Begin to stream, again where the server had gone away."""
+        left_s = self._retry_at_s - time.monotonic()
+        if left_s > 0:
+            self._stopping.wait(min(left_s, self._settings["poll.interval.ms"] / 1000))
+            return False
+        settings = self._settings
+        try:
+            if self._catalog is None:
+                self._catalog = opened_catalog(settings)
+            prepared_slot(self._catalog, settings, self._position, self._stopping)
+            stream = ReplicationStream(
+                conninfo_of(settings, replication=True), settings["status.update.interval.ms"] / 1000
+            )
+            options = {"proto_version": "1", "publication_names": quoted(settings["publication.name"])}
+            [[version]] = self._catalog.rows("select current_setting('server_version_num')::int")
+            if version >= 140_000:
+                options["messages"] = "true"
+            stream.start(settings["slot.name"], self._position.commit_lsn, options)
+        except ConnectError as error:
+            if "cannot be reached" not in str(error):
+                raise
+            self._lost(error)
+            return False
+        self._stream = stream
+        self._to_skip = self._position.changes
+        self._begin, self._transaction = None, None
+        self._tables.clear()
+        return True
+
+    def _lost(self, error: ConnectError) -> None:
+        """Hang up, and try again after a while."""
+        log.warning("%s; trying again in %.0f s", error, RETRY_SECONDS)
+        self._hang_up()
+        self._retry_at_s = time.monotonic() + RETRY_SECONDS
+
+    def _changes(self, most: int) -> list[SourceRecord] | None:
+        assert self._stream is not None
+        try:
+            for each in self._stream.read(most, self._settings["poll.interval.ms"] / 1000):
+                if isinstance(each, Keepalive):
+                    if self._begin is None:
+                        self._idle_lsn = max(self._idle_lsn, each.wal_end)
+                else:
+                    self._take(each)
+        except ConnectError as error:
+            if "replication stream" not in str(error):
+                raise
+            self._lost(error)
+        if self._heartbeat_s and time.monotonic() >= self._heartbeat_at_s:
+            self._beat()
+        found, self._waiting = self._waiting, []
+        return found or None
+
+    def _beat(self) -> None:
+        """Say where reading is, and run what keeps the slot moving."""
+        self._heartbeat_at_s = time.monotonic() + self._heartbeat_s
+        query = self._settings["heartbeat.action.query"]
+        if query and self._catalog is not None:
+            self._catalog.run(query)
+        record = self._events.heartbeat()
+        position = self._position
+        if self._begin is None and position.changes == 0 and self._idle_lsn > position.commit_lsn:
+            position = position.after_commit(self._idle_lsn)
+            self._position = position
+        record.source_offset = position.offset()
+        self._waiting.append(record)
+
+    # -- what the stream says
+
+    def _take(self, data: XLogData) -> None:
+        message = pgoutput.decode(data.data)
+        match message:
+            case pgoutput.Begin():
+                self._begun(message, data.lsn)
+            case pgoutput.Commit():
+                self._committed(message)
+            case pgoutput.RelationMessage():
+                self._tables[message.oid] = self._table_events(message)
+            case pgoutput.Origin():
+                self._origin = message
+            case pgoutput.Change() | pgoutput.Truncate() | pgoutput.LogicalMessage():
+                self._changed(message, data.lsn)
+
+    def _begun(self, message: pgoutput.Begin, lsn: int) -> None:
+        self._begin, self._origin = message, None
+        seen = self._position.seen
+        self._is_seen = seen is not None and message.final_lsn < seen.until_lsn and seen.has(message.xid)
+        self._transaction = None
+        if self._settings["provide.transaction.metadata"] and not self._is_seen:
+            self._transaction = Transaction(f"{message.xid}:{lsn or message.final_lsn}")
+            if not self._to_skip:
+                self._put([self._events.transaction("BEGIN", self._transaction.id, message.commit_us)])
+
+    def _committed(self, message: pgoutput.Commit) -> None:
+        self._position = self._position.after_commit(message.end_lsn)
+        self._last_commit, self._to_skip = message.end_lsn, 0
+        if self._transaction is not None and self._begin is not None:
+            id_ = f"{self._begin.xid}:{message.end_lsn}"
+            self._put([self._events.transaction("END", id_, self._begin.commit_us, self._transaction)])
+        if self._waiting:
+            self._waiting[-1].source_offset = self._position.offset()
+        self._begin, self._transaction, self._is_seen = None, None, False
+
+    def _changed(self, message: pgoutput.Change | pgoutput.Truncate | pgoutput.LogicalMessage, lsn: int) -> None:
+        is_alone = isinstance(message, pgoutput.LogicalMessage) and not message.is_transactional
+        if is_alone:
+            if self._position.seen is None or lsn >= self._position.seen.until_lsn:
+                self._put(self._records(message, lsn, None))
+            return
+        if self._is_seen:
+            return
+        made = self._records(message, lsn, self._transaction)
+        if self._to_skip:  # stored before; it was made all the same, since it counts in its transaction
+            self._to_skip -= 1
+            return
+        self._position = self._position.after_change()
+        self._put(made)
+        if made:
+            made[-1].source_offset = self._position.offset(
+                lsn=lsn, txId=None if self._begin is None else self._begin.xid
+            )
+
+    def _put(self, records: list[SourceRecord]) -> None:
+        self._waiting += records
+
+    def _moment(self, lsn: int, *, is_alone: bool = False) -> Moment:
+        begin, origin = self._begin, self._origin
+        now_us = time.time_ns() // 1000
+        return Moment(
+            lsn,
+            now_us if begin is None or is_alone else begin.commit_us,
+            None if begin is None or is_alone else begin.xid,
+            self._last_commit,
+            origin=None if origin is None else origin.name,
+            origin_lsn=None if origin is None else origin.lsn,
+        )
+
+    def _records(
+        self,
+        message: pgoutput.Change | pgoutput.Truncate | pgoutput.LogicalMessage,
+        lsn: int,
+        transaction: Transaction | None,
+    ) -> list[SourceRecord]:
+        """Return a change's records; none of what is not captured."""
+        if isinstance(message, pgoutput.LogicalMessage):
+            if not self._selection.has_prefix(message.prefix) or "m" in self._skips:
+                return []
+            alone = not message.is_transactional
+            moment = self._moment(message.lsn or lsn, is_alone=alone)
+            block = None if transaction is None else transaction.block(message.prefix)
+            return [self._events.message(moment, message.prefix, message.content, block)]
+        if isinstance(message, pgoutput.Truncate):
+            if "t" in self._skips:
+                return []
+            found = [self._tables.get(oid) for oid in message.oids]
+            moment = self._moment(lsn)
+            return [record for each in found if each is not None for record in each.truncated(moment, transaction)]
+        if message.oid not in self._tables:
+            raise ConnectError(f"The replication stream has a change of table {message.oid}, which it has not told of")
+        table = self._tables[message.oid]
+        if table is None or {"I": "c", "U": "u", "D": "d"}[message.kind] in self._skips:
+            return []
+        moment = self._moment(lsn)
+        if message.kind == "I":
+            assert message.new is not None
+            return table.inserted(message.new, moment, transaction)
+        if message.kind == "U":
+            assert message.new is not None
+            return table.updated(message.old, message.new, moment, transaction, old_is_key=message.old_is_key)
+        assert message.old is not None
+        return table.deleted(message.old, moment, transaction, old_is_key=message.old_is_key)
+
+    def _table_events(self, message: pgoutput.RelationMessage) -> TableEvents | None:
+        """Return what makes a table's records: columns as the stream has them, what else is known from the catalogue."""
+        name = TableId(message.schema, message.table)
+        if not self._selection.has_table(name):
+            return None
+        if self._catalog is None:
+            self._catalog = opened_catalog(self._settings)
+        catalog = self._catalog
+        known = catalog.table(message.oid)
+        by_name = {} if known is None else {each.name: each for each in known.columns}
+        columns = []
+        for each in message.columns:
+            type_ = catalog.type(each.type_oid, each.type_modifier)
+            now = by_name.get(each.name)
+            same = now is not None and now.type == type_
+            required = each.is_key and message.identity != "f" if now is None else now.is_required
+            columns.append(
+                CatalogColumn(each.name, type_, required, now.default if now is not None and same else None, False)
+            )
+        keys = tuple(each.name for each in message.columns if each.is_key) if message.identity != "f" else ()
+        key = keys if known is None else known.key
+        table = CatalogTable(message.oid, name, False, False, message.identity, tuple(columns), key)
+        return self._events.table(table, columns)
+
+    # -- what was stored
+
+    def commit(self) -> None:
+        """Tell the server that what is stored is wanted no more."""
+        if self._stream is None or self._settings["lsn.flush.mode"] == "manual":
+            return
+        stored = self.context.offset(self._events.partition)
+        if not stored:
+            return
+        position = Position.of(stored)
+        lsn = position.commit_lsn
+        is_idle = (
+            self._begin is None
+            and not self._waiting
+            and replace(position, seen=None) == replace(self._position, seen=None)
+        )
+        if self._settings["lsn.flush.mode"] == "connector_and_driver" and is_idle and not position.changes:
+            lsn = max(lsn, self._idle_lsn)
+        try:
+            self._stream.confirm(lsn)
+        except OSError as error:
+            log.warning("The server did not hear what it may remove: %s", error)
+
+    def stop(self) -> None:
+        """End; the slot stays, unless it is to go."""
+        self._stopping.set()
+        if self._settings["slot.drop.on.stop"] and self._stream is not None:
+            self._stream.close()
+            self._stream = None
+            if self._catalog is not None:
+                self._catalog.rows("select pg_drop_replication_slot(%s)", self._settings["slot.name"])
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        if self._catalog is not None:
+            self._catalog.close()
+        self._stream = self._catalog = None
+        self._begin, self._transaction = None, None
