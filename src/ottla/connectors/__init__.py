@@ -1,12 +1,13 @@
 """The connectors that are installed with Ottla, written against the public API of `ottla.connect` as anybody's would be.
 
-`CONNECTORS` names their classes. What only one of them needs (SQLAlchemy, boto3) is imported when it is configured.
+`CONNECTORS` names their classes. What only one of them needs (SQLAlchemy, psycopg, boto3) is imported when it is configured.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ottla.connectors.cdc import EventRouter, ExtractNewRecordState, PostgresConnector
 from ottla.connectors.datagen import GeneratorSourceConnector
 from ottla.connectors.files import FileStreamSinkConnector, FileStreamSourceConnector, FolderSourceConnector
 from ottla.connectors.filesystem import FilesystemSinkConnector
@@ -16,6 +17,8 @@ from ottla.connectors.s3 import S3SinkConnector, S3SourceConnector
 __all__ = ["CONNECTORS"]
 
 CONNECTORS: tuple[type[Any], ...] = (
+    EventRouter,
+    ExtractNewRecordState,
     FileStreamSinkConnector,
     FileStreamSourceConnector,
     FilesystemSinkConnector,
@@ -23,7 +26,8 @@ CONNECTORS: tuple[type[Any], ...] = (
     GeneratorSourceConnector,
     JdbcSinkConnector,
     JdbcSourceConnector,
+    PostgresConnector,
     S3SinkConnector,
     S3SourceConnector,
 )
-"""Every connector's class."""
+"""Every connector's class, and those of the transformations that come with one."""

@@ -160,3 +160,42 @@ def recorded(name: str) -> dict[str, list[dict[str, Any]]]:
             rows.append(row)
         found[path.stem] = rows
     return found
+
+
+def without_incremental(topic: str, rows: Sequence[Any]) -> list[Any]:
+    """Leave out what an incremental snapshot has made: rows of signals, its reads, and transactions of signals alone.
+
+    Of a key that was read once more by it, and changed meanwhile, only the stream's record counts.
+    """
+    if topic.endswith(".open.signals"):
+        return [each for each in rows if not _is_window(each["value"])]
+    if topic.endswith(".transaction"):
+        return _without_signals(rows)
+    read: set[str] = set()
+    return [each for each in rows if not _is_incremental(each, read)]
+
+
+def _is_window(value: Any) -> bool:
+    row = value if value is None or "after" not in value else value["after"] or value["before"]
+    return row is None or str(row["type"]).startswith("snapshot-window")
+
+
+def _is_incremental(row: Any, read: set[str]) -> bool:
+    """Whether a row was read by an incremental snapshot: where that is not said, because its key was read before."""
+    value = row["value"]
+    if value is None or "source" in value:
+        return value is not None and value["source"]["snapshot"] == "incremental"
+    key = json.dumps(row["key"])
+    is_again = value.get("__op") == "r" and key in read
+    read.add(key)
+    return is_again
+
+
+def _without_signals(rows: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for begin, end in zip(rows[::2], rows[1::2], strict=True):
+        assert (begin["value"]["status"], end["value"]["status"]) == ("BEGIN", "END")
+        tables = {each["data_collection"] for each in end["value"]["data_collections"] or ()}
+        if tables != {"open.signals"}:
+            found += [begin, end]
+    return found

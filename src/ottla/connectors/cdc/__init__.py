@@ -4,5 +4,6 @@ psycopg is imported when a connector is configured; `pip install 'ottla[connect]
 """
 
 from ottla.connectors.cdc.source import PostgresConnector
+from ottla.connectors.cdc.transforms import EventRouter, ExtractNewRecordState
 
-__all__ = ["PostgresConnector"]
+__all__ = ["EventRouter", "ExtractNewRecordState", "PostgresConnector"]

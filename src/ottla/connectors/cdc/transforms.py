@@ -1,0 +1,332 @@
+"""Debezium's transformations of change events: `ExtractNewRecordState` (unwrap) and `EventRouter` (outbox)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from ottla.base import ConfigError
+from ottla.config import ConfigType
+from ottla.connect import ConfigDef, ConfiguredPlugin, DataError, Header, Importance, Schema, SchemaType, validators
+from ottla.connect.data import (
+    OPTIONAL_BOOLEAN,
+    OPTIONAL_FLOAT64,
+    OPTIONAL_INT32,
+    OPTIONAL_INT64,
+    OPTIONAL_STRING,
+    SchemaBuilder,
+    Struct,
+)
+
+__all__ = ["EventRouter", "ExtractNewRecordState"]
+
+log = logging.getLogger(__name__)
+MODES: Final = ("tombstone", "drop", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone")
+
+
+def _def(*keys: tuple[str, ConfigType, Any, str], **choices: Sequence[str]) -> ConfigDef:
+    found = ConfigDef()
+    for name, type_, default, doc in keys:
+        allowed = choices.get(name.replace(".", "_"))
+        rule = validators.ValidString(*allowed) if allowed else None
+        found.define(name, type_, default, importance=Importance.MEDIUM, doc=doc, validator=rule)
+    return found
+
+
+def _is_envelope(record: Any) -> bool:
+    schema = record.value_schema
+    return schema is not None and (schema.name or "").endswith(".Envelope")
+
+
+def _optional(schema: Schema) -> Schema:
+    """Return the same schema that may be null."""
+    return Schema(
+        schema.type,
+        optional=True,
+        name=schema.name,
+        version=schema.version,
+        doc=schema.doc,
+        parameters=schema.parameters,
+        fields=schema.struct_fields,
+        key_schema=schema.key_schema,
+        value_schema=schema.value_schema,
+    )
+
+
+class ExtractNewRecordState(ConfiguredPlugin):
+    """A change event becomes the row as it is behind the change; what a delete becomes is `delete.tombstone.handling.mode`."""
+
+    java_name = "io.debezium.transforms.ExtractNewRecordState"
+    config_def = _def(
+        ("delete.tombstone.handling.mode", ConfigType.STRING, "tombstone", "What a delete and its tombstone become."),
+        ("add.fields", ConfigType.LIST, "", "Fields of the event to add to the row: name, part.name, or name:other."),
+        ("add.headers", ConfigType.LIST, "", "Fields of the event to add as headers."),
+        ("add.fields.prefix", ConfigType.STRING, "__", "Begins the names of fields that are added."),
+        ("add.headers.prefix", ConfigType.STRING, "__", "Begins the names of headers that are added."),
+        ("route.by.field", ConfigType.STRING, "", "A field of the row whose value is the topic."),
+        delete_tombstone_handling_mode=MODES,
+    )
+
+    def settle(self, settings: Mapping[str, Any]) -> None:
+        """Take the typed settings."""
+        self._mode: str = settings["delete.tombstone.handling.mode"]
+        self._route: str = settings["route.by.field"]
+        self._fields = _paths(settings["add.fields"], settings["add.fields.prefix"])
+        self._headers = _paths(settings["add.headers"], settings["add.headers.prefix"])
+        self._marks = self._mode.startswith("rewrite")
+        self._schema = lru_cache(64)(self._made_schema)
+
+    def apply(self, record: Any) -> Any:
+        """See `Transformation`. What is no change event passes as it is."""
+        if record.value is None:
+            return record if self._mode in ("tombstone", "rewrite-with-tombstone") else None
+        if not _is_envelope(record):
+            return record
+        event: Struct = record.value
+        op = event.get("op")
+        headers = (*record.headers, *(Header(name, *_header(event, path)) for name, path in self._headers))
+        if op == "d":
+            if self._mode in ("tombstone", "drop"):
+                return None
+            if self._mode == "delete-to-tombstone":
+                return record.replace(value_schema=None, value=None, headers=headers)
+            row = event.get_without_default("before")
+        else:
+            row = event.get_without_default("after")
+        if row is None:
+            return None
+        made = self._row(event, row, deleted=op == "d")
+        topic = record.topic if not self._route else str(row.get(self._route))
+        return record.replace(topic=topic, value_schema=made.schema, value=made, headers=headers)
+
+    def _row(self, event: Struct, row: Struct, *, deleted: bool) -> Struct:
+        if not self._fields and not self._marks:
+            return row
+        made = Struct(self._schema(row.schema, event.schema))
+        more = ["true" if deleted else "false"] if self._marks else []
+        made.values = [*row.values, *more, *(_found(event, path)[0] for _, path in self._fields)]
+        return made
+
+    def _made_schema(self, row: Schema, event: Schema) -> Schema:
+        builder = SchemaBuilder.struct().name(row.name).version(row.version)
+        for field in row.fields:
+            builder.field(field.name, field.schema)
+        if self._marks:
+            builder.field("__deleted", OPTIONAL_STRING)
+        for name, path in self._fields:
+            builder.field(name, _optional(_schema_at(event, path)))
+        return builder.build()
+
+
+def _paths(names: Sequence[str], prefix: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the names that fields get, each with the way to it in the event."""
+    found = []
+    for each in names:
+        path, _, other = each.strip().partition(":")
+        parts = tuple(path.strip().split("."))
+        found.append((prefix + (other.strip() or "_".join(parts)), parts))
+    return found
+
+
+def _schema_at(event: Schema, path: tuple[str, ...]) -> Schema:
+    """Return the schema of a field of the event, or of its source; raises DataError where there is none."""
+    for way in (path, ("source", *path)):
+        schema: Schema | None = event
+        for name in way:
+            field = schema.field(name) if schema is not None and schema.type is SchemaType.STRUCT else None
+            schema = None if field is None else field.schema
+        if schema is not None:
+            return schema
+    raise DataError(f"A change event has no field {'.'.join(path)} to add")
+
+
+def _found(event: Struct, path: tuple[str, ...]) -> tuple[Any, Schema]:
+    schema = _schema_at(event.schema, path)
+    value: Any = event
+    way = path if event.schema.field(path[0]) is not None else ("source", *path)
+    for name in way:
+        value = None if value is None else value.get(name)
+    return value, schema
+
+
+def _header(event: Struct, path: tuple[str, ...]) -> tuple[Any, Schema]:
+    value, schema = _found(event, path)
+    return value, _optional(schema)
+
+
+class EventRouter(ConfiguredPlugin):
+    """A row that is inserted into an outbox becomes the message that it stands for, in the topic that it names."""
+
+    java_name = "io.debezium.transforms.outbox.EventRouter"
+    config_def = _def(
+        ("table.field.event.id", ConfigType.STRING, "id", "The column of the message's id, which becomes a header."),
+        ("table.field.event.key", ConfigType.STRING, "aggregateid", "The column of the record's key."),
+        ("table.field.event.payload", ConfigType.STRING, "payload", "The column of the record's value."),
+        ("table.field.event.timestamp", ConfigType.STRING, None, "The column of the record's time."),
+        ("route.by.field", ConfigType.STRING, "aggregatetype", "The column that chooses the topic."),
+        ("route.topic.regex", ConfigType.STRING, "(?<routedByValue>.*)", "What its value is matched with."),
+        ("route.topic.replacement", ConfigType.STRING, "outbox.event.${routedByValue}", "The topic's name."),
+        ("route.tombstone.on.empty.payload", ConfigType.BOOLEAN, False, "Whether no payload is a tombstone."),
+        (
+            "table.fields.additional.placement",
+            ConfigType.LIST,
+            "",
+            "More columns: name:header, name:envelope or name:partition, each with :other for another name.",
+        ),
+        ("table.expand.json.payload", ConfigType.BOOLEAN, False, "Whether a payload of JSON becomes a structure."),
+        (
+            "table.op.invalid.behavior",
+            ConfigType.STRING,
+            "warn",
+            "What an update of the outbox is: warn, error, fatal.",
+        ),
+        table_op_invalid_behavior=("warn", "error", "fatal"),
+    )
+
+    def settle(self, settings: Mapping[str, Any]) -> None:
+        """Take the typed settings; raises ConfigError."""
+        names = ("id", "key", "payload", "timestamp")
+        self._id, self._key, self._payload, self._timestamp = (settings[f"table.field.event.{each}"] for each in names)
+        self._route: str = settings["route.by.field"]
+        regex = re.sub(r"\(\?<(\w+)>", r"(?P<\1>", settings["route.topic.regex"])
+        try:
+            self._regex = re.compile(regex)
+        except re.error as error:
+            raise ConfigError(
+                "route.topic.regex", settings["route.topic.regex"], f"no regular expression: {error}"
+            ) from error
+        self._topic: str = settings["route.topic.replacement"]
+        self._tombstones: bool = settings["route.tombstone.on.empty.payload"]
+        self._expands: bool = settings["table.expand.json.payload"]
+        self._invalid: str = settings["table.op.invalid.behavior"]
+        self._more: list[tuple[str, str, str]] = []
+        for each in settings["table.fields.additional.placement"]:
+            column, _, rest = each.strip().partition(":")
+            place, _, name = rest.partition(":")
+            if place not in ("header", "envelope", "partition"):
+                key = "table.fields.additional.placement"
+                raise ConfigError(key, each, "column:header, column:envelope or column:partition was expected")
+            self._more.append((column, place, name or column))
+
+    def apply(self, record: Any) -> Any:
+        """See `Transformation`. What is no change event passes as it is, and deletes are dropped."""
+        if record.value is None:
+            return None
+        if not _is_envelope(record):
+            return record
+        event: Struct = record.value
+        op = event.get("op")
+        if op == "d":
+            return None
+        if op == "u":
+            words = "An outbox holds messages that are inserted, and this row was updated"
+            if self._invalid != "warn":
+                raise DataError(words)
+            log.warning("%s: it is passed over", words)
+            return None
+        row = event.get_without_default("after")
+        return None if row is None else self._routed(record, row)
+
+    def _routed(self, record: Any, row: Struct) -> Any:
+        key_field = _column(row, self._key)
+        payload, schema = row.get(self._payload), _column(row, self._payload).schema
+        if self._expands and isinstance(payload, str):
+            payload, schema = _expanded(payload, schema)
+        headers = [*record.headers, Header("id", row.get(self._id), _column(row, self._id).schema)]
+        envelope: list[tuple[str, Any, Schema]] = []
+        partition = record.partition
+        for column, place, name in self._more:
+            value, own = row.get(column), _column(row, column).schema
+            if place == "header":
+                headers.append(Header(name, value, own))
+            elif place == "partition":
+                partition = value
+            else:
+                envelope.append((name, value, own))
+        if envelope:
+            payload, schema = _enveloped(self._payload, payload, schema, envelope)
+        is_empty = payload is None and self._tombstones
+        changes: dict[str, Any] = {} if self._timestamp is None else {"timestamp": row.get(self._timestamp)}
+        return record.replace(
+            topic=self._topic_of(str(row.get(self._route))),
+            partition=partition,
+            key_schema=key_field.schema,
+            key=row.get(self._key),
+            value_schema=None if is_empty else schema,
+            value=payload,
+            headers=tuple(headers),
+            **changes,
+        )
+
+    def _topic_of(self, value: str) -> str:
+        found = self._regex.fullmatch(value)
+        if found is None:
+            return value
+        groups = found.groupdict()
+        return re.sub(r"\$\{(\w+)\}", lambda each: groups.get(each[1]) or "", self._topic)
+
+
+def _column(row: Struct, name: str) -> Any:
+    found = row.schema.field(name)
+    if found is None:
+        raise DataError(f"The outbox has no column {name}: it has {', '.join(row)}")
+    return found
+
+
+def _enveloped(
+    name: str, payload: Any, schema: Schema, more: Sequence[tuple[str, Any, Schema]]
+) -> tuple[Struct, Schema]:
+    builder = SchemaBuilder.struct().field(name, schema)
+    for each, _, own in more:
+        builder.field(each, own)
+    made = Struct(builder.build())
+    made.values = [payload, *(value for _, value, _ in more)]
+    return made, made.schema
+
+
+def _expanded(text: str, schema: Schema) -> tuple[Any, Schema]:
+    """Return what a JSON text holds, with a schema; the text itself where it is no object or list."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        log.warning("A payload is no JSON, and stays a text")
+        return text, schema
+    if not isinstance(found, dict | list):
+        return text, schema
+    made = _json_schema(found, "payload")
+    return (text, schema) if made is None else (_json_value(found, made), made)
+
+
+def _json_schema(value: Any, name: str) -> Schema | None:
+    match value:
+        case bool():
+            return OPTIONAL_BOOLEAN
+        case int():
+            return OPTIONAL_INT32 if -(1 << 31) <= value < 1 << 31 else OPTIONAL_INT64
+        case float():
+            return OPTIONAL_FLOAT64
+        case str():
+            return OPTIONAL_STRING
+        case list():
+            element = next((found for each in value if (found := _json_schema(each, name)) is not None), None)
+            return None if element is None else SchemaBuilder.array(element).optional().build()
+        case dict():
+            builder = SchemaBuilder.struct().name(name).optional()
+            for key, each in value.items():
+                if (own := _json_schema(each, f"{name}.{key}")) is not None:
+                    builder.field(key, own)
+            return builder.build()
+    return None
+
+
+def _json_value(value: Any, schema: Schema) -> Any:
+    if isinstance(value, dict):
+        return Struct(schema, {each.name: _json_value(value[each.name], each.schema) for each in schema.fields})
+    if isinstance(value, list):
+        assert schema.value_schema is not None
+        return [_json_value(each, schema.value_schema) for each in value]
+    return float(value) if schema.type is SchemaType.FLOAT64 and isinstance(value, int) else value
