@@ -217,7 +217,7 @@ class PostgresServer:
 
 @contextmanager
 def private_cluster(settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
-    """Run a fresh cluster on loopback until the block ends, with settings of its own; raises RuntimeError where none can run."""
+    """Run a fresh cluster on loopback until the block ends; raises RuntimeError where none can run."""
     reason = missing()
     if reason is not None:
         raise RuntimeError(reason)

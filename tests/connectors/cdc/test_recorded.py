@@ -63,7 +63,7 @@ def replayed() -> Iterator[dict[str, list[SourceRecord]]]:
         for script in SCRIPTS:
             run_sql(server, "shop", (RECORDED / "sql" / f"{script}.sql").read_text())
             for name, task in tasks.items():  # as in the recording, each sees a table as it is after the script
-                found[name] += read_until_quiet(task, seconds=0.5)
+                found[name] += read_until_quiet(task, seconds=0.3)
         for task in tasks.values():
             task.stop()
         yield {

@@ -58,7 +58,7 @@ def _optional(schema: Schema) -> Schema:
 
 
 class ExtractNewRecordState(ConfiguredPlugin):
-    """A change event becomes the row as it is behind the change; what a delete becomes is `delete.tombstone.handling.mode`."""
+    """A change event becomes the row behind the change; what a delete becomes `delete.tombstone.handling.mode` says."""
 
     java_name = "io.debezium.transforms.ExtractNewRecordState"
     config_def = _def(

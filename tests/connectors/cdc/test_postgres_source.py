@@ -1,0 +1,199 @@
+"""The PostgreSQL source on a real server: it goes on exactly where it was, loses nothing, and refuses where it would."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla.connect import ConnectError, SourceRecord
+from ottla.connectors.cdc import PostgresConnector
+from tests.connectors.cdc.replay import begun, logical_server, read_until_quiet, run_sql
+from tests.connectors.contexts import Store
+from tests.waiting import until
+from tools.postgres import PASSWORD, USER, PostgresServer, missing, private_cluster
+
+pytestmark = [pytest.mark.skipif(missing() is not None, reason="PostgreSQL is not here"), pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with logical_server() as found:
+        yield found
+
+
+@pytest.fixture
+def database(server: PostgresServer) -> str:
+    return server.new_database()
+
+
+def told(records: list[SourceRecord]) -> list[Any]:
+    """Operation and number of each change; None for tombstones."""
+    found = []
+    for each in records:
+        value = each.value
+        row = None if value is None else value["after"] or value["before"]
+        found.append(None if row is None else (value["op"], row["id"]))
+    return found
+
+
+def test_a_task_goes_on_behind_whatever_was_stored(server: PostgresServer, database: str) -> None:
+    run_sql(server, database, "create table t (id int primary key, v text); insert into t values (0, 'x')")
+    settings = {"topic.prefix": f"on_{database}"}
+    store = Store()
+    task = begun(server, database, store, **settings)
+    assert told(read_until_quiet(task, store, 0.2)) == [("r", 0)]
+    run_sql(
+        server,
+        database,
+        "begin; insert into t values (1), (2); update t set id = 3 where id = 2; commit; delete from t where id = 1; "
+        "begin; insert into t select g from generate_series(10, 14) g; commit",
+    )
+    whole = read_until_quiet(task, None, 0.3)
+    task.stop()
+    assert told(whole)[:2] == [("c", 1), ("c", 2)] and len(whole) == 12
+    snapshot = dict(store.offsets)
+    for cut in range(len(whole) + 1):
+        again = Store()
+        again.offsets = dict(snapshot)
+        again.take(whole[:cut])
+        stored = max((at + 1 for at in range(cut) if whole[at].source_offset is not None), default=0)
+        task = begun(server, database, again, **settings)
+        found = read_until_quiet(task, None, 0.2)
+        task.stop()
+        assert told(found) == told(whole)[stored:], f"after {cut} records, of which {stored} were stored"
+
+
+def test_a_snapshot_beside_writers_has_each_row_once(server: PostgresServer, database: str) -> None:
+    import psycopg
+
+    run_sql(
+        server,
+        database,
+        "create table t (id serial primary key, v int); insert into t (v) select 0 from generate_series(1, 500)",
+    )
+    ending = threading.Event()
+
+    def write() -> None:
+        with psycopg.connect(
+            host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, dbname=database, autocommit=True
+        ) as connection:
+            while not ending.is_set():
+                with connection.transaction():
+                    connection.execute("insert into t (v) values (1), (2)")
+
+    writers = [threading.Thread(target=write) for _ in range(2)]
+    for each in writers:
+        each.start()
+    try:
+        task = begun(server, database, None, **{"topic.prefix": f"beside_{database}", "snapshot.fetch.size": "50"})
+        records: list[SourceRecord] = []
+        until(lambda: records.extend(task.poll() or ()) or sum(op == "c" for op, _ in told(records)) > 300, "changes")
+    finally:
+        ending.set()
+        for each in writers:
+            each.join()
+    records += read_until_quiet(task, None, 0.3)
+    task.stop()
+    counted = Counter(number for _, number in told(records))
+    assert set(counted.values()) == {1}, [each for each in counted.items() if each[1] > 1][:5]
+    with psycopg.connect(
+        host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, dbname=database
+    ) as connection:
+        [[rows]] = connection.execute("select array_agg(id order by id) from t").fetchall()
+    assert sorted(counted) == rows
+
+
+def test_the_slot_is_confirmed_up_to_what_was_stored_and_no_further(server: PostgresServer, database: str) -> None:
+    run_sql(server, database, "create table t (id int primary key)")
+    store = Store()
+    task = begun(server, database, store, **{"topic.prefix": f"slot_{database}", "snapshot.mode": "no_data"})
+    run_sql(server, database, "insert into t values (1)")
+    first = read_until_quiet(task, None, 0.2)
+    before = confirmed(server, database, f"slot_slot_{database}")
+    task.commit()
+    assert confirmed(server, database, f"slot_slot_{database}") == before, "nothing is stored"
+    store.take(first)
+    task.commit()
+    until(lambda: confirmed(server, database, f"slot_slot_{database}") > before, "the slot moves")
+    task.stop()
+
+
+def confirmed(server: PostgresServer, database: str, slot: str) -> int:
+    import psycopg
+
+    with psycopg.connect(
+        host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, dbname=database
+    ) as connection:
+        query = "select (confirmed_flush_lsn - '0/0')::bigint from pg_replication_slots where slot_name = %s"
+        [[found]] = connection.execute(query, (slot,)).fetchall()
+    return int(found)
+
+
+def test_where_changes_would_be_lost_the_task_says_so_and_what_to_do(server: PostgresServer, database: str) -> None:
+    run_sql(server, database, "create table t (id int primary key); insert into t values (1)")
+    settings = {"topic.prefix": f"lost_{database}"}
+    slot, store = f"slot_lost_{database}", Store()
+    task = begun(server, database, store, **settings)
+    read_until_quiet(task, store, 0.2)
+    with pytest.raises(ConnectError, match="is read by somebody else"):
+        begun(server, database, store, **settings, **{"slot.max.retries": "0"}).poll()
+    task.stop()
+    run_sql(server, database, "insert into t values (2)")
+    run_sql(server, database, f"select pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")
+    with pytest.raises(ConnectError, match=r"was read up to .*when_needed"):
+        begun(server, database, store, **settings)
+    run_sql(server, database, f"select pg_drop_replication_slot('{slot}')")
+    with pytest.raises(ConnectError, match="is gone, and the changes since"):
+        begun(server, database, store, **settings)
+    task = begun(server, database, store, **settings, **{"snapshot.mode": "when_needed"})
+    assert told(read_until_quiet(task, store, 0.2)) == [("r", 1), ("r", 2)]
+    task.stop()
+    run_sql(server, database, f"drop publication pub_lost_{database}; create publication pub_lost_{database}")
+    with pytest.raises(ConnectError, match="lacks tables to be captured"):
+        begun(server, database, store, **settings)
+
+
+def test_a_server_that_went_away_is_read_on_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.connectors.cdc.source_task.RETRY_SECONDS", 0.1)
+    with logical_server() as server:
+        name = server.new_database()
+        run_sql(server, name, "create table t (id int primary key)")
+        store = Store()
+        task = begun(server, name, store, **{"topic.prefix": "away"})
+        run_sql(server, name, "insert into t values (1)")
+        assert told(read_until_quiet(task, store, 0.2)) == [("c", 1)]
+        server.kill()
+        assert task.poll() is None
+        server.start()
+        run_sql(server, name, "insert into t values (2)")
+        records: list[SourceRecord] = []
+        until(lambda: records.extend(task.poll() or ()) or records, "the change behind the crash")
+        assert told(records) == [("c", 2)]
+        task.stop()
+
+
+def test_a_configuration_that_cannot_work_is_refused_by_name(server: PostgresServer) -> None:
+    given = {
+        "database.hostname": "127.0.0.1",
+        "database.port": str(server.port),
+        "database.user": USER,
+        "database.password": "wrong",
+        "database.dbname": "postgres",
+        "topic.prefix": "p",
+    }
+
+    def wrong(**more: str) -> dict[str, list[str]]:
+        props = {**given, **{name.replace("_", "."): value for name, value in more.items()}}
+        return {key: each.errors for key, each in PostgresConnector().validate(props).items() if each.errors}
+
+    assert "output plugin that is read here" in wrong()["plugin.name"][0]
+    refused = wrong(plugin_name="pgoutput")["database.hostname"][0]
+    assert "cannot be reached" in refused and "wrong" not in refused
+    assert "table.include.list" in wrong(plugin_name="pgoutput", table_include_list="a(")
+    with private_cluster() as plain:
+        own = {"plugin_name": "pgoutput", "database_port": str(plain.port), "database_password": PASSWORD}
+        assert "wal_level=logical alone" in wrong(**own)["database.hostname"][0]
