@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ottla.connect import ConnectError
@@ -80,4 +80,4 @@ class Position:
 
     def after_change(self) -> Position:
         """Return the place behind one more change of the transaction under way."""
-        return replace(self, changes=self.changes + 1)
+        return Position(self.commit_lsn, self.changes + 1, self.seen)

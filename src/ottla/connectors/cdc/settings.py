@@ -13,7 +13,16 @@ from ottla.connect import REQUIRED, ConfigDef, Importance, validators
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.column_kinds import KindSettings
 
-__all__ = ["POSTGRES_DEF", "Selection", "kind_settings", "topic_name"]
+__all__ = [
+    "POSTGRES_DEF",
+    "Selection",
+    "key_columns",
+    "keys_without_effect",
+    "kind_settings",
+    "parts",
+    "refused_keys",
+    "topic_name",
+]
 
 _STR, _INT, _LONG, _BOOL, _LIST = (
     ConfigType.STRING,
@@ -234,3 +243,21 @@ def key_columns(text: str | None) -> list[tuple[re.Pattern[str], tuple[str, ...]
 
 
 POSTGRES_DEF: Final = _postgres_def()
+_REFUSED = ("column.mask.", "column.truncate.")
+"""What would be written that the configuration wants hidden."""
+_WITHOUT_EFFECT = (
+    *("signal.", "incremental.snapshot.", "notification.", "column.propagate.", "datatype.propagate.", "snapshot."),
+    *("slot.", "lsn.flush.", "replica.identity.", "offset.mismatch.", "errors.max.retries", "retriable.restart."),
+    *("event.processing.", "max.queue.", "skip.messages.", "database.query.", "database.sslpassword"),
+)
+
+
+def refused_keys(props: Mapping[str, Any]) -> list[str]:
+    """Return keys of Debezium's that cannot be honoured, and must be."""
+    return sorted(each for each in props if each.startswith(_REFUSED))
+
+
+def keys_without_effect(props: Mapping[str, Any]) -> list[str]:
+    """Return keys of Debezium's that are given and do nothing here."""
+    known = POSTGRES_DEF.keys
+    return sorted(each for each in props if each.startswith(_WITHOUT_EFFECT) and each not in known)

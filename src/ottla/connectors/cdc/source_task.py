@@ -16,7 +16,7 @@ from ottla.connectors.cdc.events import Events, Moment, TableEvents, Transaction
 from ottla.connectors.cdc.positions import Position
 from ottla.connectors.cdc.replication import Keepalive, ReplicationStream, XLogData, conninfo_of, quoted
 from ottla.connectors.cdc.server import opened_catalog, plain_settings, prepared_publication, prepared_slot
-from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, kind_settings
+from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
 from ottla.connectors.cdc.snapshot import Snapshot
 
 __all__ = ["PostgresSourceTask"]
@@ -44,7 +44,9 @@ class PostgresSourceTask(SourceTask):
         self._to_skip = 0
         self._is_seen = False
         self._waiting: list[SourceRecord] = []
-        """Made and not returned yet; the last of them may get its commit's place."""
+        """Made and not returned yet: of a transaction under way the last change stays until its commit gives it a place."""
+        self._last_change = 0
+        """How many of them the last change has made."""
         self._tables: dict[int, TableEvents | None] = {}
         self._last_commit: int | None = None
         """Where the last commit ended that this task, or the one before it, has passed."""
@@ -55,6 +57,8 @@ class PostgresSourceTask(SourceTask):
         """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
         super().start(props)
         self._settings = settings = plain_settings(POSTGRES_DEF.parse(props))
+        if unused := keys_without_effect(props):
+            log.warning("These settings have no effect here: %s", ", ".join(unused))
         self._selection = Selection.of(settings)
         self._events = Events(settings, kind_settings(settings), self._selection)
         self._skips = frozenset(each.strip() for each in settings["skipped.operations"])
@@ -163,9 +167,10 @@ class PostgresSourceTask(SourceTask):
             if "replication stream" not in str(error):
                 raise
             self._lost(error)
-        if self._heartbeat_s and time.monotonic() >= self._heartbeat_at_s:
+        if self._heartbeat_s and self._begin is None and time.monotonic() >= self._heartbeat_at_s:
             self._beat()
-        found, self._waiting = self._waiting, []
+        kept = len(self._waiting) - (self._last_change if self._begin is not None else 0)
+        found, self._waiting = self._waiting[:kept], self._waiting[kept:]
         return found or None
 
     def _beat(self) -> None:
@@ -216,6 +221,7 @@ class PostgresSourceTask(SourceTask):
             self._put([self._events.transaction("END", id_, self._begin.commit_us, self._transaction)])
         if self._waiting:
             self._waiting[-1].source_offset = self._position.offset()
+        self._last_change = 0
         self._begin, self._transaction, self._is_seen = None, None, False
 
     def _changed(self, message: pgoutput.Change | pgoutput.Truncate | pgoutput.LogicalMessage, lsn: int) -> None:
@@ -233,6 +239,7 @@ class PostgresSourceTask(SourceTask):
         self._position = self._position.after_change()
         self._put(made)
         if made:
+            self._last_change = len(made)
             made[-1].source_offset = self._position.offset(
                 lsn=lsn, txId=None if self._begin is None else self._begin.xid
             )
