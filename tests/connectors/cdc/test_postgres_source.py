@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.connect import ConnectError, SourceRecord
+from ottla.connect import ConnectError, DataError, SourceRecord
 from ottla.connectors.cdc import PostgresConnector
 from tests.connectors.cdc.replay import begun, logical_server, read_until_quiet, run_sql
 from tests.connectors.contexts import Store
@@ -174,6 +174,28 @@ def test_a_server_that_went_away_is_read_on_when_it_is_back(monkeypatch: pytest.
         until(lambda: records.extend(task.poll() or ()) or records, "the change behind the crash")
         assert told(records) == [("c", 2)]
         task.stop()
+
+
+def test_values_at_the_ends_of_their_types_arrive_and_what_cannot_be_written_is_named(
+    server: PostgresServer, database: str
+) -> None:
+    run_sql(
+        server,
+        database,
+        "create table t (id int primary key, n numeric, d date, ts timestamp, tz timestamptz, i interval, a int[]); "
+        "insert into t values (1, 10::numeric ^ 5000, '0044-03-15 BC', 'infinity', '-infinity', '-1 mon 2 days', '{{1,2},{3,4}}')",
+    )
+    task = begun(server, database, None, **{"topic.prefix": f"ends_{database}"})
+    [record] = read_until_quiet(task, None, 0.2)
+    row = record.value["after"]
+    number = row["n"]
+    assert int.from_bytes(number["value"], "big") == 10 ** (5000 + number["scale"])
+    assert (row["d"], row["ts"], row["tz"]) == (-735_160, (1 << 63) - 1, "-infinity")
+    assert (row["i"], row["a"]) == (-int(28.4375 * 86_400_000_000), [1, 2, 3, 4])
+    run_sql(server, database, "insert into t (id, n) values (2, 'NaN')")
+    with pytest.raises(DataError, match=r"Column public.t.n cannot be written: .*decimal.handling.mode=string"):
+        read_until_quiet(task, None, 2.0)
+    task.stop()
 
 
 def test_a_configuration_that_cannot_work_is_refused_by_name(server: PostgresServer) -> None:

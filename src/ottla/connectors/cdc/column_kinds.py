@@ -146,13 +146,12 @@ _VARIABLE: Final = _variable_builder().optional().build()
 
 def _variable(raw: bytes) -> Struct:
     found = _finite(raw)
-    sign, digits, exponent = found.as_tuple()
+    exponent = found.as_tuple().exponent
     assert isinstance(exponent, int)
-    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
-    if exponent > 0:
-        unscaled, exponent = unscaled * 10**exponent, 0
+    scale = max(0, -exponent)
+    unscaled = int(found.scaleb(scale, context=_WIDE))  # of any length, which int of a text refuses
     size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
-    return Struct(_VARIABLE, {"scale": -exponent, "value": unscaled.to_bytes(size, "big", signed=True)})
+    return Struct(_VARIABLE, {"scale": scale, "value": unscaled.to_bytes(size, "big", signed=True)})
 
 
 def _money(type_: ColumnType, settings: KindSettings) -> ColumnKind:

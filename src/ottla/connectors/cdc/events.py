@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ottla.connect import Header, Schema, SourceRecord
+from ottla.connect import DataError, Header, Schema, SourceRecord
 from ottla.connect.data import (
     INT64,
     OPTIONAL_BYTES,
@@ -291,9 +291,15 @@ class TableEvents:
             elif isinstance(raw, Unchanged):
                 values.append(column.kind.unavailable if old is None else old.values[len(values)])
             else:
-                values.append(column.kind.parse(raw))
+                values.append(self._parsed(column, raw))
         values += [None] * (len(self._used) - len(values))
         return _made(self._row, values)
+
+    def _parsed(self, column: _Column, raw: bytes) -> Any:
+        try:
+            return column.kind.parse(raw)
+        except (DataError, ValueError, ArithmeticError) as error:
+            raise DataError(f"Column {self.id}.{column.name} cannot be written: {error}") from error
 
     def read(self, row: Row, moment: Moment) -> SourceRecord:
         """Return the record of a row that a snapshot has read."""
