@@ -183,7 +183,8 @@ def test_values_at_the_ends_of_their_types_arrive_and_what_cannot_be_written_is_
         server,
         database,
         "create table t (id int primary key, n numeric, d date, ts timestamp, tz timestamptz, i interval, a int[]); "
-        "insert into t values (1, 10::numeric ^ 5000, '0044-03-15 BC', 'infinity', '-infinity', '-1 mon 2 days', '{{1,2},{3,4}}')",
+        "insert into t values "
+        "(1, 10::numeric ^ 5000, '0044-03-15 BC', 'infinity', '-infinity', '-1 mon 2 days', '{{1,2},{3,4}}')",
     )
     task = begun(server, database, None, **{"topic.prefix": f"ends_{database}"})
     [record] = read_until_quiet(task, None, 0.2)
