@@ -53,6 +53,10 @@ def facts(mode: str) -> list[Any]:
     return found
 
 
+HERE_ONLY = ("tests.", "ottla.", "io.confluent.", "io.debezium.")
+"""The classes of plugins that Kafka does not bring along."""
+
+
 def comparable(call: Call, answer: Answer) -> Answer:
     """Return an answer without what is installed in one of the two only."""
     if call.path.endswith("/validate") and isinstance(answer["body"], dict):
@@ -63,9 +67,7 @@ def comparable(call: Call, answer: Answer) -> Answer:
     if "connectorsOnly" not in call.path:
         return answer
     shared = [
-        each
-        for each in answer["body"]
-        if ".mirror." not in each["class"] and not each["class"].startswith(("tests.", "ottla.", "io.confluent."))
+        each for each in answer["body"] if ".mirror." not in each["class"] and not each["class"].startswith(HERE_ONLY)
     ]
     return {**answer, "body": shared}
 
@@ -73,7 +75,7 @@ def comparable(call: Call, answer: Answer) -> Answer:
 def recommended(config: dict[str, Any]) -> dict[str, Any]:
     """Return a validated key without the recommendation of what is installed here only."""
     value = config["value"]
-    values = [each for each in value["recommended_values"] if not each.startswith("io.confluent.")]
+    values = [each for each in value["recommended_values"] if not each.startswith(HERE_ONLY)]
     return {**config, "value": {**value, "recommended_values": values}}
 
 
