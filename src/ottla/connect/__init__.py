@@ -56,7 +56,7 @@ from ottla.connect.herder import (
     TaskRunner,
     TaskStart,
 )
-from ottla.connect.java_regex import compile_java
+from ottla.connect.java_regex import compile_java, replacement_of
 from ottla.connect.log_context import ContextFilter, connector_context
 from ottla.connect.offset_file import OffsetFile
 from ottla.connect.plugins import InstalledPlugin, PluginKind, Plugins, discover
@@ -178,6 +178,7 @@ __all__ = [
     "of_key",
     "of_value",
     "providers_of",
+    "replacement_of",
     "require_map",
     "require_struct",
     "storage",

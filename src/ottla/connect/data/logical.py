@@ -53,7 +53,8 @@ def decimal_schema(scale: int, *, optional: bool = False) -> Schema:
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
     """Return unscaled × 10^-scale exactly, with that scale, whatever the context's precision."""
-    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+    sign, digits, _ = Decimal(unscaled).as_tuple()
+    return Decimal((sign, digits, -scale))
 
 
 def scale_of(value: Decimal) -> int:
@@ -83,7 +84,7 @@ def bytes_of_decimal(schema: Schema, value: Decimal) -> bytes:
             f"Schema has scale {expected}, value has scale {scale}."
         )
     sign, digits, _ = value.as_tuple()
-    unscaled = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
+    unscaled = int(Decimal((sign, digits, 0)))  # of any length, which int of a text refuses
     size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
     return unscaled.to_bytes(size, "big", signed=True)
 

@@ -99,6 +99,20 @@ class Schema:
         """Return one of the schema's parameters."""
         return None if self.parameters is None else self.parameters.get(name)
 
+    def with_optional(self, optional: bool) -> Schema:
+        """Return the same schema, without a default, that allows None or does not."""
+        return Schema(
+            self.type,
+            optional=optional,
+            name=self.name,
+            version=self.version,
+            doc=self.doc,
+            parameters=self.parameters,
+            fields=self.struct_fields,
+            key_schema=self.key_schema,
+            value_schema=self.value_schema,
+        )
+
     def _content(self) -> tuple[Any, ...]:
         parameters = None if self.parameters is None else dict(self.parameters)
         flat = (self.type, self.optional, self.name, self.version, self.doc, self.struct_fields)

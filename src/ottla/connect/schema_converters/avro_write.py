@@ -193,7 +193,7 @@ class AvroWriting:
         branches: list[tuple[int, str, Write]] = []
         nodes: list[Any] = ["null"] if schema.optional else []
         for each in schema.fields:
-            node, write = self.of(_required(each.schema))
+            node, write = self.of(each.schema.with_optional(False))
             nodes.append(node)
             branches.append((each.index, _branch_name(node), write))
 
@@ -206,19 +206,6 @@ class AvroWriting:
             raise DataError("No field of a union's struct is set")
 
         return nodes, write_set
-
-
-def _required(schema: Schema) -> Schema:
-    return Schema(
-        schema.type,
-        name=schema.name,
-        version=schema.version,
-        doc=schema.doc,
-        parameters=schema.parameters,
-        fields=schema.struct_fields,
-        key_schema=schema.key_schema,
-        value_schema=schema.value_schema,
-    )
 
 
 def _branch_name(node: Any) -> str:

@@ -34,16 +34,12 @@ __all__ = ["TimestampConverter", "TimestampRouter"]
 _PURPOSE = "converting timestamp formats"
 
 
-def _optional(schema: Schema) -> Schema:
-    return copied_basics(schema).optional().build()
-
-
 _SCHEMAS = {
     "string": (STRING, OPTIONAL_STRING),
     "unix": (INT64, OPTIONAL_INT64),
-    "Date": (DATE_SCHEMA, _optional(DATE_SCHEMA)),
-    "Time": (TIME_SCHEMA, _optional(TIME_SCHEMA)),
-    "Timestamp": (TIMESTAMP_SCHEMA, _optional(TIMESTAMP_SCHEMA)),
+    "Date": (DATE_SCHEMA, DATE_SCHEMA.with_optional(True)),
+    "Time": (TIME_SCHEMA, TIME_SCHEMA.with_optional(True)),
+    "Timestamp": (TIMESTAMP_SCHEMA, TIMESTAMP_SCHEMA.with_optional(True)),
 }
 _LOGICAL = {TIMESTAMP: "Timestamp", DATE: "Date", TIME: "Time"}
 _LONG_MAX = (1 << 63) - 1

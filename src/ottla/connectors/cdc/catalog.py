@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["Catalog", "CatalogColumn", "CatalogTable", "TableId", "default_of"]
 
 _TABLES: Final = """
-select c.oid, n.nspname, c.relname, c.relkind::text, c.relreplident::text, c.relispartition
+select c.oid, n.nspname, c.relname, c.relkind = 'p' or c.relispartition
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_toast'
-  and c.relpersistence = 'p'
-order by n.nspname, c.relname"""
+  and c.relpersistence = 'p'"""
 _COLUMNS: Final = """
-select a.attname, a.atttypid, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attgenerated::text, a.attnum
+select a.attname, a.atttypid, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
 from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where a.attrelid = %s and a.attnum > 0 and not a.attisdropped order by a.attnum"""
 _KEY: Final = """
@@ -40,7 +39,7 @@ select t.typname, t.typtype::text, t.typelem, t.typbasetype, t.typtypmod, t.typc
 from pg_type t where t.oid = %s"""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class TableId:
     """A table's name."""
 
@@ -60,18 +59,13 @@ class CatalogColumn:
     is_required: bool
     default: str | None
     """The default's expression."""
-    is_generated: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
     """A table as the catalogue has it; `key` are the columns of its primary key, or of a unique index in its place."""
 
-    oid: int
     id: TableId
-    is_root: bool
-    is_partition: bool
-    identity: str
     columns: tuple[CatalogColumn, ...]
     key: tuple[str, ...]
 
@@ -85,25 +79,27 @@ class Catalog:
 
     def table(self, oid: int) -> CatalogTable | None:
         """Return a table by its number, None where it is gone."""
-        found = self.rows(_TABLES.replace("order by", "and c.oid = %s order by"), oid)
-        return self._table(found[0]) if found else None
+        found = self.rows(f"{_TABLES} and c.oid = %s", oid)
+        return self._table(oid, TableId(*found[0][1:3])) if found else None
 
-    def tables(self) -> list[CatalogTable]:
-        """Return all tables of users, by name, without their columns' details where nobody asks for those."""
-        return [self._table(row) for row in self.rows(_TABLES)]
+    def tables(self, wanted: Callable[[TableId], bool]) -> list[CatalogTable]:
+        """Return the wanted ones of users' tables, by name."""
+        return [self._table(oid, name) for oid, name, _ in self._listed() if wanted(name)]
 
-    def names(self) -> list[tuple[TableId, bool, bool]]:
-        """Return all tables by name, whether each is divided, and whether it is a part of one."""
-        return [(TableId(row[1], row[2]), row[3] == "p", row[5]) for row in self.rows(_TABLES)]
+    def names(self) -> dict[TableId, bool]:
+        """Return all tables of users by name, and whether each is divided or a part of one that is."""
+        return {name: is_divided for _, name, is_divided in self._listed()}
 
-    def _table(self, row: Sequence[Any]) -> CatalogTable:
-        oid, schema, table, kind, identity, is_partition = row
+    def _listed(self) -> list[tuple[int, TableId, bool]]:
+        rows = self.rows(f"{_TABLES} order by n.nspname, c.relname")
+        return [(oid, TableId(schema, table), is_divided) for oid, schema, table, is_divided in rows]
+
+    def _table(self, oid: int, name: TableId) -> CatalogTable:
         columns = tuple(
-            CatalogColumn(name, self.type(type_oid, modifier), required, default, generated == "s")
-            for name, type_oid, modifier, required, default, generated, _ in self.rows(_COLUMNS, oid)
+            CatalogColumn(column, self.type(type_oid, modifier), required, default)
+            for column, type_oid, modifier, required, default in self.rows(_COLUMNS, oid)
         )
-        key = tuple(row[0] for row in self.rows(_KEY, oid))
-        return CatalogTable(oid, TableId(schema, table), kind == "p", is_partition, identity, columns, key)
+        return CatalogTable(name, columns, tuple(row[0] for row in self.rows(_KEY, oid)))
 
     def type(self, oid: int, modifier: int) -> ColumnType:
         """Return a type by its number; a domain's is that of what it stands on."""
@@ -152,12 +148,11 @@ class Catalog:
     def slot(self, name: str) -> Mapping[str, Any] | None:
         """Return what is known of a slot, None where there is none."""
         rows = self.rows(
-            "select plugin, slot_type, database, active, confirmed_flush_lsn::text, restart_lsn::text, wal_status, "
-            "active_pid "
+            "select plugin, slot_type, database, active, confirmed_flush_lsn::text, wal_status, active_pid "
             "from pg_replication_slots where slot_name = %s",
             name,
         )
-        names = ("plugin", "slot_type", "database", "active", "confirmed", "restart", "wal_status", "active_pid")
+        names = ("plugin", "slot_type", "database", "active", "confirmed", "wal_status", "active_pid")
         return dict(zip(names, rows[0], strict=True)) if rows else None
 
     def close(self) -> None:

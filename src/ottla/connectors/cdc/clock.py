@@ -1,4 +1,4 @@
-"""PostgreSQL's dates and times as text, for every year that it has: days and microseconds as whole numbers. Pure."""
+"""PostgreSQL's dates and times as days and microseconds, with Debezium's infinities and texts. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from typing import Final
 
 from ottla.connect import DataError
+from ottla.connect.data import FarDate, FarTimestamp
+from ottla.connectors.postgres_text import days_and_us
 
 __all__ = [
     "DAY_US",
@@ -24,7 +26,6 @@ __all__ = [
 DAY_US: Final = 86_400_000_000
 DATE_INFINITY: Final = (1 << 31) - 1
 INFINITY: Final = (1 << 63) - 1
-_DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)")
 _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?")
 _ZONE = re.compile(r"([+-])(\d\d)(?::?(\d\d))?(?::?(\d\d))?$")
 _PERIOD = re.compile(
@@ -36,33 +37,18 @@ def _no_time(text: str) -> DataError:
     return DataError(f"PostgreSQL printed {text!r}, which is no date or time")
 
 
-def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the Gregorian calendar of all times, where the year before 1 is 0."""
-    year -= month <= 2
-    era, of_era = divmod(year, 400)
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
-
-
-def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of days since 1970-01-01."""
-    era, of_era = divmod(days + 719_468, 146_097)
-    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    shifted = (5 * of_year + 2) // 153
-    month = shifted + (3 if shifted < 10 else -9)
-    return year + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1
+def _parts(text: str) -> tuple[int, int, int]:
+    found = days_and_us(text)
+    if found is None:
+        raise _no_time(text)
+    return found
 
 
 def date_days(text: str) -> int:
     """Return the days since 1970-01-01; the ends of 32 bits for the infinities."""
     if text.endswith("infinity"):
         return -DATE_INFINITY - 1 if text[0] == "-" else DATE_INFINITY
-    found = _DATE.match(text)
-    if found is None:
-        raise _no_time(text)
-    year = int(found[1])
-    return _days(1 - year if text.endswith("BC") else year, int(found[2]), int(found[3]))
+    return _parts(text)[0]
 
 
 def time_us(text: str) -> int:
@@ -91,47 +77,33 @@ def local_us(text: str) -> int:
     """Return the microseconds since 1970 of a timestamp as if it were UTC; the ends of 64 bits for the infinities."""
     if text.endswith("infinity"):
         return -INFINITY - 1 if text[0] == "-" else INFINITY
-    _, space, rest = text.partition(" ")
-    if not space:
-        raise _no_time(text)
-    return date_days(text) * DAY_US + time_us(rest)
+    days, us, _ = _parts(text)
+    return days * DAY_US + us
 
 
 def zoned_text(text: str) -> str:
     """Return a timestamp with a zone at UTC, with six digits; infinities as they are."""
     if text.endswith("infinity"):
         return text
-    bare = text.removesuffix(" BC")
-    us = local_us(text) - _offset_us(bare)
-    return f"{_date_text(us // DAY_US)}T{_clock_text(us % DAY_US)}.{us % 1_000_000:06}Z"
+    days, us, ahead = _parts(text)
+    return f"{FarTimestamp(days * DAY_US + us - ahead)}Z"
 
 
 def iso_timestamp(us: int) -> str:
     """Return microseconds since 1970 as ISO 8601 has it, with the digits that matter."""
-    return f"{_date_text(us // DAY_US)}T{iso_time(us % DAY_US)}"
+    return f"{FarDate(us // DAY_US)}T{iso_time(us % DAY_US)}"
 
 
 def iso_date(days: int) -> str:
     """Return days since 1970 as a date at UTC."""
-    return f"{_date_text(days)}Z"
+    return f"{FarDate(days)}Z"
 
 
 def iso_time(us: int) -> str:
     """Return the microseconds of a day as a time at UTC, with the digits that matter; 24:00 is 00:00."""
-    us %= DAY_US
-    fraction = f".{us % 1_000_000:06}".rstrip("0") if us % 1_000_000 else ""
-    return f"{_clock_text(us)}{fraction}Z"
-
-
-def _date_text(days: int) -> str:
-    year, month, day = _civil(days)
-    shown = f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
-    return f"{shown}-{month:02}-{day:02}"
-
-
-def _clock_text(us: int) -> str:
-    seconds = us // 1_000_000
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    seconds, us = divmod(us % DAY_US, 1_000_000)
+    fraction = f".{us:06}".rstrip("0") if us else ""
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}Z"
 
 
 def _period(text: str) -> tuple[int, int, int, int, int, int, int]:

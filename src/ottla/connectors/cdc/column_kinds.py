@@ -23,7 +23,9 @@ from ottla.connect.data import (
     FarTimestamp,
     SchemaBuilder,
     Struct,
+    bytes_of_decimal,
     date_of_days,
+    decimal_schema,
     time_of_ms,
     timestamp_of_ms,
 )
@@ -149,27 +151,25 @@ def _variable(raw: bytes) -> Struct:
     exponent = found.as_tuple().exponent
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
-    unscaled = int(found.scaleb(scale, context=_WIDE))  # of any length, which int of a text refuses
-    size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
-    return Struct(_VARIABLE, {"scale": scale, "value": unscaled.to_bytes(size, "big", signed=True)})
+    whole = found.quantize(Decimal((0, (1,), -scale)), context=_WIDE)
+    return Struct(_VARIABLE, {"scale": scale, "value": bytes_of_decimal(decimal_schema(scale), whole)})
 
 
 def _money(type_: ColumnType, settings: KindSettings) -> ColumnKind:
     step = Decimal((0, (1,), -settings.money_digits))
 
-    def parse(raw: bytes) -> Decimal:
-        text = raw.decode()
-        sign = -1 if "-" in text or "(" in text else 1
-        return (sign * Decimal(re.sub(r"[^0-9.]", "", text) or "0")).quantize(step)
-
     if settings.decimal == "string":
-        return ColumnKind(SchemaBuilder.string, lambda raw: str(_cents(raw)), zero="0")
+        return ColumnKind(SchemaBuilder.string, lambda raw: str(_amount(raw)), zero="0")
     if settings.decimal == "double":
-        return ColumnKind(SchemaBuilder.float64, lambda raw: float(_cents(raw)), zero=0.0)
-    return ColumnKind(lambda: _decimal_builder(settings.money_digits), parse, zero=Decimal(0).quantize(step))
+        return ColumnKind(SchemaBuilder.float64, lambda raw: float(_amount(raw)), zero=0.0)
+    return ColumnKind(
+        lambda: _decimal_builder(settings.money_digits),
+        lambda raw: _amount(raw).quantize(step),
+        zero=Decimal(0).quantize(step),
+    )
 
 
-def _cents(raw: bytes) -> Decimal:
+def _amount(raw: bytes) -> Decimal:
     text = raw.decode()
     sign = -1 if "-" in text or "(" in text else 1
     return sign * Decimal(re.sub(r"[^0-9.]", "", text) or "0")

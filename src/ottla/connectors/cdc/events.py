@@ -167,11 +167,18 @@ class Events:
             else ()
         )
         self._binary, self._message_value = binary_writer(kinds.binary), _message_value(kinds.binary)
-        self._heartbeats = topic_name(settings["heartbeat.topics.prefix"], self.prefix, delimiter=self.delimiter)
+        self._heartbeats = self._topic(settings["heartbeat.topics.prefix"], self.prefix)
+        self._messages, self._transactions = (
+            self._topic(self.prefix, "message"),
+            self._topic(self.prefix, "transaction"),
+        )
 
-    def table(self, table: CatalogTable, columns: Sequence[CatalogColumn]) -> TableEvents:
-        """Return what makes a table's records, of these columns as they come."""
-        return TableEvents(self, table, columns)
+    def _topic(self, *parts: str) -> str:
+        return topic_name(*parts, delimiter=self.delimiter)
+
+    def table(self, table: CatalogTable) -> TableEvents:
+        """Return what makes a table's records."""
+        return TableEvents(self, table)
 
     def source(self, moment: Moment, table: TableId | None) -> Struct:
         """Return the `source` of a record."""
@@ -193,7 +200,7 @@ class Events:
         body = _made(value_schema.struct_fields[-1].schema, [prefix, self._binary(content)])
         now_ms = time.time_ns() // 1_000_000
         return SourceRecord(
-            topic=topic_name(self.prefix, "message", delimiter=self.delimiter),
+            topic=self._messages,
             key_schema=MESSAGE_KEY,
             key=_made(MESSAGE_KEY, [prefix]),
             value_schema=value_schema,
@@ -207,7 +214,7 @@ class Events:
         tables = None if found is None else [_made(_COLLECTION, [*each]) for each in found.tables.items()]
         values = [status, id_, None if found is None else found.total, tables, commit_us // 1000]
         return SourceRecord(
-            topic=topic_name(self.prefix, "transaction", delimiter=self.delimiter),
+            topic=self._transactions,
             key_schema=TRANSACTION_KEY,
             key=_made(TRANSACTION_KEY, [id_]),
             value_schema=TRANSACTION_VALUE,
@@ -232,11 +239,11 @@ class Events:
 class TableEvents:
     """Makes the records of one table as it is now."""
 
-    def __init__(self, events: Events, table: CatalogTable, columns: Sequence[CatalogColumn]) -> None:
+    def __init__(self, events: Events, table: CatalogTable) -> None:
         self._events, self.id = events, table.id
         self.topic = topic_name(events.prefix, table.id.schema, table.id.table, delimiter=events.delimiter)
         self._name = _avro_namespace(self.topic) if events.adjusts_schemas else self.topic
-        self._columns = [self._column(table.id, each) for each in columns]
+        self._columns = [self._column(table.id, each) for each in table.columns]
         used = [each for each in self._columns if each is not None]
         fields = {self._field(each.name): _schema(each) for each in used}
         self._row = _struct(f"{self._name}.Value", None, fields, optional=True)
@@ -276,10 +283,10 @@ class TableEvents:
                 return columns
         return table.key
 
-    def row(self, row: Row, *, old: Struct | None = None, is_key: bool = False) -> Struct:
+    def row(self, row: Row, *, old: Struct | None = None) -> Struct:
         """Return a row's struct; raises DataError. What was not sent is of the row before it, or a placeholder.
 
-        Of a row that has the key alone, what may not be null is the type's zero.
+        Null where it is not allowed, in a row that has the key alone, is the type's zero.
         """
         values: list[Any] = []
         for column, raw in zip(self._columns, row, strict=False):
@@ -315,7 +322,7 @@ class TableEvents:
         self, old: Row | None, new: Row, moment: Moment, transaction: Transaction | None, *, old_is_key: bool
     ) -> list[SourceRecord]:
         """Return the records of an update: one, or a deletion and an insertion where the key has changed."""
-        before = None if old is None else self.row(old, is_key=old_is_key)
+        before = None if old is None else self.row(old)
         after = self.row(new, old=None if old_is_key else before)
         key = self._key_in(after)
         old_key = key if before is None else self._key_in(before)
@@ -326,11 +333,9 @@ class TableEvents:
         header = Header("__debezium.oldkey", old_key, self._key)
         return [*made, self._record("c", key, None, after, moment, transaction, header)]
 
-    def deleted(
-        self, old: Row, moment: Moment, transaction: Transaction | None, *, old_is_key: bool
-    ) -> list[SourceRecord]:
+    def deleted(self, old: Row, moment: Moment, transaction: Transaction | None) -> list[SourceRecord]:
         """Return the records of a deletion."""
-        before = self.row(old, is_key=old_is_key)
+        before = self.row(old)
         return self._deleted(self._key_in(before), before, moment, transaction)
 
     def truncated(self, moment: Moment, transaction: Transaction | None) -> list[SourceRecord]:
@@ -383,8 +388,6 @@ def _schema(column: _Column) -> Schema:
     builder = column.kind.builder()
     if not column.is_required:
         builder.optional()
-    else:
-        builder.required()
     return (builder if column.default is None else builder.default(column.default)).build()
 
 

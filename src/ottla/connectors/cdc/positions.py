@@ -63,11 +63,8 @@ class Position:
 
         Debezium keeps no count of changes: the transaction that it was in comes again.
         """
-        lsn, changes, seen = (
-            offset.get("lsn_commit", offset.get("lsn")),
-            offset.get("changes", 0),
-            offset.get("snapshot_seen"),
-        )
+        lsn, changes = offset.get("lsn_commit", offset.get("lsn")), offset.get("changes", 0)
+        seen = offset.get("snapshot_seen")
         until = offset.get("snapshot_until", 0)
         if not isinstance(lsn, int) or not isinstance(changes, int) or not isinstance(until, int):
             raise ConnectError(f"An offset of this connector has lsn_commit, a number: {dict(offset)} has not")

@@ -15,7 +15,17 @@ from ottla.connectors.cdc.pgoutput import EPOCH_US
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
-__all__ = ["Keepalive", "ReplicationStream", "XLogData", "conninfo_of", "literal", "lsn_text", "quoted"]
+__all__ = [
+    "Keepalive",
+    "ReplicationStream",
+    "ServerAwayError",
+    "XLogData",
+    "conninfo_of",
+    "literal",
+    "lsn_of",
+    "lsn_text",
+    "quoted",
+]
 
 _DATA, _ALIVE, _STATUS = Struct(">QQq"), Struct(">QqB"), Struct(">cQQQqB")
 GUCS: Final = (
@@ -45,6 +55,12 @@ def lsn_text(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
+def lsn_of(text: str) -> int:
+    """Return a place in the log that PostgreSQL wrote."""
+    high, _, low = text.partition("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
 def quoted(name: str) -> str:
     """Return an identifier in quotes."""
     return '"' + name.replace('"', '""') + '"'
@@ -53,6 +69,10 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """Return a string of SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+class ServerAwayError(ConnectError):
+    """The server has gone away, and may come back."""
 
 
 class ReplicationStream:
@@ -85,7 +105,15 @@ class ReplicationStream:
         self._connection.nonblocking = 1
 
     def read(self, most: int, wait_s: float) -> list[XLogData | Keepalive]:
-        """Return what has come, up to so many messages; waits so long where nothing has."""
+        """Return what has come, up to so many messages; waits so long where nothing has. Raises ServerAwayError."""
+        from psycopg import OperationalError
+
+        try:
+            return self._read(most, wait_s)
+        except OperationalError as error:
+            raise ServerAwayError(f"The replication stream is broken: {error}") from error
+
+    def _read(self, most: int, wait_s: float) -> list[XLogData | Keepalive]:
         found: list[XLogData | Keepalive] = []
         until_s = time.monotonic() + wait_s
         while len(found) < most:
@@ -93,25 +121,15 @@ class ReplicationStream:
             if size > 0:
                 self._take(bytes(data), found)
                 continue
-            if size == -1:
-                raise ConnectError(f"The replication stream has ended{self._why()}")
-            if size == -2:
-                raise ConnectError(f"The replication stream is broken{self._why()}")
+            if size < 0:
+                raise ServerAwayError(f"The replication stream has ended{self._why()}")
             self._tell_status(now=False)
             left_s = until_s - time.monotonic()
             if found or left_s <= 0:
                 break
             if select.select([self._connection.socket], [], [], min(left_s, self._status_interval_s))[0]:
-                self._consume()
+                self._connection.consume_input()
         return found
-
-    def _consume(self) -> None:
-        from psycopg import OperationalError
-
-        try:
-            self._connection.consume_input()
-        except OperationalError as error:
-            raise ConnectError(f"The replication stream is broken: {error}") from error
 
     def _take(self, data: bytes, found: list[XLogData | Keepalive]) -> None:
         if data[:1] == b"w":

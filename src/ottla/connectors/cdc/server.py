@@ -11,10 +11,10 @@ from ottla.config import Password
 from ottla.connect import ConnectError
 from ottla.connectors.cdc.catalog import Catalog, TableId
 from ottla.connectors.cdc.positions import Position
-from ottla.connectors.cdc.replication import conninfo_of, literal, lsn_text, quoted
+from ottla.connectors.cdc.replication import ServerAwayError, conninfo_of, literal, lsn_of, lsn_text, quoted
 from ottla.connectors.cdc.settings import Selection
 
-__all__ = ["lsn_of", "opened_catalog", "plain_settings", "prepared_publication", "prepared_slot"]
+__all__ = ["opened_catalog", "plain_settings", "prepared_publication", "prepared_slot"]
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def opened_catalog(settings: Mapping[str, Any]) -> Catalog:
-    """Connect; raises ConnectError in the server's words."""
+    """Connect; raises ConnectError in the server's words, ServerAwayError where it cannot be reached."""
     try:
         import psycopg
     except ImportError as error:
@@ -33,7 +33,7 @@ def opened_catalog(settings: Mapping[str, Any]) -> Catalog:
     try:
         connection = psycopg.connect(conninfo_of(settings, replication=False).decode(), autocommit=True)
     except psycopg.Error as error:
-        raise ConnectError(f"The database cannot be reached: {str(error).strip()}") from error
+        raise ServerAwayError(f"The database cannot be reached: {str(error).strip()}") from error
     catalog = Catalog(connection)
     for statement in (settings["database.initial.statements"] or "").split(";"):
         if statement.strip():
@@ -48,22 +48,11 @@ def opened_catalog(settings: Mapping[str, Any]) -> Catalog:
     return catalog
 
 
-def lsn_of(text: str) -> int:
-    """Return a place in the log that PostgreSQL wrote."""
-    high, _, low = text.partition("/")
-    return int(high, 16) << 32 | int(low, 16)
-
-
-def captured(catalog: Catalog, selection: Selection) -> list[TableId]:
-    """Return the tables that are captured and there."""
-    return [name for name, _, _ in catalog.names() if selection.has_table(name)]
-
-
 def prepared_publication(catalog: Catalog, settings: Mapping[str, Any], selection: Selection) -> None:
     """Make the publication where it is missing and may be made; raises ConnectError where tables are outside of it."""
     name, mode = settings["publication.name"], settings["publication.autocreate.mode"]
     exists = bool(catalog.rows("select 1 from pg_publication where pubname = %s", name))
-    tables = captured(catalog, selection)
+    tables = {each: is_divided for each, is_divided in catalog.names().items() if selection.has_table(each)}
     root = settings["publish.via.partition.root"]
     options = " with (publish_via_partition_root = true)" if root else ""
     listed = ", ".join(f"{quoted(each.schema)}.{quoted(each.table)}" for each in tables)
@@ -81,21 +70,16 @@ def prepared_publication(catalog: Catalog, settings: Mapping[str, Any], selectio
         return
     if mode == "filtered" and tables:
         catalog.run(f"alter publication {quoted(name)} set table {listed}")
-    _refuse_unpublished(catalog, name, tables, mode)
+    if mode != "no_tables":
+        _refuse_unpublished(catalog, name, tables)
 
 
-def _refuse_unpublished(catalog: Catalog, name: str, tables: list[TableId], mode: str) -> None:
-    published = {
-        TableId(schema, table)
-        for schema, table in catalog.rows(
-            "select schemaname, tablename from pg_publication_tables where pubname = %s", name
-        )
-    }
-    divided = {
-        each for each, is_root, is_part in catalog.names() if is_root or is_part
-    }  # told under one of the two names
-    outside = [str(each) for each in tables if each not in published and each not in divided]
-    if outside and mode != "no_tables":
+def _refuse_unpublished(catalog: Catalog, name: str, tables: Mapping[TableId, bool]) -> None:
+    rows = catalog.rows("select schemaname, tablename from pg_publication_tables where pubname = %s", name)
+    published = {TableId(*row) for row in rows}
+    # what is divided is told under one of two names
+    outside = [str(each) for each, is_divided in tables.items() if each not in published and not is_divided]
+    if outside:
         raise ConnectError(
             f"Publication {name} lacks tables to be captured, whose changes would never come: {', '.join(outside)}. "
             f"ALTER PUBLICATION {name} ADD TABLE …, or publication.autocreate.mode=filtered"

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.base import ConfigError
 from ottla.config import ConfigType
-from ottla.connect import REQUIRED, ConfigDef, Importance, validators
+from ottla.connect import REQUIRED, ConfigDef, Importance, compile_java, validators
 from ottla.connectors.cdc.catalog import TableId
 from ottla.connectors.cdc.column_kinds import KindSettings
 
@@ -150,12 +149,7 @@ def _postgres_def() -> ConfigDef:
 
 def _expressions(name: str, value: Any) -> None:
     for each in parts(value):
-        try:
-            re.compile(each)
-        except re.error as error:
-            raise ConfigError(
-                name, value, f"regular expressions were expected, and {each!r} is none: {error}"
-            ) from error
+        validators.Regex()(name, each)
 
 
 def parts(text: str | None) -> list[str]:
@@ -178,8 +172,7 @@ def kind_settings(settings: Mapping[str, Any]) -> KindSettings:
 
 
 def _matcher(include: str | None, exclude: str | None) -> Callable[[str], bool]:
-    wanted = [re.compile(each, re.IGNORECASE) for each in parts(include)]
-    unwanted = [re.compile(each, re.IGNORECASE) for each in parts(exclude)]
+    wanted, unwanted = ([compile_java(f"(?i){each}") for each in parts(text)] for text in (include, exclude))
 
     def holds(name: str) -> bool:
         if wanted:
@@ -198,7 +191,6 @@ class Selection:
     _column: Callable[[str], bool]
     _prefix: Callable[[str], bool]
     _snapshot: Callable[[str], bool]
-    _signals: str | None
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Selection:
@@ -208,7 +200,7 @@ class Selection:
             return _matcher(settings[f"{what}.include.list"], settings[f"{what}.exclude.list"])
 
         snapshot = _matcher(settings["snapshot.include.collection.list"], None)
-        return cls(both("schema"), both("table"), both("column"), both("message.prefix"), snapshot, None)
+        return cls(both("schema"), both("table"), both("column"), both("message.prefix"), snapshot)
 
     def has_table(self, table: TableId) -> bool:
         """Whether a table is captured."""
@@ -238,7 +230,7 @@ def key_columns(text: str | None) -> list[tuple[re.Pattern[str], tuple[str, ...]
     for each in (text or "").split(";"):
         table, colon, columns = each.strip().partition(":")
         if colon:
-            found.append((re.compile(table.strip()), tuple(name.strip() for name in columns.split(","))))
+            found.append((compile_java(table.strip()), tuple(name.strip() for name in columns.split(","))))
     return found
 
 

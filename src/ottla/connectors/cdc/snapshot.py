@@ -10,8 +10,7 @@ from ottla.connect import SourceRecord
 from ottla.connectors.cdc.catalog import Catalog, CatalogTable
 from ottla.connectors.cdc.events import Events, Moment
 from ottla.connectors.cdc.positions import SeenTransactions
-from ottla.connectors.cdc.replication import quoted
-from ottla.connectors.cdc.server import lsn_of
+from ottla.connectors.cdc.replication import lsn_of, quoted
 
 __all__ = ["Snapshot"]
 
@@ -31,9 +30,7 @@ class Snapshot:
         self.seen = SeenTransactions(text, lsn_of(lsn))
         self._moment = Moment(lsn_of(lsn), time.time_ns() // 1000, xid & 0xFFFFFFFF, None, "true")
         selection = events.selection
-        self._tables = [
-            each for each in catalog.tables() if selection.has_table(each.id) and selection.is_read(each.id)
-        ]
+        self._tables = catalog.tables(lambda each: selection.has_table(each) and selection.is_read(each))
 
     def records(self) -> Iterator[SourceRecord]:
         """Yield each row's record, marked as Debezium marks the first and last of a table and of all."""
@@ -56,7 +53,7 @@ class Snapshot:
         self._catalog.run("commit")
 
     def _rows(self, table: CatalogTable) -> Iterator[SourceRecord]:
-        maker = self._events.table(table, table.columns)
+        maker = self._events.table(table)
         listed = ", ".join(quoted(each.name) for each in table.columns) or "null"
         name = f"{quoted(table.id.schema)}.{quoted(table.id.table)}"
         self._catalog.run(f"declare snapshot_rows no scroll cursor for select {listed} from {name}")

@@ -14,7 +14,14 @@ from ottla.connectors.cdc import pgoutput
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
 from ottla.connectors.cdc.events import Events, Moment, TableEvents, Transaction
 from ottla.connectors.cdc.positions import Position
-from ottla.connectors.cdc.replication import Keepalive, ReplicationStream, XLogData, conninfo_of, quoted
+from ottla.connectors.cdc.replication import (
+    Keepalive,
+    ReplicationStream,
+    ServerAwayError,
+    XLogData,
+    conninfo_of,
+    quoted,
+)
 from ottla.connectors.cdc.server import opened_catalog, plain_settings, prepared_publication, prepared_slot
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
 from ottla.connectors.cdc.snapshot import Snapshot
@@ -22,6 +29,7 @@ from ottla.connectors.cdc.snapshot import Snapshot
 __all__ = ["PostgresSourceTask"]
 
 log = logging.getLogger(__name__)
+OPERATIONS = {"I": "c", "U": "u", "D": "d"}
 RETRY_SECONDS = 5.0
 """Between two tries to reach a server that has gone away."""
 
@@ -68,7 +76,8 @@ class PostgresSourceTask(SourceTask):
         position = Position.of(stored) if stored else None
         self._catalog = opened_catalog(settings)
         prepared_publication(self._catalog, settings, self._selection)
-        self._refuse_heartbeat_outside()
+        if settings["heartbeat.action.query"] and not self._heartbeat_s:
+            raise ConnectError("heartbeat.action.query is run with heartbeats, and heartbeat.interval.ms=0 has none")
         mode = settings["snapshot.mode"]
         if mode == "when_needed" and position is not None:
             position = self._usable(position)
@@ -93,10 +102,6 @@ class PostgresSourceTask(SourceTask):
             self._catalog.rows("select pg_drop_replication_slot(%s)", self._settings["slot.name"])
             return None
         return position
-
-    def _refuse_heartbeat_outside(self) -> None:
-        if self._settings["heartbeat.action.query"] and not self._heartbeat_s:
-            raise ConnectError("heartbeat.action.query is run with heartbeats, and heartbeat.interval.ms=0 has none")
 
     # -- polling
 
@@ -137,9 +142,7 @@ class PostgresSourceTask(SourceTask):
             if version >= 140_000:
                 options["messages"] = "true"
             stream.start(settings["slot.name"], self._position.commit_lsn, options)
-        except ConnectError as error:
-            if "cannot be reached" not in str(error):
-                raise
+        except ServerAwayError as error:
             self._lost(error)
             return False
         self._stream = stream
@@ -148,7 +151,7 @@ class PostgresSourceTask(SourceTask):
         self._tables.clear()
         return True
 
-    def _lost(self, error: ConnectError) -> None:
+    def _lost(self, error: ServerAwayError) -> None:
         """Hang up, and try again after a while."""
         log.warning("%s; trying again in %.0f s", error, RETRY_SECONDS)
         self._hang_up()
@@ -163,9 +166,7 @@ class PostgresSourceTask(SourceTask):
                         self._idle_lsn = max(self._idle_lsn, each.wal_end)
                 else:
                     self._take(each)
-        except ConnectError as error:
-            if "replication stream" not in str(error):
-                raise
+        except ServerAwayError as error:
             self._lost(error)
         if self._heartbeat_s and self._begin is None and time.monotonic() >= self._heartbeat_at_s:
             self._beat()
@@ -180,11 +181,9 @@ class PostgresSourceTask(SourceTask):
         if query and self._catalog is not None:
             self._catalog.run(query)
         record = self._events.heartbeat()
-        position = self._position
-        if self._begin is None and position.changes == 0 and self._idle_lsn > position.commit_lsn:
-            position = position.after_commit(self._idle_lsn)
-            self._position = position
-        record.source_offset = position.offset()
+        if self._position.changes == 0 and self._idle_lsn > self._position.commit_lsn:
+            self._position = self._position.after_commit(self._idle_lsn)
+        record.source_offset = self._position.offset()
         self._waiting.append(record)
 
     # -- what the stream says
@@ -211,14 +210,14 @@ class PostgresSourceTask(SourceTask):
         if self._settings["provide.transaction.metadata"] and not self._is_seen:
             self._transaction = Transaction(f"{message.xid}:{lsn or message.final_lsn}")
             if not self._to_skip:
-                self._put([self._events.transaction("BEGIN", self._transaction.id, message.commit_us)])
+                self._waiting.append(self._events.transaction("BEGIN", self._transaction.id, message.commit_us))
 
     def _committed(self, message: pgoutput.Commit) -> None:
         self._position = self._position.after_commit(message.end_lsn)
         self._last_commit, self._to_skip = message.end_lsn, 0
         if self._transaction is not None and self._begin is not None:
             id_ = f"{self._begin.xid}:{message.end_lsn}"
-            self._put([self._events.transaction("END", id_, self._begin.commit_us, self._transaction)])
+            self._waiting.append(self._events.transaction("END", id_, self._begin.commit_us, self._transaction))
         if self._waiting:
             self._waiting[-1].source_offset = self._position.offset()
         self._last_change = 0
@@ -228,7 +227,7 @@ class PostgresSourceTask(SourceTask):
         is_alone = isinstance(message, pgoutput.LogicalMessage) and not message.is_transactional
         if is_alone:
             if self._position.seen is None or lsn >= self._position.seen.until_lsn:
-                self._put(self._records(message, lsn, None))
+                self._waiting += self._records(message, lsn, None)
             return
         if self._is_seen:
             return
@@ -237,23 +236,19 @@ class PostgresSourceTask(SourceTask):
             self._to_skip -= 1
             return
         self._position = self._position.after_change()
-        self._put(made)
+        self._waiting += made
         if made:
             self._last_change = len(made)
             made[-1].source_offset = self._position.offset(
                 lsn=lsn, txId=None if self._begin is None else self._begin.xid
             )
 
-    def _put(self, records: list[SourceRecord]) -> None:
-        self._waiting += records
-
     def _moment(self, lsn: int, *, is_alone: bool = False) -> Moment:
-        begin, origin = self._begin, self._origin
-        now_us = time.time_ns() // 1000
+        begin, origin = None if is_alone else self._begin, self._origin
         return Moment(
             lsn,
-            now_us if begin is None or is_alone else begin.commit_us,
-            None if begin is None or is_alone else begin.xid,
+            time.time_ns() // 1000 if begin is None else begin.commit_us,
+            None if begin is None else begin.xid,
             self._last_commit,
             origin=None if origin is None else origin.name,
             origin_lsn=None if origin is None else origin.lsn,
@@ -282,7 +277,7 @@ class PostgresSourceTask(SourceTask):
         if message.oid not in self._tables:
             raise ConnectError(f"The replication stream has a change of table {message.oid}, which it has not told of")
         table = self._tables[message.oid]
-        if table is None or {"I": "c", "U": "u", "D": "d"}[message.kind] in self._skips:
+        if table is None or OPERATIONS[message.kind] in self._skips:
             return []
         moment = self._moment(lsn)
         if message.kind == "I":
@@ -292,7 +287,7 @@ class PostgresSourceTask(SourceTask):
             assert message.new is not None
             return table.updated(message.old, message.new, moment, transaction, old_is_key=message.old_is_key)
         assert message.old is not None
-        return table.deleted(message.old, moment, transaction, old_is_key=message.old_is_key)
+        return table.deleted(message.old, moment, transaction)
 
     def _table_events(self, message: pgoutput.RelationMessage) -> TableEvents | None:
         """Return what makes a table's records: columns as the stream has them, what else is known from the catalogue."""
@@ -308,15 +303,12 @@ class PostgresSourceTask(SourceTask):
         for each in message.columns:
             type_ = catalog.type(each.type_oid, each.type_modifier)
             now = by_name.get(each.name)
-            same = now is not None and now.type == type_
             required = each.is_key and message.identity != "f" if now is None else now.is_required
-            columns.append(
-                CatalogColumn(each.name, type_, required, now.default if now is not None and same else None, False)
-            )
+            default = now.default if now is not None and now.type == type_ else None
+            columns.append(CatalogColumn(each.name, type_, required, default))
         keys = tuple(each.name for each in message.columns if each.is_key) if message.identity != "f" else ()
         key = keys if known is None else known.key
-        table = CatalogTable(message.oid, name, False, False, message.identity, tuple(columns), key)
-        return self._events.table(table, columns)
+        return self._events.table(CatalogTable(name, tuple(columns), key))
 
     # -- what was stored
 
@@ -336,10 +328,7 @@ class PostgresSourceTask(SourceTask):
         )
         if self._settings["lsn.flush.mode"] == "connector_and_driver" and is_idle and not position.changes:
             lsn = max(lsn, self._idle_lsn)
-        try:
-            self._stream.confirm(lsn)
-        except OSError as error:
-            log.warning("The server did not hear what it may remove: %s", error)
+        self._stream.confirm(lsn)
 
     def stop(self) -> None:
         """End; the slot stays, unless it is to go."""

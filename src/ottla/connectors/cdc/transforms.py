@@ -5,13 +5,24 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from ottla.base import ConfigError
 from ottla.config import ConfigType
-from ottla.connect import ConfigDef, ConfiguredPlugin, DataError, Header, Importance, Schema, SchemaType, validators
+from ottla.connect import (
+    ConfigDef,
+    ConfiguredPlugin,
+    DataError,
+    Header,
+    Importance,
+    Schema,
+    SchemaType,
+    compile_java,
+    replacement_of,
+    validators,
+)
 from ottla.connect.data import (
     OPTIONAL_BOOLEAN,
     OPTIONAL_FLOAT64,
@@ -25,15 +36,15 @@ from ottla.connect.data import (
 __all__ = ["EventRouter", "ExtractNewRecordState"]
 
 log = logging.getLogger(__name__)
+_REGEX: Final = validators.Regex()
 MODES: Final = ("tombstone", "drop", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone")
 
 
-def _def(*keys: tuple[str, ConfigType, Any, str], **choices: Sequence[str]) -> ConfigDef:
+def _def(*keys: tuple[Any, ...]) -> ConfigDef:
+    """Return a definition of keys given as (name, type, default, documentation), and a validator where there is one."""
     found = ConfigDef()
-    for name, type_, default, doc in keys:
-        allowed = choices.get(name.replace(".", "_"))
-        rule = validators.ValidString(*allowed) if allowed else None
-        found.define(name, type_, default, importance=Importance.MEDIUM, doc=doc, validator=rule)
+    for name, type_, default, doc, *rule in keys:
+        found.define(name, type_, default, importance=Importance.MEDIUM, doc=doc, validator=rule[0] if rule else None)
     return found
 
 
@@ -42,33 +53,23 @@ def _is_envelope(record: Any) -> bool:
     return schema is not None and (schema.name or "").endswith(".Envelope")
 
 
-def _optional(schema: Schema) -> Schema:
-    """Return the same schema that may be null."""
-    return Schema(
-        schema.type,
-        optional=True,
-        name=schema.name,
-        version=schema.version,
-        doc=schema.doc,
-        parameters=schema.parameters,
-        fields=schema.struct_fields,
-        key_schema=schema.key_schema,
-        value_schema=schema.value_schema,
-    )
-
-
 class ExtractNewRecordState(ConfiguredPlugin):
     """A change event becomes the row behind the change; what a delete becomes `delete.tombstone.handling.mode` says."""
 
     java_name = "io.debezium.transforms.ExtractNewRecordState"
     config_def = _def(
-        ("delete.tombstone.handling.mode", ConfigType.STRING, "tombstone", "What a delete and its tombstone become."),
+        (
+            "delete.tombstone.handling.mode",
+            ConfigType.STRING,
+            "tombstone",
+            "What a delete and its tombstone become.",
+            validators.ValidString(*MODES),
+        ),
         ("add.fields", ConfigType.LIST, "", "Fields of the event to add to the row: name, part.name, or name:other."),
         ("add.headers", ConfigType.LIST, "", "Fields of the event to add as headers."),
         ("add.fields.prefix", ConfigType.STRING, "__", "Begins the names of fields that are added."),
         ("add.headers.prefix", ConfigType.STRING, "__", "Begins the names of headers that are added."),
         ("route.by.field", ConfigType.STRING, "", "A field of the row whose value is the topic."),
-        delete_tombstone_handling_mode=MODES,
     )
 
     def settle(self, settings: Mapping[str, Any]) -> None:
@@ -88,7 +89,7 @@ class ExtractNewRecordState(ConfiguredPlugin):
             return record
         event: Struct = record.value
         op = event.get("op")
-        headers = (*record.headers, *(Header(name, *_header(event, path)) for name, path in self._headers))
+        headers = (*record.headers, *(self._header(event, name, path) for name, path in self._headers))
         if op == "d":
             if self._mode in ("tombstone", "drop"):
                 return None
@@ -103,12 +104,16 @@ class ExtractNewRecordState(ConfiguredPlugin):
         topic = record.topic if not self._route else str(row.get(self._route))
         return record.replace(topic=topic, value_schema=made.schema, value=made, headers=headers)
 
+    def _header(self, event: Struct, name: str, path: tuple[str, ...]) -> Header:
+        way, schema = _way(event.schema, path)
+        return Header(name, _value(event, way), schema)
+
     def _row(self, event: Struct, row: Struct, *, deleted: bool) -> Struct:
         if not self._fields and not self._marks:
             return row
         made = Struct(self._schema(row.schema, event.schema))
         more = ["true" if deleted else "false"] if self._marks else []
-        made.values = [*row.values, *more, *(_found(event, path)[0] for _, path in self._fields)]
+        made.values = [*row.values, *more, *(_value(event, _way(event.schema, path)[0]) for _, path in self._fields)]
         return made
 
     def _made_schema(self, row: Schema, event: Schema) -> Schema:
@@ -118,7 +123,7 @@ class ExtractNewRecordState(ConfiguredPlugin):
         if self._marks:
             builder.field("__deleted", OPTIONAL_STRING)
         for name, path in self._fields:
-            builder.field(name, _optional(_schema_at(event, path)))
+            builder.field(name, _way(event, path)[1])
         return builder.build()
 
 
@@ -132,30 +137,27 @@ def _paths(names: Sequence[str], prefix: str) -> list[tuple[str, tuple[str, ...]
     return found
 
 
-def _schema_at(event: Schema, path: tuple[str, ...]) -> Schema:
-    """Return the schema of a field of the event, or of its source; raises DataError where there is none."""
+@lru_cache(256)
+def _way(event: Schema, path: tuple[str, ...]) -> tuple[tuple[str, ...], Schema]:
+    """Return the way to a field of the event, or of its source, and what it becomes where it is added.
+
+    Raises DataError where there is none.
+    """
     for way in (path, ("source", *path)):
         schema: Schema | None = event
         for name in way:
             field = schema.field(name) if schema is not None and schema.type is SchemaType.STRUCT else None
             schema = None if field is None else field.schema
         if schema is not None:
-            return schema
+            return way, schema.with_optional(True)
     raise DataError(f"A change event has no field {'.'.join(path)} to add")
 
 
-def _found(event: Struct, path: tuple[str, ...]) -> tuple[Any, Schema]:
-    schema = _schema_at(event.schema, path)
+def _value(event: Struct, way: tuple[str, ...]) -> Any:
     value: Any = event
-    way = path if event.schema.field(path[0]) is not None else ("source", *path)
     for name in way:
         value = None if value is None else value.get(name)
-    return value, schema
-
-
-def _header(event: Struct, path: tuple[str, ...]) -> tuple[Any, Schema]:
-    value, schema = _found(event, path)
-    return value, _optional(schema)
+    return value
 
 
 class EventRouter(ConfiguredPlugin):
@@ -168,7 +170,7 @@ class EventRouter(ConfiguredPlugin):
         ("table.field.event.payload", ConfigType.STRING, "payload", "The column of the record's value."),
         ("table.field.event.timestamp", ConfigType.STRING, None, "The column of the record's time."),
         ("route.by.field", ConfigType.STRING, "aggregatetype", "The column that chooses the topic."),
-        ("route.topic.regex", ConfigType.STRING, "(?<routedByValue>.*)", "What its value is matched with."),
+        ("route.topic.regex", ConfigType.STRING, "(?<routedByValue>.*)", "What its value is matched with.", _REGEX),
         ("route.topic.replacement", ConfigType.STRING, "outbox.event.${routedByValue}", "The topic's name."),
         ("route.tombstone.on.empty.payload", ConfigType.BOOLEAN, False, "Whether no payload is a tombstone."),
         (
@@ -183,8 +185,8 @@ class EventRouter(ConfiguredPlugin):
             ConfigType.STRING,
             "warn",
             "What an update of the outbox is: warn, error, fatal.",
+            validators.ValidString("warn", "error", "fatal"),
         ),
-        table_op_invalid_behavior=("warn", "error", "fatal"),
     )
 
     def settle(self, settings: Mapping[str, Any]) -> None:
@@ -192,14 +194,8 @@ class EventRouter(ConfiguredPlugin):
         names = ("id", "key", "payload", "timestamp")
         self._id, self._key, self._payload, self._timestamp = (settings[f"table.field.event.{each}"] for each in names)
         self._route: str = settings["route.by.field"]
-        regex = re.sub(r"\(\?<(\w+)>", r"(?P<\1>", settings["route.topic.regex"])
-        try:
-            self._regex = re.compile(regex)
-        except re.error as error:
-            raise ConfigError(
-                "route.topic.regex", settings["route.topic.regex"], f"no regular expression: {error}"
-            ) from error
-        self._topic: str = settings["route.topic.replacement"]
+        self._regex = compile_java(settings["route.topic.regex"])
+        self._topic = _replacement(settings["route.topic.replacement"], self._regex)
         self._tombstones: bool = settings["route.tombstone.on.empty.payload"]
         self._expands: bool = settings["table.expand.json.payload"]
         self._invalid: str = settings["table.op.invalid.behavior"]
@@ -232,15 +228,15 @@ class EventRouter(ConfiguredPlugin):
         return None if row is None else self._routed(record, row)
 
     def _routed(self, record: Any, row: Struct) -> Any:
-        key_field = _column(row, self._key)
-        payload, schema = row.get(self._payload), _column(row, self._payload).schema
+        key, key_schema = _cell(row, self._key)
+        payload, schema = _cell(row, self._payload)
         if self._expands and isinstance(payload, str):
             payload, schema = _expanded(payload, schema)
-        headers = [*record.headers, Header("id", row.get(self._id), _column(row, self._id).schema)]
+        headers = [*record.headers, Header("id", *_cell(row, self._id))]
         envelope: list[tuple[str, Any, Schema]] = []
         partition = record.partition
         for column, place, name in self._more:
-            value, own = row.get(column), _column(row, column).schema
+            value, own = _cell(row, column)
             if place == "header":
                 headers.append(Header(name, value, own))
             elif place == "partition":
@@ -250,12 +246,12 @@ class EventRouter(ConfiguredPlugin):
         if envelope:
             payload, schema = _enveloped(self._payload, payload, schema, envelope)
         is_empty = payload is None and self._tombstones
-        changes: dict[str, Any] = {} if self._timestamp is None else {"timestamp": row.get(self._timestamp)}
+        changes: dict[str, Any] = {} if self._timestamp is None else {"timestamp": _cell(row, self._timestamp)[0]}
         return record.replace(
-            topic=self._topic_of(str(row.get(self._route))),
+            topic=self._topic_of(str(_cell(row, self._route)[0])),
             partition=partition,
-            key_schema=key_field.schema,
-            key=row.get(self._key),
+            key_schema=key_schema,
+            key=key,
             value_schema=None if is_empty else schema,
             value=payload,
             headers=tuple(headers),
@@ -266,15 +262,25 @@ class EventRouter(ConfiguredPlugin):
         found = self._regex.fullmatch(value)
         if found is None:
             return value
-        groups = found.groupdict()
-        return re.sub(r"\$\{(\w+)\}", lambda each: groups.get(each[1]) or "", self._topic)
+        return self._topic(found)
 
 
-def _column(row: Struct, name: str) -> Any:
+def _replacement(text: str, regex: re.Pattern[str]) -> Callable[[re.Match[str]], str]:
+    """Return what makes the topic of a match; raises ConfigError for a group that there is not."""
+    try:
+        if unknown := set(re.findall(r"\$\{(\w+)\}", text)) - regex.groupindex.keys():
+            raise DataError(f"No group with name {{{min(unknown)}}}")
+        return replacement_of(text, regex.groups)
+    except DataError as error:
+        raise ConfigError("route.topic.replacement", text, str(error)) from error
+
+
+def _cell(row: Struct, name: str) -> tuple[Any, Schema]:
+    """Return a column's value and schema; raises DataError, which says what columns there are."""
     found = row.schema.field(name)
     if found is None:
         raise DataError(f"The outbox has no column {name}: it has {', '.join(row)}")
-    return found
+    return row.at(found), found.schema
 
 
 def _enveloped(

@@ -7,12 +7,12 @@ are PostgreSQL's: Gregorian at all times, where Java goes over to the Julian one
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from ottla.connect import data
+from ottla.connectors.postgres_text import days_and_us
 
 __all__ = [
     "INFINITIES",
@@ -35,10 +35,8 @@ _INFINITE = {number: text for text, number in INFINITIES.items()}
 
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
-_CYCLE = 400, 146_097
+_CYCLE_DAYS = 146_097
 _DAY = 86_400_000_000
-_ZONE = r"(?:Z|([+-])(\d\d)(?::?(\d\d))?(?::(\d\d))?)?"
-_FORM = re.compile(rf"(\d{{4,}})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{{1,6}}))?{_ZONE})?( BC)?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,7 +52,7 @@ class LocalFar:
         # the zone's rules of that time of the year, in a year that Python knows; before them, its first
         days, rest = divmod(self.microseconds, _DAY)
         ordinal = days + _EPOCH_DAY
-        near = max(ordinal if ordinal < 3_500_000 else (ordinal - 3_500_000) % _CYCLE[1] + 3_500_000 - _CYCLE[1], 2)
+        near = max(ordinal if ordinal < 3_500_000 else (ordinal - 3_500_000) % _CYCLE_DAYS + 3_500_000 - _CYCLE_DAYS, 2)
         local = datetime.fromordinal(near) + timedelta(microseconds=rest)
         offset = local.replace(tzinfo=zone).utcoffset() or timedelta()
         return data.FarTimestamp(self.microseconds - offset // timedelta(microseconds=1))
@@ -67,25 +65,11 @@ def microseconds_of(value: datetime | data.FarTimestamp) -> int:
     return (value.replace(tzinfo=None) - (value.utcoffset() or timedelta()) - _EPOCH) // timedelta(microseconds=1)
 
 
-def _fields(text: str) -> tuple[int, int, int] | None:
-    """Return days and microseconds of a text's local time, and the microseconds that its zone is ahead."""
-    found = _FORM.fullmatch(text.strip())
-    if found is None:
-        return None
-    year = int(found[1]) if found[12] is None else 1 - int(found[1])
-    cycles, near = divmod(year - 1, _CYCLE[0])
-    days = date(near + 1, int(found[2]), int(found[3])).toordinal() + cycles * _CYCLE[1] - _EPOCH_DAY
-    seconds = (int(found[4] or 0) * 60 + int(found[5] or 0)) * 60 + int(found[6] or 0)
-    ahead = (int(found[9] or 0) * 60 + int(found[10] or 0)) * 60 + int(found[11] or 0)
-    fraction = int((found[7] or "0").ljust(6, "0"))
-    return days, seconds * 1_000_000 + fraction, (-ahead if found[8] == "-" else ahead) * 1_000_000
-
-
 def local_of_text(text: str) -> LocalFar:
     """Return a timestamp without zone; raises ValueError for another text."""
     if text in INFINITIES:
         return LocalFar(INFINITIES[text])
-    fields = _fields(text)
+    fields = days_and_us(text)
     if fields is None:
         raise ValueError(f"{text!r} is no timestamp")
     return LocalFar(fields[0] * _DAY + fields[1])
@@ -95,7 +79,7 @@ def moment_of_text(text: str) -> data.FarTimestamp:
     """Return a timestamp with its zone; raises ValueError for another text."""
     if text in INFINITIES:
         return data.FarTimestamp(INFINITIES[text])
-    fields = _fields(text)
+    fields = days_and_us(text)
     if fields is None:
         raise ValueError(f"{text!r} is no timestamp")
     return data.FarTimestamp(fields[0] * _DAY + fields[1] - fields[2])
@@ -105,7 +89,7 @@ def date_of_text(text: str) -> data.FarDate:
     """Return a date; raises ValueError for another text."""
     if text in INFINITE_DAYS:
         return data.FarDate(INFINITE_DAYS[text])
-    fields = _fields(text)
+    fields = days_and_us(text)
     if fields is None:
         raise ValueError(f"{text!r} is no date")
     return data.FarDate(fields[0])
