@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from ottla.connect import SourceRecord
 from ottla.connect.converters import JsonConverter, SimpleHeaderConverter
 from ottla.connectors.cdc import PostgresConnector
 from tests.connectors.contexts import Store, started
 from tools.postgres import PASSWORD, USER, PostgresServer, private_cluster
 
-__all__ = ["RECORDED", "as_facts", "begun", "logical_server", "masked", "read_until_quiet", "run_sql"]
+__all__ = ["RECORDED", "as_facts", "begun", "connected", "logical_server", "masked", "read_until_quiet", "run_sql"]
 
 RECORDED = Path(__file__).parent / "recorded"
 QUIET_SECONDS = 1.5
@@ -29,13 +31,16 @@ def logical_server() -> Iterator[PostgresServer]:
         yield server
 
 
+def connected(server: PostgresServer, database: str) -> psycopg.Connection[Any]:
+    """Return a connection of the test's own, in autocommit."""
+    return psycopg.connect(
+        host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, dbname=database, autocommit=True
+    )
+
+
 def run_sql(server: PostgresServer, database: str, text: str) -> None:
     """Run statements, each in a transaction of its own unless they say otherwise."""
-    import psycopg
-
-    with psycopg.connect(
-        host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, dbname=database, autocommit=True
-    ) as connection:
+    with connected(server, database) as connection:
         for statement in statements(text):
             connection.execute(statement.encode())
 

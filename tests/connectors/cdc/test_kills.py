@@ -9,17 +9,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.connect.rest.asked import ask_once
 from tests.connect.rest.calls import Call
-from tests.connectors.cdc.replay import logical_server, run_sql
+from tests.connectors.cdc.replay import connected, run_sql
 from tests.ports import free_port
 from tests.server import running_server
 from tests.waiting import until
-from tools.postgres import PASSWORD, USER, PostgresServer, missing
+from tools.postgres import PASSWORD, USER, PostgresServer
 
-pytestmark = [pytest.mark.skipif(missing() is not None, reason="PostgreSQL is not here"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 PROPERTIES = """
 group.id=w
 key.converter=org.apache.kafka.connect.json.JsonConverter
@@ -51,24 +52,17 @@ def kill(worker: subprocess.Popen[bytes]) -> None:
 
 def rows(server: PostgresServer, database: str) -> Any:
     """All customers of a database; why not where it has none."""
-    import psycopg
-
     try:
-        with psycopg.connect(
-            host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, dbname=database
-        ) as connection:
+        with connected(server, database) as connection:
             return connection.execute("select id, name from customers order by id").fetchall()
     except psycopg.Error as error:
         return str(error)
 
 
 @pytest.mark.slow  # four workers begin, each with a Spark of its own: a minute or two
-def test_workers_that_are_killed_leave_a_copy_that_is_equal(tmp_path: Path) -> None:
+def test_workers_that_are_killed_leave_a_copy_that_is_equal(tmp_path: Path, server: PostgresServer) -> None:
     port = free_port()
-    with (
-        running_server(tmp_path, overrides=["group.initial.rebalance.delay.ms=0"]) as broker,
-        logical_server() as server,
-    ):
+    with running_server(tmp_path, overrides=["group.initial.rebalance.delay.ms=0"]) as broker:
         source, target = server.new_database(), server.new_database()
         run_sql(server, source, "create table customers (id int primary key, name text)")
         run_sql(server, source, "insert into customers select g, 'n' || g from generate_series(1, 1000) g")

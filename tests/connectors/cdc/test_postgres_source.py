@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ottla.connect import ConnectError, DataError, SourceRecord
-from ottla.connectors.cdc import PostgresConnector
-from tests.connectors.cdc.replay import begun, logical_server, read_until_quiet, run_sql
+from ottla.connectors.cdc import PostgresConnector, pgoutput
+from tests.connectors.cdc.replay import begun, connected, logical_server, read_until_quiet, run_sql
 from tests.connectors.contexts import Store
 from tests.waiting import until
-from tools.postgres import PASSWORD, USER, PostgresServer, missing, private_cluster
+from tools.postgres import PASSWORD, USER, PostgresServer, private_cluster
 
-pytestmark = [pytest.mark.skipif(missing() is not None, reason="PostgreSQL is not here"), pytest.mark.timeout(180)]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with logical_server() as found:
-        yield found
-
-
-@pytest.fixture
-def database(server: PostgresServer) -> str:
-    return server.new_database()
+pytestmark = pytest.mark.timeout(180)
 
 
 def told(records: list[SourceRecord]) -> list[Any]:
@@ -68,8 +56,6 @@ def test_a_task_goes_on_behind_whatever_was_stored(server: PostgresServer, datab
 
 
 def test_a_snapshot_beside_writers_has_each_row_once(server: PostgresServer, database: str) -> None:
-    import psycopg
-
     run_sql(
         server,
         database,
@@ -78,9 +64,7 @@ def test_a_snapshot_beside_writers_has_each_row_once(server: PostgresServer, dat
     ending = threading.Event()
 
     def write() -> None:
-        with psycopg.connect(
-            host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, dbname=database, autocommit=True
-        ) as connection:
+        with connected(server, database) as connection:
             while not ending.is_set():
                 with connection.transaction():
                     connection.execute("insert into t (v) values (1), (2)")
@@ -100,9 +84,7 @@ def test_a_snapshot_beside_writers_has_each_row_once(server: PostgresServer, dat
     task.stop()
     counted = Counter(number for _, number in told(records))
     assert set(counted.values()) == {1}, [each for each in counted.items() if each[1] > 1][:5]
-    with psycopg.connect(
-        host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, dbname=database
-    ) as connection:
+    with connected(server, database) as connection:
         [[rows]] = connection.execute("select array_agg(id order by id) from t").fetchall()
     assert sorted(counted) == rows
 
@@ -123,11 +105,7 @@ def test_the_slot_is_confirmed_up_to_what_was_stored_and_no_further(server: Post
 
 
 def confirmed(server: PostgresServer, database: str, slot: str) -> int:
-    import psycopg
-
-    with psycopg.connect(
-        host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, dbname=database
-    ) as connection:
+    with connected(server, database) as connection:
         query = "select (confirmed_flush_lsn - '0/0')::bigint from pg_replication_slots where slot_name = %s"
         [[found]] = connection.execute(query, (slot,)).fetchall()
     return int(found)
@@ -159,7 +137,7 @@ def test_where_changes_would_be_lost_the_task_says_so_and_what_to_do(server: Pos
 
 def test_a_server_that_went_away_is_read_on_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.connectors.cdc.source_task.RETRY_SECONDS", 0.1)
-    with logical_server() as server:
+    with logical_server() as server:  # its own, since it is killed
         name = server.new_database()
         run_sql(server, name, "create table t (id int primary key)")
         store = Store()
@@ -174,6 +152,39 @@ def test_a_server_that_went_away_is_read_on_when_it_is_back(monkeypatch: pytest.
         until(lambda: records.extend(task.poll() or ()) or records, "the change behind the crash")
         assert told(records) == [("c", 2)]
         task.stop()
+
+
+def test_a_task_is_stopped_from_another_thread_while_it_waits(server: PostgresServer, database: str) -> None:
+    run_sql(server, database, "create table t (id int primary key)")
+    task = begun(server, database, None, **{"topic.prefix": f"stop_{database}", "poll.interval.ms": "3600000"})
+    assert task.poll() is None, "of a table without rows"
+    waiting = threading.Thread(target=task.poll)
+    waiting.start()
+    until(lambda: is_active(server, database, f"slot_stop_{database}"), "the slot is read")
+    task.stop()
+    waiting.join(30)
+    assert not waiting.is_alive() and task.poll() is None
+
+
+def is_active(server: PostgresServer, database: str, slot: str) -> bool:
+    with connected(server, database) as connection:
+        query = "select active from pg_replication_slots where slot_name = %s"
+        [[found]] = connection.execute(query, (slot,)).fetchall()
+    return bool(found)
+
+
+def test_a_message_that_cannot_be_read_is_told_at_once_and_not_tried_for_ever(
+    server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_sql(server, database, "create table t (id int primary key)")
+    settings = {"topic.prefix": f"bad_{database}", "snapshot.mode": "no_data"}
+    task = begun(server, database, None, **settings)
+    decode = pgoutput.decode
+    monkeypatch.setattr(pgoutput, "decode", lambda data: decode(data[:3]))
+    run_sql(server, database, "insert into t values (1)")
+    with pytest.raises(DataError, match="no message of pgoutput"):
+        read_until_quiet(task, None, 1.0)
+    task.stop()
 
 
 def test_values_at_the_ends_of_their_types_arrive_and_what_cannot_be_written_is_named(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,16 +12,15 @@ from tests.connectors.cdc.replay import (
     RECORDED,
     as_facts,
     begun,
-    logical_server,
     masked,
     read_until_quiet,
     recorded,
     run_sql,
     without_incremental,
 )
-from tools.postgres import missing
+from tools.postgres import PostgresServer
 
-pytestmark = [pytest.mark.skipif(missing() is not None, reason="PostgreSQL is not here"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 NAMES = ("plain", "other", "third", "outbox", "unwrap")
 SCRIPTS = ("stream1", "stream2", "stream3", "stream4")
 
@@ -45,33 +43,30 @@ def transform_of(settings: dict[str, str]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def replayed() -> Iterator[dict[str, list[SourceRecord]]]:
+def replayed(server: PostgresServer) -> dict[str, list[SourceRecord]]:
     """What each connector makes of the script."""
-    with logical_server() as server:
-        run_sql(server, "postgres", "create database shop")
-        run_sql(server, "shop", (RECORDED / "sql" / "setup.sql").read_text())
-        found: dict[str, list[SourceRecord]] = {}
-        tasks, transforms = {}, {}
-        for name in NAMES:
-            settings = settings_of(name)
-            transforms[name] = transform_of(settings)
-            own = {
-                key: value for key, value in settings.items() if not key.startswith(("transforms", "signal", "incr"))
-            }
-            tasks[name] = begun(server, "shop", **{"topic.prefix": name, **own})
-            found[name] = read_until_quiet(tasks[name], seconds=0.2)
-        for script in SCRIPTS:
-            run_sql(server, "shop", (RECORDED / "sql" / f"{script}.sql").read_text())
-            for name, task in tasks.items():  # as in the recording, each sees a table as it is after the script
-                found[name] += read_until_quiet(task, seconds=0.3)
-        for task in tasks.values():
-            task.stop()
-        yield {
-            name: records
-            if transforms[name] is None
-            else [made for each in records if (made := transforms[name].apply(each)) is not None]
-            for name, records in found.items()
-        }
+    run_sql(server, "postgres", "create database shop")
+    run_sql(server, "shop", (RECORDED / "sql" / "setup.sql").read_text())
+    found: dict[str, list[SourceRecord]] = {}
+    tasks, transforms = {}, {}
+    for name in NAMES:
+        settings = settings_of(name)
+        transforms[name] = transform_of(settings)
+        own = {key: value for key, value in settings.items() if not key.startswith(("transforms", "signal", "incr"))}
+        tasks[name] = begun(server, "shop", **{"topic.prefix": name, **own})
+        found[name] = read_until_quiet(tasks[name], seconds=0.2)
+    for script in SCRIPTS:
+        run_sql(server, "shop", (RECORDED / "sql" / f"{script}.sql").read_text())
+        for name, task in tasks.items():  # as in the recording, each sees a table as it is after the script
+            found[name] += read_until_quiet(task, seconds=0.3)
+    for task in tasks.values():
+        task.stop()
+    return {
+        name: records
+        if transforms[name] is None
+        else [made for each in records if (made := transforms[name].apply(each)) is not None]
+        for name, records in found.items()
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)

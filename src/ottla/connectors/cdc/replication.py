@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ __all__ = [
 ]
 
 _DATA, _ALIVE, _STATUS = Struct(">QQq"), Struct(">QqB"), Struct(">cQQQqB")
+LOOK_SECONDS: Final = 0.2
+"""Between two looks whether to stop, while nothing comes."""
 GUCS: Final = (
     "-c datestyle=ISO -c intervalstyle=iso_8601 -c timezone=UTC -c extra_float_digits=3 -c bytea_output=hex "
     "-c client_encoding=UTF8"
@@ -81,11 +84,12 @@ class ReplicationStream:
     Raises ConnectError in the server's words.
     """
 
-    def __init__(self, conninfo: bytes, status_interval_s: float) -> None:
+    def __init__(self, conninfo: bytes, status_interval_s: float, stopping: threading.Event) -> None:
+        """`stopping` ends a `read` that waits."""
         from psycopg import pq
 
         self._pq = pq
-        self._status_interval_s = status_interval_s
+        self._status_interval_s, self._stopping = status_interval_s, stopping
         self._connection: PGconn = pq.PGconn.connect(conninfo)
         if self._connection.status != pq.ConnStatus.OK:
             words = self._connection.error_message.decode(errors="replace").strip()
@@ -116,7 +120,7 @@ class ReplicationStream:
     def _read(self, most: int, wait_s: float) -> list[XLogData | Keepalive]:
         found: list[XLogData | Keepalive] = []
         until_s = time.monotonic() + wait_s
-        while len(found) < most:
+        while len(found) < most and not self._stopping.is_set():
             size, data = self._connection.get_copy_data(1)
             if size > 0:
                 self._take(bytes(data), found)
@@ -127,7 +131,7 @@ class ReplicationStream:
             left_s = until_s - time.monotonic()
             if found or left_s <= 0:
                 break
-            if select.select([self._connection.socket], [], [], min(left_s, self._status_interval_s))[0]:
+            if select.select([self._connection.socket], [], [], min(left_s, self._status_interval_s, LOOK_SECONDS))[0]:
                 self._connection.consume_input()
         return found
 

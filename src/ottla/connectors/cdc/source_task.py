@@ -35,13 +35,15 @@ RETRY_SECONDS = 5.0
 
 
 class PostgresSourceTask(SourceTask):
-    """See the module's description. All calls come from one thread."""
+    """See the module's description. `stop` may come from another thread than the other calls."""
 
     java_name = "io.debezium.connector.postgresql.PostgresConnectorTask"
     version = "1.0"
 
     def __init__(self) -> None:
         self._stopping = threading.Event()
+        self._turn = threading.Lock()
+        """Held by whoever uses the connections: libpq's must not be closed under a reader."""
         self._catalog: Catalog | None = None
         self._stream: ReplicationStream | None = None
         self._reading: Iterator[SourceRecord] | None = None
@@ -107,6 +109,10 @@ class PostgresSourceTask(SourceTask):
 
     def poll(self) -> list[SourceRecord] | None:
         """Return the next records, of a snapshot or of what has changed; None where nothing came in `poll.interval.ms`."""
+        with self._turn:
+            return None if self._stopping.is_set() else self._poll()
+
+    def _poll(self) -> list[SourceRecord] | None:
         most = self._settings["max.batch.size"]
         if self._reading is not None:
             found = list(islice(self._reading, most))
@@ -135,7 +141,7 @@ class PostgresSourceTask(SourceTask):
                 self._catalog = opened_catalog(settings)
             prepared_slot(self._catalog, settings, self._position, self._stopping)
             stream = ReplicationStream(
-                conninfo_of(settings, replication=True), settings["status.update.interval.ms"] / 1000
+                conninfo_of(settings, replication=True), settings["status.update.interval.ms"] / 1000, self._stopping
             )
             options = {"proto_version": "1", "publication_names": quoted(settings["publication.name"])}
             [[version]] = self._catalog.rows("select current_setting('server_version_num')::int")
@@ -314,6 +320,10 @@ class PostgresSourceTask(SourceTask):
 
     def commit(self) -> None:
         """Tell the server that what is stored is wanted no more."""
+        with self._turn:
+            self._commit()
+
+    def _commit(self) -> None:
         if self._stream is None or self._settings["lsn.flush.mode"] == "manual":
             return
         stored = self.context.offset(self._events.partition)
@@ -333,12 +343,12 @@ class PostgresSourceTask(SourceTask):
     def stop(self) -> None:
         """End; the slot stays, unless it is to go."""
         self._stopping.set()
-        if self._settings["slot.drop.on.stop"] and self._stream is not None:
-            self._stream.close()
-            self._stream = None
-            if self._catalog is not None:
+        with self._turn:
+            if self._stream is not None and self._catalog is not None and self._settings["slot.drop.on.stop"]:
+                self._stream.close()
+                self._stream = None
                 self._catalog.rows("select pg_drop_replication_slot(%s)", self._settings["slot.name"])
-        self._hang_up()
+            self._hang_up()
 
     def _hang_up(self) -> None:
         if self._stream is not None:
