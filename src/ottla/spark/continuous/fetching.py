@@ -125,24 +125,21 @@ class Fetching:
     def _to_ask(self, now: float) -> list[tuple[NodeId | None, list[_Stream], int]]:
         """Return the leaders that can be asked now, for which partitions, and how long they may wait."""
         groups: dict[NodeId | None, list[_Stream]] = {}
-        busy: set[NodeId | None] = set()
-        new: set[NodeId | None] = set()
+        waits: dict[NodeId | None, int] = {}
         for each in self._streams.values():
             leader = self._client.cluster.leader_of(each.partition)
             if leader in self._asked or self._rests.get(leader, 0.0) > now:
                 continue
             wanting = each.wanting() if not each.asked and each.not_before <= now else []
             if not wanting:
-                busy.add(leader)
-                continue
-            each.asked = wanting
-            groups.setdefault(leader, []).append(each)
-            if not all(queue.is_known for queue in wanting):  # others wait to hear where it ends
-                new.add(leader)
-        return [
-            (leader, found, 0 if leader in new else BUSY_WAIT_MS if leader in busy else WAIT_MS)
-            for leader, found in groups.items()
-        ]
+                wait_ms = BUSY_WAIT_MS
+            else:
+                each.asked = wanting
+                groups.setdefault(leader, []).append(each)
+                is_known = all(queue.is_known for queue in wanting)
+                wait_ms = WAIT_MS if is_known else 0  # others of its task wait to hear where it ends
+            waits[leader] = min(waits.get(leader, wait_ms), wait_ms)
+        return [(leader, found, waits[leader]) for leader, found in groups.items()]
 
     async def _ask(self, leader: NodeId | None, streams: list[_Stream], wait_ms: int) -> None:
         try:
