@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from ottla.base import ConfigError
+from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
+from ottla.cli.commands.streams import main as cli
+from ottla.spark.continuous.promotion import Promotion
 from ottla.spark.streams.states import State
 from ottla.spark.streams.web import ApplicationServer, door_of
 from ottla.streams import StreamsSettings
@@ -35,10 +37,14 @@ def keys(folder: Path) -> dict[str, str]:
     return {f"http.listener.{key}": value for key, value in own.items()}
 
 
-def asked(url: str, login: str = "", **given: Any) -> tuple[int, Any]:
-    headers = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"} if login else {}
+def asked(
+    url: str, login: str = "", body: Any = None, headers: dict[str, str] | None = None, **given: Any
+) -> tuple[int, Any]:
+    basic = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"} if login else {}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers={**basic, **(headers or {})})
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=20, **given) as answer:
+        with urllib.request.urlopen(request, timeout=20, **given) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
@@ -84,6 +90,57 @@ def test_who_has_no_password_sees_no_more_than_health(tmp_path: Path) -> None:
         assert asked(f"{server.url}/status", "ann:secret")[0] == 200
         assert [asked(f"{server.url}/status", each)[0] for each in ("", "ann:wrong", "bob:secret", "ann")] == [401] * 4
         assert asked(f"{server.url}/health")[0] == 200
+    finally:
+        server.close()
+
+
+def promoted(to: str, *, dry_run: bool = False) -> Promotion:
+    if to == "windows":
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "application a is not promoted: it goes by stream time")
+    return Promotion("a", "micro-batch", to, {} if dry_run else {TopicPartition("in", 1): Offset(7)})
+
+
+CHANGEABLE: Any = SimpleNamespace(status=APPLICATION.status, state=State.RUNNING, promote=promoted)
+
+
+def test_the_mode_is_changed_by_who_asks_on_this_machine_in_json() -> None:
+    server = ApplicationServer(CHANGEABLE, "127.0.0.1", 0)
+    url, json_body = f"{server.url}/promote", {"Content-Type": "application/json"}
+    try:
+        found = asked(url, body={"to": "continuous"}, headers=json_body)
+        assert found == (
+            200,
+            {"before": "micro-batch", "after": "continuous", "offsets": {"in-1": 7}, "dry_run": False},
+        )
+        assert asked(url, body={"to": "continuous", "dry_run": True}, headers=json_body)[1]["offsets"] == {}
+        code, refused = asked(url, body={"to": "windows"}, headers=json_body)
+        assert code == 409 and "stream time" in refused["message"]
+        for body in ({}, [], {"to": 1}, {"to": "continuous", "dry_run": "no"}):
+            assert asked(url, body=body, headers=json_body)[0] == 400
+        assert asked(url, body={"to": "continuous"}, headers={"Content-Type": "text/plain"})[0] == 415
+        assert asked(url, body={"to": "continuous"}, headers={**json_body, "Origin": "http://evil.test"})[0] == 403
+        assert asked(url, body={"to": "continuous"}, headers={**json_body, "Host": "evil.test"})[0] == 421
+    finally:
+        server.close()
+
+
+def test_the_command_asks_one_that_runs_and_says_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    server = ApplicationServer(CHANGEABLE, "127.0.0.1", 0)
+    try:
+        assert cli(["promote", "app.py", "--to", "continuous", "--url", server.url]) == 0
+        assert "in-1 from offset 7" in capsys.readouterr().out
+    finally:
+        server.close()
+    with pytest.raises(OttlaError, match="does not answer"):
+        cli(["promote", "app.py", "--to", "continuous", "--url", server.url])
+
+
+def test_from_other_machines_the_mode_is_changed_behind_https_and_a_login_alone() -> None:
+    server = ApplicationServer(CHANGEABLE, "0.0.0.0", 0)
+    try:
+        url = f"http://127.0.0.1:{server.port}/promote"
+        code, refused = asked(url, body={"to": "continuous"}, headers={"Content-Type": "application/json"})
+        assert code == 403 and "http.listener.logins.file" in refused["message"]
     finally:
         server.close()
 

@@ -52,7 +52,7 @@ class World:
     """A topic with what comes of it, and applications that are closed in the end."""
 
     def __init__(self, name: str, client: BlockingClient, spark: SparkSession, folder: Path) -> None:
-        self.name, self.client, self._spark, self._folder = name, client, spark, folder
+        self.name, self.client, self.spark, self._folder = name, client, spark, folder
         self.open: list[StreamsApplication] = []
         create_topic(client, name, 2)
         create_topic(client, f"{name}-out", 2)
@@ -65,7 +65,7 @@ class World:
             "restart.backoff.ms": 1,
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
-        self.open.append(StreamsApplication(topology, given, spark=self._spark))
+        self.open.append(StreamsApplication(topology, given, spark=self.spark))
         return self.open[-1]
 
     def feed(self, *values: str, key: str | None = None, partition: int = 0) -> None:

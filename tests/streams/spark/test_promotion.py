@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from ottla.base import ConfigError, KafkaError
+from ottla.base import ConfigError, ErrorCode, KafkaError
 from ottla.spark import StreamsApplication, promote
 from ottla.spark.continuous.jobs import ThreadHostJobs
+from ottla.spark.continuous.promotion import Promoting
 from ottla.streams import StreamsBuilder, StreamsSettings, Topology
 from tests.streams.spark.test_application import WAIT_SECONDS_MAX, World
 from tests.waiting import until
@@ -65,10 +67,15 @@ def test_an_application_goes_from_mode_to_mode_and_each_result_is_there(world: W
     promote(topology, settings, "continuous")
     run(continuous(), "dog ape")
     if guarantee == "exactly_once_v2":
-        lengths: dict[str, list[int]] = {}
-        for word, value in world.outputs():
-            lengths.setdefault(word, []).append(len(value))
-        assert all(a < b for each in lengths.values() for a, b in pairwise(each)), lengths
+        only_grow(world)
+
+
+def only_grow(world: World) -> None:
+    """Each result of a word is longer than the one before it: nothing was done twice."""
+    lengths: dict[str, list[int]] = {}
+    for word, value in world.outputs():
+        lengths.setdefault(word, []).append(len(value))
+    assert all(a < b for each in lengths.values() for a, b in pairwise(each)), lengths
 
 
 def test_one_that_runs_is_not_promoted_by_somebody_else(world: World) -> None:
@@ -78,3 +85,78 @@ def test_one_that_runs_is_not_promoted_by_somebody_else(world: World) -> None:
         settings = StreamsSettings.of({**application.settings.given, "consumer.session.timeout.ms": 1000})
         with pytest.raises(KafkaError, match="is already run by"):
             promote(topology, settings, "continuous")
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        pytest.param("at_least_once", marks=pytest.mark.slow),  # 13 s, most of them as exactly once
+        "exactly_once_v2",
+    ],
+)
+def test_one_that_runs_goes_to_the_other_mode_and_back_while_records_come(world: World, guarantee: str) -> None:
+    settings = world.application(
+        lengthening(world.name), execution="micro-batch", stream_time="partition", processing_guarantee=guarantee
+    ).settings
+    application = StreamsApplication(lengthening(world.name), settings, spark=world.spark, jobs=ThreadHostJobs())
+    world.open.append(application)
+    given, is_over = Counter[str](), threading.Event()
+
+    def feed() -> None:
+        for number in range(4000):
+            if is_over.wait(0.01):
+                return
+            world.feed(f"{'abcdefg'[number % 7]}-word", partition=number % 2)
+            given[f"{'abcdefg'[number % 7]}-word"] += 1
+
+    def has_read(more: int) -> None:
+        before = application.status()["rows"]
+        until(
+            lambda: application.state.is_final or application.status()["rows"] >= before + more,
+            application.status,
+            seconds=WAIT_SECONDS_MAX,
+        )
+
+    feeding = threading.Thread(target=feed)
+    with application:
+        assert application.wait_running(WAIT_SECONDS_MAX)
+        feeding.start()
+        try:
+            has_read(20)
+            assert application.promote("continuous", dry_run=True).after == "continuous"
+            assert application.promote("continuous").before == "micro-batch"
+            assert application.status()["execution"] == "continuous"
+            has_read(20)
+            assert application.promote("micro-batch").before == "continuous"
+            assert application.status()["execution"] == "micro-batch"
+            with pytest.raises(KafkaError, match="already"):
+                application.promote("micro-batch")
+            has_read(20)
+        finally:
+            is_over.set()
+            feeding.join()
+        until(
+            lambda: application.state.is_final or {word: len(value) for word, value in world.outputs()} == given,
+            lambda: (given, application.status()),
+            seconds=WAIT_SECONDS_MAX,
+        )
+        assert not application.state.is_final, application.status()
+    if guarantee == "exactly_once_v2":
+        only_grow(world)
+
+
+def test_one_that_is_refused_goes_on_as_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world.application(lengthening(world.name), execution="micro-batch", stream_time="partition") as application:
+        assert application.wait_running(WAIT_SECONDS_MAX)
+
+        def refused(self: Promoting, *, dry_run: bool) -> None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a batch that is not finished")
+
+        monkeypatch.setattr(Promoting, "run", refused)
+        with pytest.raises(KafkaError, match="not finished"):
+            application.promote("continuous")
+        world.feed("ape ape")
+        until(lambda: ("ape", b"aa") in world.outputs(), application.status, seconds=WAIT_SECONDS_MAX)
+        assert application.status()["execution"] == "micro-batch"
+    with pytest.raises(KafkaError, match="does not run"):
+        application.promote("continuous")

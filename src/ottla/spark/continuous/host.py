@@ -1,8 +1,8 @@
 """A host: lanes of works in one event loop, what the driver orders, and what it is told.
 
 Orders are messages of the control channel: `application` (a plan, pickled, and the driver's place in its group), `member`
-(that place again, after a rebalance), `pause` it or not, `assign` and `revoke` works, `follow` and `unfollow` their states,
-`forget` an application, `stop`.
+(that place again, after a rebalance), `pause` it or not, `drain` it (it reads its repartition topics alone), `assign` and
+`revoke` works, `follow` and `unfollow` their states, `forget` an application, `stop`.
 Notes go the other way: `ready`, `running`, `released`, `failed`, `paused` (heard of that order), once a second `report`;
 and from a thread beside the loop `stuck`, which is no sign of life.
 """
@@ -154,6 +154,9 @@ class Host:
                     for lane in self._lanes.values():
                         lane.set_paused(order["application"], paused=found.is_paused)
                 self._note("paused", application=order["application"])
+            case "drain":
+                for lane in self._lanes.values():
+                    lane.drain(order["application"])
             case "member":
                 found = self._applications.get(order["application"])
                 if found is not None:

@@ -257,6 +257,13 @@ class Lane:
                     self._fetching.add(work.queues)
         self.wake()
 
+    def drain(self, application: str) -> None:
+        """Have an application's works read no more than what they write for one another: its repartition topics."""
+        for name, work in self.works.items():
+            if name.application == application:
+                own = work.plan.repartition_topics
+                self._fetching.remove([each for each in work.queues if each.partition.topic not in own])
+
     def give_up(self, error: BaseException) -> None:
         """Take every application off, since the lane has failed."""
         back, self._back = self._back, []

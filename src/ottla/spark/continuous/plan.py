@@ -106,6 +106,11 @@ class ApplicationPlan:
     recovery_lag_max: int = 0
     """`acceptable.recovery.lag`: records that a copy may lack where a work is to move to it."""
 
+    @property
+    def repartition_topics(self) -> frozenset[str]:
+        """The topics, by full name, that its sub-topologies write for one another."""
+        return frozenset(repartition_topic(self.application_id, each) for each in self.topology.repartition_topics)
+
     def of_group(self, number: int) -> GroupPlan:
         """Return a sub-topology; raises KeyError."""
         for each in self.groups:

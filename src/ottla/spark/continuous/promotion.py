@@ -9,7 +9,9 @@ before anything is changed, and a promotion that is cut short leaves an applicat
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,9 +42,12 @@ from ottla.streams import (
 )
 from ottla.wire import ColumnDecoder
 
-__all__ = ["Promotion", "promote"]
+__all__ = ["Move", "Promoting", "Promotion", "check_plan", "promote"]
 
 log = logging.getLogger(__name__)
+DRAIN_SECONDS_MAX = 30.0
+"""How long records in repartition topics are waited for before an application that runs is stopped to be promoted."""
+LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ def promote(topology: Topology, settings: StreamsSettings, to: str, *, dry_run: 
     name = settings.application_id
     topology = topology.of_application(name)
     stages = cut(topology, stream_time=settings["stream.time"], every_update=not settings.cache)
-    _refuse(name, to, _static(topology, stages, settings, to))
+    check_plan(topology, stages, settings, to)
     with BlockingClient(
         settings.bootstrap_servers, client_id=f"{name}-promote", network=driver_network(settings)
     ) as client:
@@ -81,12 +86,13 @@ def promote(topology: Topology, settings: StreamsSettings, to: str, *, dry_run: 
         )
         membership.join()
         try:
-            return _Promoting(client, topology, stages, settings, to, membership.member).run(dry_run=dry_run)
+            return Promoting(client, topology, stages, settings, to, membership.member).run(dry_run=dry_run)
         finally:
             membership.leave()
 
 
-def _static(topology: Topology, stages: Stages, settings: StreamsSettings, to: str) -> list[str]:
+def check_plan(topology: Topology, stages: Stages, settings: StreamsSettings, to: str) -> None:
+    """Raise KafkaError INVALID_REQUEST, with all reasons, where a plan's results in mode `to` are not proven to be equal."""
     sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
     reasons = why_not_promoted(
         topology, stages, {each.name: extractor_of(each, topology, settings) for each in sources}
@@ -95,7 +101,7 @@ def _static(topology: Topology, stages: Stages, settings: StreamsSettings, to: s
         reasons.append("state.dir is a URI, where continuous mode keeps nothing")
     if to == CONTINUOUS and (cannot := why_not_continuous(topology, settings)) is not None:
         reasons.append(cannot)
-    return reasons
+    _refuse(settings.application_id, to, reasons)
 
 
 def _refuse(application: str, to: str, reasons: list[str]) -> None:
@@ -104,7 +110,15 @@ def _refuse(application: str, to: str, reasons: list[str]) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, words)
 
 
-class _Promoting:
+class Move:
+    """A promotion that a running application is asked for: its watcher does it, and who asked waits for the answer."""
+
+    def __init__(self, to: str) -> None:
+        self.to = to
+        self.answer: Future[Promotion] = Future()
+
+
+class Promoting:
     """One promotion, as the application's driver."""
 
     def __init__(
@@ -128,6 +142,7 @@ class _Promoting:
         self._plan: ApplicationPlan = application_plan(topology, settings, self._partitions, counts)
 
     def run(self, *, dry_run: bool) -> Promotion:
+        """Promote, or with `dry_run` look whether that may be; raises KafkaError as `promote`."""
         noted = self._checkpoint.plan()
         check_cluster(noted, self._identity, self._checkpoint)
         if not dry_run:
@@ -147,6 +162,23 @@ class _Promoting:
             self._change(offsets)
             log.info("application %s goes on in mode %s", self._name, self._to)
         return Promotion(self._name, before, self._to, offsets)
+
+    def is_unfinished(self, stage: str) -> bool:
+        """Whether micro-batches have left a batch of a stage half done."""
+        return self._checkpoint.unfinished(stage) is not None
+
+    def drain(self, stop_reading: Callable[[], None], is_ending: Callable[[], bool]) -> None:
+        """Have works that run process what is in repartition topics; who has them and no time for all is refused later."""
+        if not self._topology.repartition_topics:
+            return
+        stop_reading()
+        until_s, in_a_row = time.monotonic() + DRAIN_SECONDS_MAX, 0
+        while in_a_row < 2 and time.monotonic() < until_s and not is_ending():
+            time.sleep(
+                max(LOOK_SECONDS, self._settings.commit_interval_ms / 1000)
+            )  # what was read before is on its way
+            committed = self._client.committed_offsets(self._name, require_stable=self._settings.exactly_once)
+            in_a_row = 0 if self._on_its_way(committed) else in_a_row + 1
 
     def _read_by(self, work: StreamsWork) -> tuple[TopicPartition, ...]:
         return self._plan.of_group(work.sub_topology).partitions(work.partition, self._plan.counts)
@@ -170,7 +202,7 @@ class _Promoting:
         if not self._checkpoint.exists:
             return [f"there is no checkpoint at {self._checkpoint.root}: promote it where it has run"]
         for stage in self._stages.stages:
-            if self._checkpoint.unfinished(stage.name) is not None:
+            if self.is_unfinished(stage.name):
                 reasons.append(f"{stage.name} has a batch that is not finished: start it and stop it again")
                 continue
             for place, offset in self._checkpoint.finished(stage.name).offsets.items():

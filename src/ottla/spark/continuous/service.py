@@ -196,6 +196,10 @@ class HostService:
         """Have an application's works stay where they are and process nothing, or go on; its hosts have heard of it then."""
         self._run(self._pause(application, paused=paused))
 
+    def drain(self, application: str) -> None:
+        """Have an application's works read only its repartition topics from now on, before it is removed."""
+        self._run(self._drain(application))
+
     def set_member(self, member: ConsumerGroupMetadata) -> None:
         """Tell hosts the driver's place in an application's group, where that has changed; on the loop, too."""
         asyncio.run_coroutine_threadsafe(self._set_member(member), self._loop)
@@ -262,6 +266,12 @@ class HostService:
         self._heard(application)
         with suppress(TimeoutError):
             await asyncio.wait_for(application.heard.wait(), PAUSE_SECONDS_MAX)
+
+    async def _drain(self, name: str) -> None:
+        application = self._applications.get(name)
+        for host in self._hosts:
+            if application is not None and host.number in application.sent_to:
+                host.send({"order": "drain", "application": name})
 
     def _heard(self, application: _Application, host: int | None = None) -> None:
         application.unheard.discard(-1 if host is None else host)

@@ -208,6 +208,11 @@ class ContinuousSupervisor:
         self._is_paused = paused
         self._service.pause(self._plan.application_id, paused=paused)
 
+    def drain(self) -> None:
+        """Have the works process what is in the repartition topics, and read nothing else any more; `stop` follows."""
+        if self._is_added:
+            self._service.drain(self._plan.application_id)
+
     def stop(self, patience_s: float) -> None:
         """Have every work commit and end."""
         if self._is_added:

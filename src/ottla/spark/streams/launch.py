@@ -140,6 +140,13 @@ class SparkLauncher:
 
     def start(self, stage: Stage) -> SparkQuery:
         """Start a stage's query; it goes on from its checkpoint where it has one."""
+        return self._start(stage, processingTime=f"{self._settings.commit_interval_ms} milliseconds")
+
+    def finish(self, stage: Stage) -> SparkQuery:
+        """Start a stage's query for the one batch that is planned and not finished; it ends by itself behind that."""
+        return self._start(stage, once=True)
+
+    def _start(self, stage: Stage, **trigger: Any) -> SparkQuery:
         from ottla.spark.streams.batch_errors import BatchErrors
         from ottla.spark.streams.commits import commits_topic
         from ottla.spark.streams.delivery import delivery_writer
@@ -170,7 +177,7 @@ class SparkLauncher:
         writer = (
             written.queryName(f"{settings.application_id}/{stage.name}")
             .option("checkpointLocation", prepared.checkpoint.of_stage(stage.name))
-            .trigger(processingTime=f"{settings.commit_interval_ms} milliseconds")
+            .trigger(**trigger)
         )
         starting = (prepared.starting.get(stage.name) or {}) if query.pushed else None
         return SparkQuery(self._starts.start(writer), counts, starting, errors)

@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.spark.checkpoint_files import Files, HadoopFiles
-from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION, Mode, choose, why_batches
+from ottla.spark.continuous.mode import CONTINUOUS, EXECUTION, MICRO_BATCH, Mode, choose, why_batches
 from ottla.spark.private_api.sessions import is_classic
 from ottla.spark.shipping import ship_files
 from ottla.spark.streams.backlog import backlog
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ottla.spark.continuous.metrics import Metric
     from ottla.spark.continuous.plan import ApplicationPlan
     from ottla.spark.continuous.preparation import ContinuousPrepared
+    from ottla.spark.continuous.promotion import Move, Promotion
     from ottla.spark.continuous.service import HostService
     from ottla.spark.continuous.shared import SharedHosts
     from ottla.spark.continuous.supervisor import ContinuousSupervisor
@@ -48,6 +50,7 @@ __all__ = ["StreamsApplication"]
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
 """How often queries are looked at."""
+PROMOTE_SECONDS = 300.0
 PATIENCE_SECONDS = 30.0
 """How long a graceful stop waits for the batch that is being done."""
 
@@ -88,9 +91,13 @@ class StreamsApplication:
         self.mode: Mode | None = None
         """How it is executed, and why; None before the start."""
         self._jobs = jobs
+        self._is_launched_by_others = launcher is not None
+        self._move: Move | None = None
+        """A promotion that was asked for and is not done yet."""
         self._shared = shared
         self._service: HostService | None = None
         self._is_paused = False
+        self._moving = threading.Lock()
         self._machine = StateMachine()
         self._spark = spark
         self._launcher = launcher
@@ -153,10 +160,7 @@ class StreamsApplication:
             log.info("application %s: %s (%s)", self.settings.application_id, self.mode.name, self.mode.why)
             self._begin_session(self._client)
             is_joined = self._join()
-            if self.mode.is_continuous:
-                self._supervisor = self._begin_continuous(self._client)
-            else:
-                self._supervisor = self._begin_batches(self._client)
+            self._supervisor = self._begin(self._client, self.mode)
             if not is_joined and self._membership is not None:
                 self._membership.begin()
         except BaseException:
@@ -192,6 +196,43 @@ class StreamsApplication:
             self._machine.to(State.NOT_RUNNING)
             return True
         return self._machine.wait(lambda state: state.is_final, timeout_s + PATIENCE_SECONDS)
+
+    def promote(self, to: str, *, dry_run: bool = False, timeout_s: float = PROMOTE_SECONDS) -> Promotion:
+        """Go on in mode `to` (`continuous` or `micro-batch`), over the same offsets, changelogs and place in the group.
+
+        What runs commits and ends first; the state is REBALANCING until the other mode runs. Raises KafkaError with all
+        reasons where equal results are not proven, or something is half done: the application goes on as it was then.
+        With `dry_run` only the plan is looked at, which is all that can be known while records come.
+        """
+        from ottla.spark.continuous.promotion import Move, Promotion, check_plan
+
+        name, mode = self.settings.application_id, self.mode
+        if mode is None or not self.state.is_running_or_rebalancing:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"application {name} is in state {self.state}, and does not run"
+            )
+        for is_so, words in (
+            (to not in (CONTINUOUS, MICRO_BATCH), f"mode {to} is none of {CONTINUOUS} and {MICRO_BATCH}"),
+            (to == mode.name, f"application {name} is in mode {to} already"),
+            (self._shared is not None, f"application {name} runs in a service, which has continuous mode alone"),
+            (self._is_launched_by_others, f"application {name} was given a launcher of queries, which is for one mode"),
+            (self._is_paused, f"application {name} is paused; have it go on first"),
+        ):
+            if is_so:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, words)
+        check_plan(self.topology, _stages(self.topology, self.settings), self.settings, to)
+        if dry_run:
+            return Promotion(name, mode.name, to, {})
+        with self._moving:
+            self._move = move = Move(to)
+            until_s = time.monotonic() + timeout_s
+            while not move.answer.done() and not self.state.is_final and time.monotonic() < until_s:
+                with suppress(TimeoutError):
+                    return move.answer.result(LOOK_SECONDS)
+            if move.answer.done():
+                return move.answer.result()
+            words = f"application {name} is not in mode {to} after {timeout_s:.0f} s, and in state {self.state}"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, words)
 
     @property
     def is_paused(self) -> bool:
@@ -329,6 +370,9 @@ class StreamsApplication:
         if is_uri(self.settings.state_dir):
             return "state.dir is a URI, which is read by a session for micro-batches"
         return why_batches(self.stages, lambda: backlog(client, self.topology, self.settings))
+
+    def _begin(self, client: BlockingClient, mode: Mode) -> Supervisor | ContinuousSupervisor:
+        return self._begin_continuous(client) if mode.is_continuous else self._begin_batches(client)
 
     def _begin_batches(self, client: BlockingClient) -> Supervisor:
         """Prepare queries of micro-batches, and what starts them."""
@@ -528,6 +572,42 @@ class StreamsApplication:
             self._machine.to(State.ERROR)
         return False
 
+    def _change_mode(self, move: Move) -> None:
+        """Do a promotion, as the watcher: end what runs, promote, begin in the other mode; refused, begin as before."""
+        from ottla.spark.continuous.promotion import Promoting
+
+        assert self._client is not None and self._membership is not None and self._supervisor is not None
+        client, refused, found = self._client, None, None
+        self._machine.to(State.REBALANCING)
+        stages = _stages(self.topology, self.settings)
+        try:
+            promoting = Promoting(client, self.topology, stages, self.settings, move.to, self._membership.member)
+            if move.to == MICRO_BATCH:
+                drain = getattr(self._supervisor, "drain", lambda: None)
+                promoting.drain(drain, self._stopping.is_set)
+            self._supervisor.stop(PATIENCE_SECONDS)
+            if move.to == CONTINUOUS:
+                finish, begin = getattr(self._supervisor, "finish", None), getattr(self._launcher, "finish", None)
+                assert finish is not None and begin is not None, "it runs in micro-batches"
+                finish(begin, promoting.is_unfinished, PATIENCE_SECONDS)
+            self._end_execution()
+            found = promoting.run(dry_run=False)
+        except KafkaError as error:
+            refused = error
+            self._supervisor.stop(PATIENCE_SECONDS)
+            self._end_execution()
+        if found is not None:
+            self.settings = StreamsSettings.of({**self.settings.given, EXECUTION: move.to})
+            self.stages = Stages((), self.topology.repartition_topics, {}) if move.to == CONTINUOUS else stages
+        self.mode = self._choose(client)
+        log.info("application %s: %s (%s)", self.settings.application_id, self.mode.name, self.mode.why)
+        self._begin_session(client)
+        self._supervisor = self._begin(client, self.mode)
+        if found is not None:
+            move.answer.set_result(found)
+        else:
+            move.answer.set_exception(refused or RuntimeError("neither promoted nor refused"))
+
     def _goes_on(self) -> bool:
         assert self._supervisor is not None
         if self._stopping.is_set():
@@ -535,6 +615,13 @@ class StreamsApplication:
         if self._membership is not None and (lost := self._membership.lost) is not None:
             self._supervisor.give_up(Failure(str(lost), fatal=True))
             return False
+        if self._move is not None:
+            move, self._move = self._move, None
+            try:
+                self._change_mode(move)
+            except BaseException as error:
+                move.answer.set_exception(error)
+                raise
         if not self._supervisor.step(time.monotonic()):
             return False
         self._purge(self._supervisor)
@@ -548,14 +635,25 @@ class StreamsApplication:
             self._server.close()
         if self._stores is not None:
             self._stores.close()
+        self._end_execution()
+        if self._move is not None:
+            move, self._move = self._move, None
+            words = f"application {self.settings.application_id} has ended"
+            move.answer.set_exception(KafkaError(ErrorCode.INVALID_REQUEST, words))
+        if self._membership is not None:  # the last, so that nothing of this driver runs when the next one begins
+            self._membership.leave()
+
+    def _end_execution(self) -> None:
+        """End the hosts, or what starts queries, and a session of this application's own."""
         if self._service is not None:
             self._service.close()
+            self._service = None
         close = getattr(self._launcher, "close", None)
         if close is not None:
             close()
+        if not self._is_launched_by_others:
+            self._launcher = None
         self._stop_made()
-        if self._membership is not None:  # the last, so that nothing of this driver runs when the next one begins
-            self._membership.leave()
 
     def _commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         assert self._client is not None and self._membership is not None

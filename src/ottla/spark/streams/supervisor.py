@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +21,7 @@ from ottla.streams import StreamsSettings
 __all__ = ["ErrorHandler", "Launcher", "OnError", "QueryStatus", "RunningQuery", "Supervisor"]
 
 log = logging.getLogger(__name__)
+LOOK_SECONDS = 0.02
 COMMIT_SECONDS = 1.0
 """How often progress is committed at most; a graceful stop commits the rest."""
 
@@ -152,6 +154,23 @@ class Supervisor:
                 self._take_in(status, status.query, 0.0)
                 status.query = None
         self.commit()
+
+    def finish(
+        self, begin: Callable[[Any], RunningQuery], is_unfinished: Callable[[str], bool], patience_s: float
+    ) -> None:
+        """Have queries that `stop` has cut off within a batch do that batch again, and no other one.
+
+        Records that come all the time leave no moment between two batches. `begin` starts a stage's query for one batch.
+        """
+        cut_off = [each for each in self.queries if is_unfinished(each.name)]
+        for status in cut_off:
+            status.query = begin(status.stage)
+        until_s = time.monotonic() + patience_s
+        for status in cut_off:
+            assert status.query is not None
+            while status.query.failure() is None and time.monotonic() < until_s:
+                time.sleep(LOOK_SECONDS)
+        self.stop(0.0)
 
     def commit(self) -> None:
         """Commit what every query that reads a partition has processed of it; a failure is logged and tried again."""

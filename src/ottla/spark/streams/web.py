@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base import ErrorCode, KafkaError
@@ -14,6 +15,9 @@ from ottla.http import (
     Reply,
     Request,
     Route,
+    host_of,
+    is_loopback,
+    is_of_another_page,
     json_reply,
     text_reply,
 )
@@ -25,6 +29,7 @@ from ottla.spark.streams.web_server import ThreadedServer
 
 if TYPE_CHECKING:
     from ottla.spark.continuous.metrics import Metric
+    from ottla.spark.continuous.promotion import Promotion
     from ottla.spark.streams.state.stores import StoreView
     from ottla.spark.streams.states import State
     from ottla.streams import Topology
@@ -41,6 +46,7 @@ __all__ = [
 ]
 
 LIMIT_DEFAULT = 1000
+BODY_LETTERS_MAX = 10_000
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _METRICS = (
     ("rows", "counter", "ottla_streams_rows_total", "Records read."),
@@ -75,6 +81,10 @@ class ShownApplication(Protocol):
 
     def status(self) -> dict[str, Any]:
         """Return how its queries stand."""
+        ...
+
+    def promote(self, to: str, *, dry_run: bool = False) -> Promotion:
+        """Have it go on in the other mode of execution; raises KafkaError."""
         ...
 
     def metrics(self) -> Iterable[Metric]:
@@ -177,8 +187,10 @@ class ApplicationServer:
         With `tls`, which gives the context of the next connection, by HTTPS; with `logins` to these alone, but for health.
         """
         self._application = application
+        self._is_local = is_loopback(host)
+        self._may_change = self._is_local or (tls is not None and logins is not None)
         own = [Route("GET", "/health", self._health), Route("GET", "/status", self._status)]
-        own += [Route("GET", "/metrics", self._metrics)]
+        own += [Route("GET", "/metrics", self._metrics), Route("POST", "/promote", self._promote)]
         looks = application_routes("", lambda _request: application)
         self._server = ThreadedServer([*own, *looks], host, port, tls=tls, logins=logins)
         self.port, self.url = self._server.port, self._server.url
@@ -194,10 +206,43 @@ class ApplicationServer:
         state = self._application.state
         return json_reply({"state": str(state)}, status=200 if state.is_running_or_rebalancing else 503)
 
+    async def _promote(self, request: Request) -> Reply:
+        """Change the mode of execution; for this machine, or by HTTPS and with a login, and for no other site's page."""
+        if not self._may_change:
+            words = "from other machines the mode is changed by HTTPS and with http.listener.logins.file alone"
+            raise HttpError(403, words)
+        if self._is_local and not is_loopback(host_of(request.headers)):
+            raise HttpError(421, "what changes anything is asked at a loopback address, and by no other name")
+        if is_of_another_page(request.headers):
+            raise HttpError(403, "a page of another origin may not change anything here")
+        to, dry_run = await _wanted_mode(request)
+        try:
+            found = await asyncio.to_thread(lambda: self._application.promote(to, dry_run=dry_run))
+        except KafkaError as error:
+            raise HttpError(504 if error.code is ErrorCode.REQUEST_TIMED_OUT else 409, error.message) from None
+        offsets = {str(place): offset for place, offset in sorted(found.offsets.items())}
+        return json_reply({"before": found.before, "after": found.after, "offsets": offsets, "dry_run": dry_run})
+
     async def _metrics(self, _request: Request) -> Reply:
         return text_reply(
             metrics_text([self._application.status()], self._application.metrics()), content_type=PROMETHEUS
         )
+
+
+async def _wanted_mode(request: Request) -> tuple[str, bool]:
+    """Return which mode a request's JSON asks for, and whether it only asks if that may be; raises HttpError."""
+    words = 'expected a body of application/json: {"to": "continuous" or "micro-batch", "dry_run": false}'
+    if request.content_type != "application/json":
+        raise HttpError(415, words)
+    text = await request.text()
+    try:
+        given = json.loads(text) if len(text) <= BODY_LETTERS_MAX else None
+    except ValueError:
+        given = None
+    to, dry_run = (given.get("to"), given.get("dry_run", False)) if isinstance(given, Mapping) else (None, False)
+    if not isinstance(to, str) or not isinstance(dry_run, bool):
+        raise HttpError(400, words)
+    return to, dry_run
 
 
 def application_routes(prefix: str, of: Callable[[Request], ShownApplication]) -> Iterator[Route]:
