@@ -38,9 +38,10 @@ MATRIX: dict[str, set[str]] = {
     "serdes": {"base", "security", "schemas"},
     "connect": {*_SERVICES, "wire", "security", "schemas", "serdes"},
     "connectors": {"base", "config", "connect"},
+    "mirror": {"base", "wire", "client", "config", "connect", "admin", "security"},
     "sql": {"base", "streams", "schemas", "serdes", "connect"},  # schemas of formats, as Connect makes and reads them
     "spark": {
-        *("base", "wire", "client", "config", "security", "http", "streams", "connect", "connectors"),
+        *("base", "wire", "client", "config", "security", "http", "streams", "connect", "connectors", "mirror"),
         *("schemas", "serdes"),  # columns and serdes by a registry
     },
     "sql_server": {*_SERVICES, "wire", "security", "streams", "sql", "spark", "registry", "schemas", "serdes"},

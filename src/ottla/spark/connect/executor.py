@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ottla.connect import Plugins, discover, storage
 from ottla.connect.tasks import Dial, RemotePort, TaskSpec, run_task
-from ottla.connectors import CONNECTORS
+from ottla.spark.connect.installed import INSTALLED
 
 __all__ = ["OnExecutor", "plugins_of", "run_here"]
 
@@ -69,7 +69,7 @@ def run_here(
 @cache
 def plugins_of(plugin_path: tuple[str, ...]) -> Plugins:
     """Return the plugins of this process, loaded once."""
-    return discover([Path(each) for each in plugin_path], more=CONNECTORS)
+    return discover([Path(each) for each in plugin_path], more=INSTALLED)
 
 
 class _Levels:

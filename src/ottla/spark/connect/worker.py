@@ -30,8 +30,8 @@ from ottla.connect import (
     distributed,
     rest,
 )
-from ottla.connectors import CONNECTORS
 from ottla.http import serving_context
+from ottla.spark.connect.installed import INSTALLED
 from ottla.spark.connect.jobs import Jobs
 from ottla.spark.connect.runner import SparkTaskRunner
 from ottla.spark.connect.worker_metrics import MeasuredHerder, MetricsService
@@ -225,7 +225,7 @@ class ConnectWorker:
 
 
 def _discovered(plugin_path: Sequence[Path]) -> Plugins:
-    return discover(plugin_path, more=CONNECTORS)
+    return discover(plugin_path, more=INSTALLED)
 
 
 async def _cluster_id(client: Client, bootstrap: str) -> str | None:

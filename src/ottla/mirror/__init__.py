@@ -1,0 +1,23 @@
+"""MirrorMaker 2: clusters that follow each other, by three source connectors under Kafka's class names (KIP-382).
+
+`policies` name topics elsewhere, `records` are the bytes of the internal topics, `offset_syncs` translate offsets: these
+are pure. `source`, `checkpoints` and `heartbeats` are the connectors with their tasks, which any Connect worker runs;
+`dedicated` is what the properties of a MirrorMaker by itself mean for workers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.mirror.checkpoints import MirrorCheckpointConnector
+from ottla.mirror.heartbeats import MirrorHeartbeatConnector
+from ottla.mirror.source import MirrorSourceConnector
+
+__all__ = ["MIRROR_CONNECTORS", "MirrorCheckpointConnector", "MirrorHeartbeatConnector", "MirrorSourceConnector"]
+
+MIRROR_CONNECTORS: tuple[type[Any], ...] = (
+    MirrorCheckpointConnector,
+    MirrorHeartbeatConnector,
+    MirrorSourceConnector,
+)
+"""Every connector's class."""

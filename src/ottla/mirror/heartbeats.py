@@ -1,0 +1,93 @@
+"""MirrorHeartbeatConnector: tells once a second that records of one cluster come to another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from ottla.connect import SourceConnector, SourceRecord, SourceTask
+from ottla.mirror.clusters import connected, make_compacted_topic
+from ottla.mirror.offsets import same_offsets
+from ottla.mirror.policies import HEARTBEATS
+from ottla.mirror.records import Heartbeat
+from ottla.mirror.settings import HEARTBEAT_DEF, PACKAGE
+from ottla.mirror.source_task import BYTES
+
+__all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask"]
+
+
+class MirrorHeartbeatTask(SourceTask):
+    """Makes one record at each interval."""
+
+    java_name = f"{PACKAGE}MirrorHeartbeatTask"
+    version = "1.0"
+
+    def __init__(self) -> None:
+        self._stopping = threading.Event()
+
+    def start(self, props: Mapping[str, str]) -> None:
+        """Take the settings."""
+        super().start(props)
+        settings = HEARTBEAT_DEF.parse(props)
+        self._flow = settings["source.cluster.alias"], settings["target.cluster.alias"]
+        self._interval_s = settings["emit.heartbeats.interval.seconds"]
+
+    def poll(self) -> list[SourceRecord] | None:
+        """Wait for the interval, and return a heartbeat."""
+        if self._stopping.wait(self._interval_s):
+            return None
+        source, target = self._flow
+        now_ms = time.time_ns() // 1_000_000
+        beat = Heartbeat(source, target, now_ms)
+        return [
+            SourceRecord(
+                topic=HEARTBEATS,
+                partition=0,
+                key_schema=BYTES,
+                key=beat.key(),
+                value_schema=BYTES,
+                value=beat.value(),
+                timestamp=now_ms,
+                source_partition={"sourceClusterAlias": source, "targetClusterAlias": target},
+                source_offset={"offset": 0},
+            )
+        ]
+
+    def stop(self) -> None:
+        """End, also a poll that waits."""
+        self._stopping.set()
+
+
+class MirrorHeartbeatConnector(SourceConnector):
+    """Has one task, and makes its topic on the target."""
+
+    java_name = f"{PACKAGE}MirrorHeartbeatConnector"
+    version = "1.0"
+    config_def = HEARTBEAT_DEF
+    task_class: ClassVar[type[Any]] = MirrorHeartbeatTask
+    aliases = ("ottla.mirror.MirrorHeartbeatConnector",)
+
+    def start(self, props: Mapping[str, str]) -> None:
+        """Make the topic; raises KafkaError where it cannot be made."""
+        super().start(props)
+        settings = HEARTBEAT_DEF.parse(props)
+        self._beats = (
+            settings["enabled"]
+            and settings["emit.heartbeats.enabled"]
+            and settings["emit.heartbeats.interval.seconds"] > 0
+        )
+        if self._beats:
+            with connected(props, "target", "admin", "MirrorHeartbeatConnector|heartbeats-admin") as client:
+                make_compacted_topic(client, HEARTBEATS, settings["heartbeats.topic.replication.factor"])
+
+    def task_configs(self, tasks_max: int) -> Sequence[Mapping[str, str]]:
+        """Return one task; none where heartbeats are off."""
+        return [self.props] if self._beats else []
+
+    def alter_offsets(
+        self, props: Mapping[str, str], offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+    ) -> bool:
+        """Refuse what is no offset of this connector."""
+        return same_offsets(offsets, {"sourceClusterAlias": str, "targetClusterAlias": str}, only_zero=True)

@@ -1,0 +1,184 @@
+"""The three connectors' settings, with Kafka's names and defaults, and what of them each client gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ottla.base import ConfigError
+from ottla.config import ConfigType
+from ottla.connect import REQUIRED, ConfigDef, Importance, compile_java
+from ottla.mirror.policies import POLICIES
+
+__all__ = [
+    "CHECKPOINT_DEF",
+    "HEARTBEAT_DEF",
+    "PACKAGE",
+    "SOURCE_DEF",
+    "NameFilter",
+    "client_properties",
+    "group_filter",
+    "property_filter",
+    "topic_filter",
+]
+
+PACKAGE = "org.apache.kafka.connect.mirror."
+_STR, _INT, _LONG, _BOOL, _LIST, _SHORT = (
+    ConfigType.STRING,
+    ConfigType.INT,
+    ConfigType.LONG,
+    ConfigType.BOOLEAN,
+    ConfigType.LIST,
+    ConfigType.SHORT,
+)
+Key = tuple[str, ConfigType, Any, str]
+_COMMON: Final[Sequence[Key]] = (
+    ("source.cluster.alias", _STR, REQUIRED, "The name of the cluster that is mirrored."),
+    ("target.cluster.alias", _STR, "target", "The name of the cluster that mirrors it."),
+    ("enabled", _BOOL, True, "Whether anything is done."),
+    ("admin.timeout.ms", _LONG, 60_000, "How long a question to a cluster may take."),
+    ("replication.policy.class", _STR, POLICIES[0], "How topics are named on the target."),
+    ("replication.policy.separator", _STR, ".", "Between a cluster's name and its topic's."),
+    (
+        "replication.policy.internal.topic.separator.enabled",
+        _BOOL,
+        True,
+        "Whether internal topics' names have the separator, too.",
+    ),
+    ("forwarding.admin.class", _STR, "org.apache.kafka.clients.admin.ForwardingAdmin", "Known to Kafka."),
+    ("metric.names.formats", _LIST, "legacy", "Known to Kafka."),
+)
+_TOPICS: Final[Sequence[Key]] = (
+    ("topics", _LIST, ".*", "Topics that are mirrored: names and regular expressions of whole names."),
+    ("topics.exclude", _LIST, "mm2.*\\.internal,.*\\.replica,__.*", "Topics that are not; this wins."),
+    ("topic.filter.class", _STR, f"{PACKAGE}DefaultTopicFilter", "What decides that; there is this one."),
+)
+_SYNCS: Final[Sequence[Key]] = (
+    ("emit.offset-syncs.enabled", _BOOL, True, "Whether it is told where records lie on the target."),
+    ("offset-syncs.topic.location", _STR, "source", "On which cluster: source or target."),
+    ("offset-syncs.topic.replication.factor", _SHORT, 3, "Copies of that topic."),
+    ("consumer.poll.timeout.ms", _LONG, 1000, "How long a poll waits for records."),
+)
+_SOURCE: Final[Sequence[Key]] = (
+    *_COMMON,
+    *_TOPICS,
+    *_SYNCS,
+    (
+        "config.properties.exclude",
+        _LIST,
+        "follower\\.replication\\.throttled\\.replicas,leader\\.replication\\.throttled\\.replicas,"
+        "message\\.timestamp\\.difference\\.max\\.ms,message\\.timestamp\\.type,message\\.timestamp\\.before\\.max\\.ms,"
+        "message\\.timestamp\\.after\\.max\\.ms,unclean\\.leader\\.election\\.enable,min\\.insync\\.replicas",
+        "Topics' configurations that are not copied.",
+    ),
+    ("config.property.filter.class", _STR, f"{PACKAGE}DefaultConfigPropertyFilter", "What decides that; this one."),
+    ("use.defaults.from", _STR, "target", "Whose defaults new topics have: source or target."),
+    ("replication.factor", _INT, 2, "Copies of topics that are made."),
+    ("refresh.topics.enabled", _BOOL, True, "Whether new topics and partitions are looked for."),
+    ("refresh.topics.interval.seconds", _LONG, 600, "How often."),
+    ("sync.topic.configs.enabled", _BOOL, True, "Whether topics' configurations are copied."),
+    ("sync.topic.configs.interval.seconds", _LONG, 600, "How often."),
+    ("sync.topic.acls.enabled", _BOOL, True, "Whether who may read topics may read them on the target."),
+    ("sync.topic.acls.interval.seconds", _LONG, 600, "How often."),
+    ("offset.lag.max", _LONG, 100, "Records that may lie between two offsets that are told."),
+    ("heartbeats.replication.enabled", _BOOL, True, "Whether heartbeats are mirrored, whatever `topics` says."),
+    ("add.source.alias.to.metrics", _BOOL, False, "Known to Kafka."),
+)
+_CHECKPOINT: Final[Sequence[Key]] = (
+    *_COMMON,
+    *_TOPICS,
+    *_SYNCS,
+    ("groups", _LIST, ".*", "Groups whose offsets are translated: names and regular expressions of whole names."),
+    ("groups.exclude", _LIST, "console-consumer-.*,connect-.*,__.*", "Groups that are not; this wins."),
+    ("group.filter.class", _STR, f"{PACKAGE}DefaultGroupFilter", "What decides that; there is this one."),
+    ("refresh.groups.enabled", _BOOL, True, "Whether new groups are looked for."),
+    ("refresh.groups.interval.seconds", _LONG, 600, "How often."),
+    ("emit.checkpoints.enabled", _BOOL, True, "Whether translated offsets are told."),
+    ("emit.checkpoints.interval.seconds", _LONG, 60, "How often."),
+    ("checkpoints.topic.replication.factor", _SHORT, 3, "Copies of that topic."),
+    (
+        "sync.group.offsets.enabled",
+        _BOOL,
+        False,
+        "Whether groups have their offsets on the target, where nobody is in.",
+    ),
+    ("sync.group.offsets.interval.seconds", _LONG, 60, "How often."),
+)
+_HEARTBEAT: Final[Sequence[Key]] = (
+    *_COMMON,
+    ("emit.heartbeats.enabled", _BOOL, True, "Whether heartbeats are told."),
+    ("emit.heartbeats.interval.seconds", _LONG, 1, "How often."),
+    ("heartbeats.topic.replication.factor", _SHORT, 3, "Copies of that topic."),
+)
+
+
+def _definition(keys: Sequence[Key]) -> ConfigDef:
+    found = ConfigDef()
+    for name, type_, default, doc in keys:
+        importance = Importance.HIGH if default is REQUIRED else Importance.LOW
+        found.define(name, type_, default, importance=importance, doc=doc)
+    return found
+
+
+SOURCE_DEF, CHECKPOINT_DEF, HEARTBEAT_DEF = map(_definition, (_SOURCE, _CHECKPOINT, _HEARTBEAT))
+
+
+class NameFilter:
+    """Names by lists of regular expressions of whole names, as Java's; what is excluded is not included."""
+
+    def __init__(self, included: Sequence[str], excluded: Sequence[str], *, setting: str) -> None:
+        """Raises ConfigError for what is no expression."""
+        self._included, self._excluded = _pattern(included, setting), _pattern(excluded, f"{setting}.exclude")
+
+    def takes(self, name: str) -> bool:
+        """Whether a name is chosen."""
+        if self._excluded is not None and self._excluded.fullmatch(name):
+            return False
+        return self._included is not None and self._included.fullmatch(name) is not None
+
+
+def _pattern(parts: Sequence[str], setting: str) -> Any:
+    text = "|".join(each.strip() for each in parts if each.strip())
+    if not text:
+        return None
+    try:
+        return compile_java(text)
+    except Exception as error:  # re.error, and what compile_java says of Java's own forms
+        raise ConfigError(setting, text, "regular expressions", str(error)) from error
+
+
+def topic_filter(settings: Mapping[str, Any]) -> NameFilter:
+    """Return what `topics` and `topics.exclude` choose; raises ConfigError."""
+    _only(settings, "topic.filter.class", "DefaultTopicFilter")
+    return NameFilter(settings["topics"], settings["topics.exclude"], setting="topics")
+
+
+def group_filter(settings: Mapping[str, Any]) -> NameFilter:
+    """Return what `groups` and `groups.exclude` choose; raises ConfigError."""
+    _only(settings, "group.filter.class", "DefaultGroupFilter")
+    return NameFilter(settings["groups"], settings["groups.exclude"], setting="groups")
+
+
+def property_filter(settings: Mapping[str, Any]) -> NameFilter:
+    """Return which configurations of topics are copied; raises ConfigError."""
+    _only(settings, "config.property.filter.class", "DefaultConfigPropertyFilter")
+    return NameFilter([".*"], settings["config.properties.exclude"], setting="config.properties")
+
+
+def _only(settings: Mapping[str, Any], key: str, name: str) -> None:
+    if settings[key] not in (name, PACKAGE + name):
+        raise ConfigError(key, settings[key], PACKAGE + name)
+
+
+def client_properties(props: Mapping[str, str], cluster: str, kind: str) -> dict[str, str]:
+    """Return what a client of `cluster` (`source` or `target`) of a `kind` (`consumer`, `producer`, `admin`) is given.
+
+    The later the stronger: `source.cluster.…`, `consumer.…`, `source.consumer.…`. Raises ConfigError without brokers.
+    """
+    found: dict[str, str] = {}
+    for prefix in (f"{cluster}.cluster.", f"{kind}.", f"{cluster}.{kind}."):
+        found |= {key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix) and value}
+    found.pop("alias", None)
+    if not found.get("bootstrap.servers"):
+        raise ConfigError(f"{cluster}.cluster.bootstrap.servers", None, "the brokers of that cluster")
+    return found

@@ -1,0 +1,254 @@
+"""A share of a cluster's partitions: their records as they are, and where they have come to lie on the target."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
+from ottla.client import EARLIEST, LATEST, Appended, BlockingClient, Fetched, FetchPosition, Isolation, Pending
+from ottla.connect import ConnectError, Header, SourceRecord, SourceTask, data
+from ottla.mirror.clusters import cells, connected
+from ottla.mirror.offset_syncs import SyncPlan
+from ottla.mirror.policies import policy_of
+from ottla.mirror.records import OffsetSync
+from ottla.mirror.settings import PACKAGE, SOURCE_DEF, client_properties
+from ottla.wire import ColumnDecoder, Columns, Record, build_batch
+
+__all__ = ["PARTITIONS", "MirrorSourceTask", "partition_named", "source_partition"]
+
+log = logging.getLogger(__name__)
+PARTITIONS = "task.assigned.partitions"
+"""The partitions of a task, as Kafka's connector gives them to its own."""
+FETCH_BYTES_DEFAULT = 1 << 20
+ANSWER_BYTES = 8 << 20
+RETRY_SECONDS = 1.0
+BYTES, OPTIONAL_BYTES = data.BYTES, data.OPTIONAL_BYTES
+
+
+def partition_named(text: str) -> TopicPartition:
+    """Return the partition of a name like `orders-3`; raises ValueError."""
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def source_partition(alias: str, place: TopicPartition) -> dict[str, str | int]:
+    """Return a partition's name among Connect's offsets, that of Kafka's connector."""
+    return {"cluster": alias, "partition": place.partition, "topic": place.topic}
+
+
+class MirrorSourceTask(SourceTask):
+    """See the module's description. `stop` may come from another thread than the other calls."""
+
+    java_name = f"{PACKAGE}MirrorSourceTask"
+    version = "1.0"
+
+    def __init__(self) -> None:
+        self._stopping = threading.Event()
+        self._turn = threading.Lock()
+        """Held by whoever uses the clients."""
+        self._reading: BlockingClient | None = None
+        self._telling: BlockingClient | None = None
+        self._positions: dict[TopicPartition, Offset] = {}
+        self._due: list[OffsetSync] = []
+        """Syncs that are to be told."""
+        self._told: tuple[list[OffsetSync], Pending[list[Appended]]] | None = None
+        """Those that are on their way."""
+
+    def start(self, props: Mapping[str, str]) -> None:
+        """Look where reading goes on; raises ConnectError where it cannot."""
+        super().start(props)
+        settings = SOURCE_DEF.parse(props)
+        self._alias, self._target = settings["source.cluster.alias"], settings["target.cluster.alias"]
+        self._policy = policy_of(settings)
+        consumer = client_properties(props, "source", "consumer")
+        committed = consumer.get("isolation.level", "").lower() == "read_committed"
+        self._isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+        self._reset = consumer.get("auto.offset.reset", "earliest").lower()
+        self._fetch_bytes = int(consumer.get("max.partition.fetch.bytes", FETCH_BYTES_DEFAULT))
+        self._wait_ms = int(settings["consumer.poll.timeout.ms"])
+        self._decoder = ColumnDecoder(with_headers=True)
+        number = props.get("task.index", "0")
+        self._reading = connected(props, "source", "consumer", f"{number}|MirrorSourceConnector|replication-consumer")
+        if settings["emit.offset-syncs.enabled"]:
+            where = settings["offset-syncs.topic.location"]
+            self._syncs = SyncPlan(settings["offset.lag.max"])
+            other = self._target if where == "source" else self._alias
+            self._sync_place = TopicPartition(self._policy.offset_syncs_topic(other), 0)
+            self._telling = connected(props, where, "producer", f"{number}|MirrorSourceConnector|offset-syncs-producer")
+        places = [partition_named(each) for each in props[PARTITIONS].split(",") if each]
+        self._begin(places)
+
+    def _begin(self, places: Sequence[TopicPartition]) -> None:
+        new = []
+        for place in places:
+            stored = self.context.offset(source_partition(self._alias, place)).get("offset")
+            if stored is None:
+                new.append(place)
+            else:
+                self._positions[place] = Offset(int(stored) + 1)
+        self._positions |= self._reset_of(new)
+        log.info("%d partitions of %s, %d of them from the start", len(places), self._alias, len(new))
+
+    def _reset_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
+        """Return where `auto.offset.reset` begins; raises ConnectError where it says that nothing may."""
+        assert self._reading is not None
+        places = list(places)
+        if places and self._reset not in ("earliest", "latest"):
+            words = f"{places[0]} has no offset to go on from, and auto.offset.reset={self._reset}"
+            raise ConnectError(words)
+        when = EARLIEST if self._reset == "earliest" else LATEST
+        found = self._reading.list_offsets(dict.fromkeys(places, when), isolation=self._isolation) if places else {}
+        return {place: each.offset for place, each in found.items()}
+
+    # -- polling
+
+    def poll(self) -> list[SourceRecord] | None:
+        """Return records of several partitions; None where there were none in `consumer.poll.timeout.ms`."""
+        with self._turn:
+            if self._stopping.is_set() or self._reading is None:
+                return None
+            self._tell()
+            try:
+                return self._fetched() or None
+            except (KafkaError, OSError) as error:
+                log.warning("%s cannot be read now, and is asked again: %s", self._alias, error)
+        self._stopping.wait(RETRY_SECONDS)
+        return None
+
+    def _fetched(self) -> list[SourceRecord]:
+        assert self._reading is not None
+        asked = [FetchPosition(place, offset, self._fetch_bytes) for place, offset in self._positions.items()]
+        if not asked:
+            self._stopping.wait(self._wait_ms / 1000)
+            return []
+        found: list[SourceRecord] = []
+        answers = self._reading.fetch(
+            asked, max_wait_ms=min(self._wait_ms, 500), max_bytes=ANSWER_BYTES, isolation=self._isolation
+        )
+        for answer in answers:
+            if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                begin = self._reset_of([answer.partition])
+                log.warning("%s has no offset %d; going on from %s", answer.partition, answer.offset, begin)
+                self._positions |= begin
+            elif answer.error in _PASSING:
+                log.warning("%s cannot be read now: %s", answer.partition, answer.error.name)
+            else:
+                found += self._records(answer.check())
+        # the first asked are answered first where there is more than fits; so each comes to be the first
+        place = asked[0].partition
+        self._positions[place] = self._positions.pop(place)
+        return found
+
+    def _records(self, answer: Fetched) -> list[SourceRecord]:
+        decoded = self._decoder.decode(answer.records, start=answer.offset, aborted=answer.aborted)
+        self._positions[answer.partition] = Offset(int(max(decoded.next_offset, answer.offset)))
+        partition = source_partition(self._alias, answer.partition)
+        topic = self._policy.remote_topic(self._alias, answer.partition.topic)
+        return [
+            SourceRecord(
+                topic=topic,
+                partition=answer.partition.partition,
+                key_schema=OPTIONAL_BYTES,
+                key=key,
+                value_schema=OPTIONAL_BYTES,
+                value=value,
+                timestamp=time_ms,
+                headers=headers,
+                source_partition=partition,
+                source_offset={"offset": offset},
+            )
+            for columns in decoded.columns
+            for offset, time_ms, key, value, headers in _rows(columns)
+        ]
+
+    # -- where records have come to lie
+
+    def commit_record(self, record: SourceRecord, offset: int | None) -> None:
+        """Note where a record lies on the target."""
+        if self._telling is None or offset is None or offset < 0 or record.source_offset is None:
+            return
+        place = TopicPartition(str(record.source_partition["topic"]), int(record.source_partition["partition"]))
+        sync = self._syncs.arrived(OffsetSync(place, Offset(record.source_offset["offset"]), Offset(offset)))
+        if sync is not None:
+            self._due.append(sync)
+
+    def commit(self) -> None:
+        """Tell what was kept back."""
+        with self._turn:
+            if self._telling is not None and not self._stopping.is_set():
+                self._due += self._syncs.take_pending().values()
+                self._tell()
+
+    def _tell(self) -> None:
+        """Send syncs that are due, one request at a time; what does not arrive is told again."""
+        client = self._telling
+        if client is None:
+            return
+        if self._told is not None:
+            syncs, pending = self._told
+            self._told = None
+            try:
+                pending.result()
+            except (OttlaError, OSError) as error:
+                log.warning("Where records lie cannot be told now, and is told later: %s", error)
+                self._due = syncs + self._due
+        if not self._due:
+            return
+        syncs, self._due = self._due, []
+        now = Millis(time.time_ns() // 1_000_000)
+        batch = bytes(build_batch([Record(Offset(0), now, each.key(), each.value(), ()) for each in syncs]))
+        self._told = syncs, client.begin(client.client.produce({self._sync_place: batch}))
+
+    def stop(self) -> None:
+        """End."""
+        self._stopping.set()
+        with self._turn:
+            if self._telling is not None:
+                self._due += self._syncs.take_pending().values()
+                self._tell()
+                if self._told is not None:
+                    try:
+                        self._told[1].result()
+                    except (OttlaError, OSError) as error:
+                        log.warning("Where the last records lie is not told: %s", error)
+            for client in (self._reading, self._telling):
+                if client is not None:
+                    client.close()
+            self._reading = self._telling = None
+
+
+def _rows(columns: Columns) -> Iterable[tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]]:
+    keys = cells(columns.data, columns.key_bounds, columns.key_nulls)
+    values = cells(columns.data, columns.value_bounds, columns.value_nulls)
+    times, offsets = columns.timestamps_ms.tolist(), columns.offsets.tolist()
+    return zip(offsets, times, keys, values, _headers(columns), strict=True)
+
+
+def _headers(columns: Columns) -> list[tuple[Header, ...]]:
+    headers = columns.headers
+    if headers is None or not headers.counts.any():
+        return [()] * len(columns)
+    source, bounds = columns.data, iter(headers.key_bounds.tolist())
+    names = [source[begin:end].decode() for begin, end in zip(bounds, bounds, strict=True)]
+    pairs = iter(zip(names, cells(source, headers.value_bounds, headers.value_nulls), strict=True))
+    return [
+        tuple(Header(name, value, OPTIONAL_BYTES) for name, value in (next(pairs) for _ in range(count)))
+        for count in headers.counts.tolist()
+    ]
+
+
+_PASSING = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors of one partition that may pass, so that the others go on."""
