@@ -22,14 +22,28 @@ if TYPE_CHECKING:
     from ottla.connect import WorkerConfig
     from ottla.spark import ConnectWorker
 
-__all__ = ["StartFailedError", "declare_worker", "run_worker", "worker_config"]
+__all__ = [
+    "DAEMON",
+    "FAILED",
+    "FAILED_TO_START",
+    "StartFailedError",
+    "declare_worker",
+    "run_worker",
+    "set_up_log",
+    "start_in_background",
+    "worker_config",
+]
 
 DAEMON = ("-daemon", "--daemon")
 START_SECONDS_MAX = 90.0
 POLL_SECONDS = 0.05
 FAILED, FAILED_TO_START = 2, 3
 """Kafka's exit codes: of settings, cluster and REST interface, and of a herder or connector that does not start."""
-OUTPUT_NAMES = {"connect-standalone": "connectStandalone.out", "connect-distributed": "connectDistributed.out"}
+OUTPUT_NAMES = {
+    "connect-standalone": "connectStandalone.out",
+    "connect-distributed": "connectDistributed.out",
+    "connect-mirror-maker": "connectMirrorMaker.out",
+}
 """As Kafka's scripts name the files that background workers print to."""
 QUIET = ("py4j", "asyncio")
 LOG4J_OPTION = re.compile(r"-Dlog4j2?\.configuration(?:File)?=(?:file:)?(\S+)")

@@ -63,6 +63,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
         "protobuf",
     ),
     "connect-distributed": ("connect-distributed",),
+    "connect-mirror-maker": ("connect-mirror-maker",),
     "connect-standalone": ("connect-standalone",),
     "ksql": ("sql", "shell"),
     "ksql-migrations": ("sql", "migrations"),

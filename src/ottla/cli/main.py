@@ -55,6 +55,7 @@ NOUNS = {
     "sql": "type ksqlDB's SQL, run its server, test statements without a broker",
     "connect-distributed": "run one of a group of Connect workers",
     "connect": "look at connectors, create, pause, restart and remove them",
+    "connect-mirror-maker": "mirror clusters: topics, groups' offsets, entries of access (MirrorMaker 2)",
     "connect-standalone": "run one Connect worker, with the connectors of some files",
     "streams": "run a Streams application on Spark, look at its plan, ask its stores",
     "streams-application-reset": "have a Streams application process its input anew",

@@ -10,10 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.mirror.checkpoints import MirrorCheckpointConnector
+from ottla.mirror.dedicated import Flow, flows_of
 from ottla.mirror.heartbeats import MirrorHeartbeatConnector
 from ottla.mirror.source import MirrorSourceConnector
 
-__all__ = ["MIRROR_CONNECTORS", "MirrorCheckpointConnector", "MirrorHeartbeatConnector", "MirrorSourceConnector"]
+__all__ = [
+    "MIRROR_CONNECTORS",
+    "Flow",
+    "MirrorCheckpointConnector",
+    "MirrorHeartbeatConnector",
+    "MirrorSourceConnector",
+    "flows_of",
+]
 
 MIRROR_CONNECTORS: tuple[type[Any], ...] = (
     MirrorCheckpointConnector,

@@ -73,11 +73,8 @@ class MirrorHeartbeatConnector(SourceConnector):
         """Make the topic; raises KafkaError where it cannot be made."""
         super().start(props)
         settings = HEARTBEAT_DEF.parse(props)
-        self._beats = (
-            settings["enabled"]
-            and settings["emit.heartbeats.enabled"]
-            and settings["emit.heartbeats.interval.seconds"] > 0
-        )
+        # whether records are mirrored (`enabled`) does not matter: the other direction needs to know that this one lives
+        self._beats = settings["emit.heartbeats.enabled"] and settings["emit.heartbeats.interval.seconds"] > 0
         if self._beats:
             with connected(props, "target", "admin", "MirrorHeartbeatConnector|heartbeats-admin") as client:
                 make_compacted_topic(client, HEARTBEATS, settings["heartbeats.topic.replication.factor"])

@@ -17,6 +17,7 @@ from ottla.spark.requirements import SparkMissingError, check_spark, spark_missi
 if TYPE_CHECKING:
     from ottla.connect.tasks import run_on_model
     from ottla.spark.connect.jobs import SparkJobs, ThreadJobs
+    from ottla.spark.connect.mirror_maker import MirrorMaker
     from ottla.spark.connect.runner import SparkTaskRunner
     from ottla.spark.connect.worker import ConnectWorker, distributed_herder
     from ottla.spark.continuous.applications import StreamsService
@@ -49,6 +50,7 @@ __all__ = [
     "Door",
     "Failure",
     "Java",
+    "MirrorMaker",
     "OnError",
     "OttlaDataSource",
     "Promotion",
@@ -88,6 +90,7 @@ __all__ = [
 _HOMES = {
     "ConnectWorker": "ottla.spark.connect.worker",
     "distributed_herder": "ottla.spark.connect.worker",
+    "MirrorMaker": "ottla.spark.connect.mirror_maker",
     "SparkJobs": "ottla.spark.connect.jobs",
     "SparkTaskRunner": "ottla.spark.connect.runner",
     "ThreadJobs": "ottla.spark.connect.jobs",

@@ -34,6 +34,7 @@ CLASSES = {
     "kafka.tools.StreamsResetter": "kafka-streams-application-reset",
     "org.apache.kafka.connect.cli.ConnectDistributed": "connect-distributed",
     "org.apache.kafka.connect.cli.ConnectStandalone": "connect-standalone",
+    "org.apache.kafka.connect.mirror.MirrorMaker": "connect-mirror-maker",
     "org.apache.kafka.shell.MetadataShell": "kafka-metadata-shell",
     "org.apache.kafka.tools.AclCommand": "kafka-acls",
     "org.apache.kafka.tools.BrokerApiVersionsCommand": "kafka-broker-api-versions",

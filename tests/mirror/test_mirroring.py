@@ -1,0 +1,268 @@
+"""Clusters that follow each other: records, topics, configurations, entries of access and groups, by real brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.admin import (
+    ConfigChange,
+    ConfigEntity,
+    add_partitions,
+    alter_config,
+    create_acls,
+    describe_acls,
+    describe_config,
+)
+from ottla.base import Offset, TopicPartition
+from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, NewTopic, create_topics
+from ottla.mirror.checkpoints import due_checkpoints, due_offsets
+from ottla.mirror.clusters import CompactedTopic
+from ottla.mirror.records import Checkpoint, Heartbeat
+from ottla.security import Acl, AclFilter, Operation, PatternType, PermissionType, Resource
+from ottla.spark import MirrorMaker, ThreadJobs
+from ottla.wire import Record, build_batch, iter_records
+from tests.connect.whole import WholeWorker, running_connect
+from tests.server import Server, running_server
+from tests.waiting import until
+
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+CONVERTERS = {f"{kind}.converter": BYTES for kind in ("key", "value", "header")}
+WITH_ACLS = (
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found=true",
+    "super.users=User:ANONYMOUS",
+)
+QUICK = {
+    **{f"{what}.replication.factor": "1" for what in ("offset-syncs.topic", "checkpoints.topic", "heartbeats.topic")},
+    "replication.factor": "1",
+    **{f"{what}.interval.seconds": "1" for what in ("refresh.topics", "sync.topic.configs", "sync.topic.acls")},
+    **{f"{what}.interval.seconds": "1" for what in ("refresh.groups", "emit.checkpoints", "sync.group.offsets")},
+    "sync.group.offsets.enabled": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    folders = [tmp_path_factory.mktemp(each) for each in ("east", "west")]
+    with (
+        running_server(folders[0], overrides=WITH_ACLS) as east,
+        running_server(folders[1], overrides=WITH_ACLS) as west,
+    ):
+        yield east, west
+
+
+@pytest.fixture
+def clients(servers: tuple[Server, Server]) -> Iterator[tuple[BlockingClient, BlockingClient]]:
+    with BlockingClient(servers[0].bootstrap) as east, BlockingClient(servers[1].bootstrap) as west:
+        yield east, west
+
+
+def make(client: BlockingClient, topic: str, partitions: int = 2, **configs: str) -> None:
+    wanted = NewTopic(topic, partitions, 1, {key.replace("_", "."): value for key, value in configs.items()})
+    assert not client.run(create_topics(client.client, [wanted]))
+
+
+def write(client: BlockingClient, topic: str, *values: str, partition: int = 0) -> None:
+    records = [
+        Record(Offset(0), 1_700_000_000_000 + row, f"k{row}".encode(), each.encode(), (("h", b"1"), ("n", None)))  # type: ignore[arg-type]
+        for row, each in enumerate(values)
+    ]
+    client.produce({TopicPartition(topic, partition): bytes(build_batch(records))})
+
+
+def read(client: BlockingClient, topic: str) -> list[Record]:
+    places = client.metadata([topic]).partitions_of(topic)
+    begin = client.list_offsets(dict.fromkeys(places, EARLIEST)) if places else {}
+    found: list[Record] = []
+    for place in places:
+        end, at = client.list_offsets({place: LATEST})[place].offset, begin[place].offset
+        while at < end:
+            [answer] = client.fetch([FetchPosition(place, at)])
+            new = [each for each in iter_records(answer.check().records) if each.offset >= at]
+            found, at = found + new, Offset(new[-1].offset + 1) if new else end
+    return found
+
+
+def values(client: BlockingClient, topic: str) -> Counter[str]:
+    return Counter((each.value or b"").decode() for each in read(client, topic))
+
+
+def flow(servers: tuple[Server, Server], **more: str) -> dict[str, str]:
+    east, west = servers
+    return {
+        **QUICK,
+        "tasks.max": "2",
+        "source.cluster.alias": "east",
+        "target.cluster.alias": "west",
+        "source.cluster.bootstrap.servers": east.bootstrap,
+        "target.cluster.bootstrap.servers": west.bootstrap,
+        **more,
+    }
+
+
+def create(worker: WholeWorker, kind: str, config: dict[str, str]) -> None:
+    worker.create(f"{kind}", {**config, "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector"})
+
+
+def test_topics_and_records_follow_with_all_that_belongs_to_them(
+    servers: tuple[Server, Server], clients: tuple[BlockingClient, BlockingClient], tmp_path: Path
+) -> None:
+    east, west = clients
+    make(east, "orders", retention_ms="123456789", min_insync_replicas="1")
+    write(east, "orders", "one", "two")
+    reading = Acl(Resource.TOPIC, "orders", PatternType.LITERAL, "User:ann", "*", Operation.ALL, PermissionType.ALLOW)
+    create_acls(east, [reading])
+    entity = ConfigEntity("topics", "east.orders")
+
+    def own() -> dict[str, str | None]:
+        return {each.name: each.value for each in describe_config(west, entity) if each.is_set_for(entity)}
+
+    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS) as worker:
+        create(worker, "Source", flow(servers, topics="orders|later"))
+        until(lambda: values(west, "east.orders") == Counter(("one", "two")), "what was there before")
+        [first, second] = read(west, "east.orders")
+        assert (first.key, first.timestamp, first.headers) == (b"k0", 1_700_000_000_000, (("h", b"1"), ("n", None)))
+        assert first.offset == 0 and second.timestamp == 1_700_000_000_001
+        assert own() == {"retention.ms": "123456789"}  # what is not to be copied is not
+        make(east, "later", 1)
+        make(east, "other", 1)
+        add_partitions(east, ["orders"], count=3)
+        alter_config(
+            east, ConfigChange(ConfigEntity("topics", "orders"), {"max.message.bytes": "4000"}, ("retention.ms",))
+        )
+        write(east, "later", "three")
+        until(lambda: values(west, "east.later") == Counter(["three"]), "a topic that came later")
+        until(lambda: len(west.metadata().partitions_of("east.orders")) == 3, "a partition that came later")
+        write(east, "orders", "four", partition=2)
+        until(lambda: values(west, "east.orders")["four"] == 1, "a record of it")
+        until(lambda: own() == {"max.message.bytes": "4000"}, own)
+        wanted = AclFilter(resource_type=Resource.TOPIC, resource_name="east.orders", pattern_type=PatternType.LITERAL)
+        until(lambda: describe_acls(west, wanted), "an entry of access")
+        assert [each.operation for each in describe_acls(west, wanted)] == [Operation.READ]
+        assert "east.other" not in west.metadata().topics
+    write(east, "orders", "five")
+    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS) as worker:
+        create(worker, "Source", flow(servers, topics="orders|later"))
+        until(lambda: values(west, "east.orders")["five"] == 1, "a record of meanwhile")
+    assert set(values(west, "east.orders").values()) == {1}, "each is there once"
+
+
+def test_a_group_that_changes_clusters_misses_nothing(
+    servers: tuple[Server, Server], clients: tuple[BlockingClient, BlockingClient], tmp_path: Path
+) -> None:
+    east, west = clients
+    make(east, "clicks", 1)
+    make(west, "taken", 1)
+    for begin in range(0, 500, 50):
+        write(east, "clicks", *map(str, range(begin, begin + 50)))
+    place, remote = TopicPartition("clicks", 0), TopicPartition("east.clicks", 0)
+    east.commit_offsets("readers", {place: Offset(420)})
+    east.commit_offsets("console-consumer-1", {place: Offset(420)})
+    config = flow(servers, topics="clicks", **{"offset.lag.max": "10"})
+    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS) as worker:
+        for kind in ("Source", "Checkpoint", "Heartbeat"):
+            create(worker, kind, config)
+        until(lambda: len(read(west, "east.clicks")) == 500, "the records")
+
+        def synced() -> int:
+            found = west.committed_offsets("readers").get(remote)
+            return -1 if found is None else int(found.offset)
+
+        until(lambda: synced() > 300, synced)  # the farther from the end, the coarser
+        assert synced() <= 420
+        assert not west.committed_offsets("console-consumer-1")
+        east.commit_offsets("readers", {place: Offset(500)})
+        until(lambda: synced() > 480, synced)
+        west.commit_offsets("readers", {remote: Offset(500)})
+        east.commit_offsets("readers", {place: Offset(450)})
+        told = CompactedTopic(west, "east.checkpoints.internal")
+        seen: list[Checkpoint] = []
+
+        def told_back() -> bool:
+            seen.extend(Checkpoint.of(key, value) for key, value in told.read())
+            return seen[-1].upstream == 450
+
+        until(told_back, lambda: seen[-3:])
+        assert synced() == 500, "a group is never moved back"
+        assert {each.group for each in seen} == {"readers"} and all(each.downstream <= each.upstream for each in seen)
+        beats = [Heartbeat.of(each.key, each.value) for each in read(west, "heartbeats")]
+        assert {(each.source, each.target) for each in beats} == {("east", "west")}
+
+
+@contextmanager
+def running(maker: MirrorMaker) -> Iterator[MirrorMaker]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(maker.start(), loop).result(100)
+        yield maker
+    finally:
+        asyncio.run_coroutine_threadsafe(maker.close(), loop).result(100)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def test_a_mirror_maker_by_itself_has_two_clusters_follow_each_other_and_nothing_go_round(
+    servers: tuple[Server, Server], clients: tuple[BlockingClient, BlockingClient]
+) -> None:
+    east, west = clients
+    given = {
+        **QUICK,
+        "clusters": "east,west",
+        "east.bootstrap.servers": servers[0].bootstrap,
+        "west.bootstrap.servers": servers[1].bootstrap,
+        "east->west.enabled": "true",
+        "west->east.enabled": "true",
+        "topics": ".*both",
+        "emit.checkpoints.enabled": "false",
+        **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+        **{f"{kind}.{each}": value for kind in ("east", "west") for each, value in MEMBER.items()},
+    }
+    make(east, "both", 1)
+    make(west, "both", 1)
+    write(east, "both", "e1")
+    write(west, "both", "w1")
+    with running(MirrorMaker(given, jobs=ThreadJobs)) as maker:
+        assert sorted(str(each) for each, _ in maker.places) == ["east->west", "west->east"]
+        until(lambda: values(west, "east.both") == Counter(["e1"]), "east's records")
+        until(lambda: values(east, "west.both") == Counter(["w1"]), "west's records")
+        write(east, "both", "e2")
+        until(lambda: values(west, "east.both") == Counter(["e1", "e2"]), "the next one")
+        until(lambda: "east.heartbeats" in west.metadata().topics, "that heartbeats are mirrored, too")
+    names = {*east.metadata().topics, *west.metadata().topics}
+    assert not [each for each in names if "east.west" in each or "west.east" in each]
+
+
+MEMBER = {"heartbeat.interval.ms": "100", "session.timeout.ms": "6000", "scheduled.rebalance.max.delay.ms": "200"}
+
+
+def test_checkpoints_are_told_where_they_say_more_and_where_a_group_was_reset() -> None:
+    def at(upstream: int, downstream: int) -> Checkpoint:
+        return Checkpoint("g", TopicPartition("t", 0), Offset(upstream), Offset(downstream))
+
+    place = TopicPartition("t", 0)
+    for found, last, is_told in (
+        (at(5, 4), None, True),
+        (at(5, -1), None, False),
+        (at(6, 4), at(5, 4), False),
+        (at(7, 6), at(5, 4), True),
+        (at(3, 2), at(5, 4), True),
+    ):
+        assert bool(due_checkpoints([found], {} if last is None else {place: last})) is is_told
+
+
+def test_a_groups_offsets_on_the_target_only_grow() -> None:
+    place = TopicPartition("t", 0)
+    known: dict[TopicPartition, Any] = {place: Checkpoint("g", place, Offset(9), Offset(7))}
+    assert due_offsets(known, None) == due_offsets(known, {}) == due_offsets(known, {place: Offset(6)}) == {place: 7}
+    assert due_offsets(known, {place: Offset(7)}) == due_offsets(known, {place: Offset(8)}) == {}
