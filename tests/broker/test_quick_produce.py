@@ -41,6 +41,9 @@ ANYTHING: dict[str, Any] = {
 }
 """A filter that finds every entry."""
 ROUNDS = 40
+CHANGED_SHARE = 0.15
+"""Of the bursts, behind which a topic is changed."""
+JOINED_AT_LEAST = 10
 ALTER_SET = 0
 TOPIC = 2
 
@@ -53,22 +56,35 @@ class Still:
 
 
 class Side:
-    """A client of its own node, quick or not."""
+    """Clients of their own node, quick or not: the first changes topics, the others write."""
 
-    def __init__(self, client: NodeClient, *, quick: bool) -> None:
+    def __init__(self, client: NodeClient, *, quick: bool, writers: list[NodeClient], disk: HookedDisk) -> None:
         self.client, self.quick = client, quick
-        self.sent = 0
+        self.writers = writers
+        self.sent = self.writes = 0
+        self.known: dict[bytes, bytes] = {}
+        """Ids that topics have or had, and what stands for them where nodes are compared."""
+        disk.hook = self._noted
 
-    async def answers(self, requests: list[tuple[Message, int]]) -> list[bytes]:
+    def _noted(self, call: str, path: str) -> None:
+        if call == "pwrite" and path.endswith(".log") and "/__" not in path:
+            self.writes += 1
+
+    async def create(self, name: str, partitions: int, **configs: str) -> None:
+        """Create a topic."""
+        await self.client.create(name, partitions, **configs)
+        self.known[self.client.topic_ids[name]] = b"topic %-10d" % len(self.known)
+
+    async def answers(self, requests: list[tuple[Message, int]], by: int = 0) -> list[bytes]:
         """Send requests in one write, and return their answers, without what differs between nodes."""
         frames = []
         for request, version in requests:
             self.sent += 1
             frames.append(encode_request(request, version, self.sent, "q" if self.quick else f"s{self.sent}"))
-        self.client.writer.write(b"".join(frames))
-        found = [await self.client.frame() for _ in requests]
-        for name, topic_id in self.client.topic_ids.items():
-            found = [each.replace(topic_id, name.encode().ljust(16, b"-")) for each in found]
+        self.writers[by].writer.write(b"".join(frames))
+        found = [await self.writers[by].frame() for _ in requests]
+        for topic_id, stands in self.known.items():
+            found = [each.replace(topic_id, stands) for each in found]
         return found
 
     def counted(self) -> dict[str, Any]:
@@ -86,24 +102,32 @@ class Side:
             "requests": services.metrics.counter("RequestMetrics.RequestsPerSec,request=Produce").value,
         }
 
-    async def logs(self) -> dict[tuple[str, int], bytes]:
-        """Return the bytes of every partition."""
-        found = {}
-        for partition in parts(self.client.node).partitions:
-            log = partition.log
-            slices = [each.file.pread(0, each.size) for each in log.segments]
-            found[partition.key.topic, partition.key.partition] = b"".join(slices)
-        return found
+
+def logs_of(client: NodeClient) -> dict[tuple[str, int], bytes]:
+    """Return the bytes of every partition."""
+    found = {}
+    for partition in parts(client.node).partitions:
+        slices = [each.file.pread(0, each.size) for each in partition.log.segments]
+        found[partition.key.topic, partition.key.partition] = b"".join(slices)
+    return found
 
 
 @asynccontextmanager
 async def sides(folder: Path, *settings: str) -> AsyncIterator[tuple[Side, Side]]:
     """Start two nodes that are alike."""
+    disks = HookedDisk(), HookedDisk()
     async with (
-        running_node(folder / "quick", *settings, clock=Still()) as quick,
-        running_node(folder / "slow", *settings, clock=Still()) as slow,
+        running_node(folder / "quick", *settings, disk=disks[0], clock=Still()) as quick,
+        running_node(folder / "slow", *settings, disk=disks[1], clock=Still()) as slow,
     ):
-        yield Side(quick, quick=True), Side(slow, quick=False)
+        found = []
+        for client, disk in ((quick, disks[0]), (slow, disks[1])):
+            writers = [await NodeClient.connect(client.node) for _ in range(WRITERS)]
+            found.append(Side(client, quick=client is quick, writers=writers, disk=disk))
+        yield found[0], found[1]
+        for side in found:
+            for each in side.writers:
+                each.close()
 
 
 TOPICS: dict[str, dict[str, str]] = {
@@ -115,6 +139,19 @@ TOPICS: dict[str, dict[str, str]] = {
     "flush": {"flush_messages": "1"},
 }
 PARTITIONS = 3
+WRITERS = 2
+PRODUCER = 5
+CHANGES: dict[str, tuple[str, ...]] = {
+    "max_message_bytes": ("150", "300", "1000000"),
+    "message_timestamp_type": ("CreateTime", "CreateTime", "LogAppendTime"),
+    "message_timestamp_before_max_ms": ("500", "9223372036854775807"),
+    "compression_type": ("producer", "producer", "zstd"),
+    "cleanup_policy": ("delete", "delete", "compact"),
+    "flush_messages": ("1", "9223372036854775807"),
+    "segment_bytes": ("1048576", "1073741824"),
+    "min_insync_replicas": ("1", "1", "2"),
+}
+"""What an administrator may set while clients write."""
 
 
 class Requests:
@@ -123,30 +160,57 @@ class Requests:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.sequences: dict[tuple[str, int], int] = {}
+        self.producer_share = 0.0
         self.version = self.rng.randrange(5, 14)
+        self.retired: dict[str, bytes] = {}
+        """Ids of topics that were deleted, by their names."""
+
+    async def change(self, side: Side) -> None:
+        """Change a topic, delete it, or make it anew."""
+        rng, client = self.rng, side.client
+        gone = [name for name in TOPICS if name not in client.topic_ids]
+        name = rng.choice(gone or ("plain", "plain", *TOPICS))
+        if name not in client.topic_ids:
+            await side.create(name, PARTITIONS, **TOPICS[name])
+        elif rng.random() < 0.25:
+            self.retired[name] = client.topic_ids[name]
+            await delete_topic(client, name)
+        else:
+            key = rng.choice(list(CHANGES))
+            await configure(client, name, **{key: rng.choice(CHANGES[key])})
 
     def burst(self, side: Side) -> list[tuple[Message, int]]:
-        """Return some requests that are sent together."""
+        """Return some requests that are sent together: most of them begin alike."""
         rng = self.rng
         if rng.random() < 0.1:
-            self.version = rng.randrange(3, 14)
+            self.version = rng.choice((3, 4, *range(5, 14), *range(5, 14)))
         name = rng.choice((*("plain",) * 6, *TOPICS, "missing"))
+        index, acks = rng.choice((0, 0, 0, 1, 2)), rng.choice((-1, -1, -1, 1))
+        self.producer_share = rng.choice((0.0, 0.4, 1.0))
+        self.sequences = {
+            tuple(each.key): each.log.producers.entries[PRODUCER].last_sequence + 1
+            for each in parts(side.client.node).partitions
+            if PRODUCER in each.log.producers.entries
+        }
         found = []
-        for _ in range(rng.randrange(1, 12)):
-            if rng.random() < 0.15:
+        for _ in range(rng.randrange(1, 16)):
+            if rng.random() < 0.08:
                 name = rng.choice(list(TOPICS))
-            found.append(self.one(side, name))
+            if rng.random() < 0.08:
+                index = rng.choice((0, 1, 2, 3))
+            found.append(self.one(side, name, index, acks if rng.random() > 0.05 else rng.choice((-1, 1, 2))))
         return found
 
-    def one(self, side: Side, name: str) -> tuple[Message, int]:
+    def one(self, side: Side, name: str, index: int, acks: int) -> tuple[Message, int]:
         rng = self.rng
         if rng.random() < 0.03:
             return ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3
         count = 2 if rng.random() < 0.05 else 1
-        index = rng.choice((0, 0, 0, 1, 2, 2, 3)) if rng.random() < 0.5 else 0
         data = [PartitionProduceData(index=index + at, records=self.records(name, index + at)) for at in range(count)]
-        topic = TopicProduceData(name=name, topic_id=side.client.topic_ids.get(name, b"?" * 16), partition_data=data)
-        acks = rng.choice((-1, -1, -1, 1)) if rng.random() > 0.02 else 2
+        topic_id = side.client.topic_ids.get(name, b"?" * 16)
+        if name in self.retired and rng.random() < 0.1:
+            topic_id = self.retired[name]
+        topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=data)
         transactional_id = "x" if rng.random() < 0.01 else None
         request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=1000, topic_data=[topic])
         return request, self.version
@@ -157,12 +221,12 @@ class Requests:
             return None
         values = [b"v" * rng.randrange(0, 60) for _ in range(rng.randrange(1, 4))]
         fields: dict[str, Any] = {}
-        if rng.random() < 0.4:
+        if rng.random() < self.producer_share:
             sequence = self.sequences.get((name, index), 0)
-            if rng.random() < 0.1:
+            if rng.random() < 0.05:
                 sequence = max(0, sequence - rng.randrange(1, 4))
             self.sequences[name, index] = sequence + len(values)
-            fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": sequence}
+            fields = {"producer_id": PRODUCER, "producer_epoch": 0, "base_sequence": sequence}
             if rng.random() < 0.02:
                 fields["transactional"] = True
         codec = rng.choice((Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP, Codec.ZSTD))
@@ -181,13 +245,20 @@ def test_mixed_requests_are_answered_as_one_by_one(tmp_path: Path, seed: int) ->
         async with sides(tmp_path) as (quick, slow):
             for side in (quick, slow):
                 for name, configs in TOPICS.items():
-                    await side.client.create(name, PARTITIONS, **configs)
+                    await side.create(name, PARTITIONS, **configs)
             drawn = {side: Requests(seed) for side in (quick, slow)}
             for at in range(ROUNDS):
-                found, expected = [await side.answers(drawn[side].burst(side)) for side in (quick, slow)]
-                assert found == expected, f"burst {at}"
+                found, expected = [
+                    await side.answers(drawn[side].burst(side), drawn[side].rng.randrange(WRITERS))
+                    for side in (quick, slow)
+                ]
+                assert found == expected, f"seed {seed}, burst {at}"
+                for side in (quick, slow):
+                    if drawn[side].rng.random() < CHANGED_SHARE:
+                        await drawn[side].change(side)
             assert quick.counted() == slow.counted()
-            assert await quick.logs() == await slow.logs()
+            assert logs_of(quick.client) == logs_of(slow.client)
+            assert slow.writes - quick.writes > JOINED_AT_LEAST, "some were appended together"
 
     run(test)
 
@@ -268,12 +339,12 @@ def test_a_write_that_fails_is_answered_to_each_request(tmp_path: Path, kind: An
     run(test)
 
 
-async def configure(client: NodeClient, **configs: str) -> None:
+async def configure(client: NodeClient, topic: str, **configs: str) -> None:
     changes = [
         AlterableConfig(name=name.replace("_", "."), config_operation=ALTER_SET, value=value)
         for name, value in configs.items()
     ]
-    resource = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=changes)
+    resource = AlterConfigsResource(resource_type=TOPIC, resource_name=topic, configs=changes)
     answer = await client.ask(IncrementalAlterConfigsRequest(resources=[resource]))
     assert answer.responses[0].error_code == 0
 
@@ -292,11 +363,12 @@ def test_a_topic_that_is_gone_is_refused_at_once(tmp_path: Path, version: int) -
             del client.topic_ids["t"]
             await client.create("t")
             new = client.topic_ids["t"]
+            await client.produce("t", batch(b"first of the new one"))  # an empty log is written to by the handler alone
             client.topic_ids["t"] = old
             found = [each.error_code for each in await burst(client, 3, version)]
             assert set(found) == ({ErrorCode.UNKNOWN_TOPIC_ID} if version == 13 else {0})
             client.topic_ids["t"] = new
-            start = 0 if version == 13 else 3
+            start = 1 if version == 13 else 4
             assert [each.base_offset for each in await burst(client, 2, version)] == [start, start + 1]
 
     run(test)
@@ -306,16 +378,16 @@ def test_a_changed_configuration_holds_from_the_next_request_on(tmp_path: Path) 
     async def test() -> None:
         async with quick_client(tmp_path, HookedDisk()) as client:
             await burst(client, 3)
-            await configure(client, max_message_bytes="10")
+            await configure(client, "t", max_message_bytes="10")
             assert {each.error_code for each in await burst(client, 3)} == {ErrorCode.MESSAGE_TOO_LARGE}
-            await configure(client, max_message_bytes="10000", message_timestamp_type="LogAppendTime")
+            await configure(client, "t", max_message_bytes="10000", message_timestamp_type="LogAppendTime")
             assert all(each.log_append_time_ms > 0 for each in await burst(client, 3))
-            await configure(client, message_timestamp_type="CreateTime", compression_type="gzip")
+            await configure(client, "t", message_timestamp_type="CreateTime", compression_type="gzip")
             await burst(client, 3)
-            await configure(client, compression_type="producer")
+            await configure(client, "t", compression_type="producer")
             await burst(client, 2)
             await burst(client, 2)
-            stored = (await Side(client, quick=True).logs())["t", 0]  # in several segments, since the clock goes on
+            stored = logs_of(client)["t", 0]  # in several segments, since the clock goes on
             codecs = [header.codec for header, _ in iter_batches(stored)]
             assert codecs == [*[Codec.NONE] * 8, *[Codec.GZIP] * 3, *[Codec.NONE] * 4]
 

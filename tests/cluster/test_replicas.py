@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, NodeId, Offset, TopicPartition
 from ottla.client import Client, FetchPosition, Limits
-from ottla.wire import iter_records
+from ottla.wire import iter_batches, iter_records
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -15,9 +16,11 @@ from ottla.wire.messages.alter_partition_reassignments import (
 )
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.node_client import batch, parts
 from tests.cluster.nodes import SimCluster
 from tests.cluster.test_lives import active, create, partition
+from tests.sim.client import Connection
 
 T0 = TopicPartition("t", 0)
 QUICK_LAG = ("replica.lag.time.max.ms=3000",)
@@ -238,3 +241,50 @@ def test_a_dead_copy_is_replaced_by_another() -> None:
         await client.close()
 
     SimCluster(17).run(test)
+
+
+async def burst(connection: Connection, topic_id: bytes, count: int) -> list[Any]:
+    """Produce several batches by one write, and return the partition's answers."""
+    data = PartitionProduceData(index=0, records=batch(b"x"))
+    topic = TopicProduceData(name="t", topic_id=topic_id, partition_data=[data])
+    request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic])
+    connection.cork()
+    sent = [connection.send(request, 13) for _ in range(count)]
+    connection.uncork()
+    answers = [await connection.receive(ProduceResponse, each, 0, 13) for each in sent]
+    return [each.responses[0].partition_responses[0] for each in answers]
+
+
+def test_requests_that_begin_alike_are_refused_once_their_partition_has_moved_and_come_back_in_a_new_epoch() -> None:
+    async def test(cluster: SimCluster) -> None:
+        admin = await started(cluster, 1)
+        host, _, port = cluster.client_address(1).partition(":")
+        first: Any = parts(cluster.node(1)).partitions.get("t", 0)
+        topic_id = bytes(first.topic_id)
+        connection = await Connection.open(cluster.fabric.host("client"), host, int(port), Random(1))
+        end = 0
+        for expected in (3, 8):
+            assert [each.base_offset for each in await burst(connection, topic_id, expected)] == list(
+                range(end, end + expected)
+            )
+            end += expected
+        assert await reassign(admin, [2]) == 0
+        await cluster.until(lambda: partition(cluster, 1).replicas == (2,))
+        moved = await burst(connection, topic_id, 4)
+        assert {each.error_code for each in moved} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+        assert await reassign(admin, [1]) == 0
+        await cluster.until(lambda: partition(cluster, 1).replicas == (1,))
+        held: Any = await cluster.until(lambda: parts(cluster.node(1)).partitions.get("t", 0))
+        await cluster.until(lambda: held.replica.is_leader)
+        for count in (2, 6):
+            assert [each.base_offset for each in await burst(connection, topic_id, count)] == list(
+                range(end, end + count)
+            )
+            end += count
+        stored = b"".join(each.file.pread(0, each.size) for each in held.log.segments)
+        epochs = [header.partition_leader_epoch for header, _ in iter_batches(stored)]
+        assert epochs == [epochs[0]] * 11 + [held.replica.leader_epoch] * 8 and epochs[0] < epochs[-1]
+        connection.close()
+        await admin.close()
+
+    SimCluster(15).run(test)

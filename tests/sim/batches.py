@@ -34,6 +34,10 @@ class Style:
     slices: tuple[int, ...] = (1 << 20,)
     """How many bytes a reader of committed records asks for at a time."""
     codecs: tuple[Codec, ...] = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD)
+    in_flight_max: int = 4
+    """Batches of an idempotent producer that are not answered yet."""
+    sends_together: bool = False
+    """True where what a producer sends at a time is one write, so that a broker reads it at once."""
 
     def draw_slice(self, rng: Random) -> int:
         """Draw for one reader; where there is no choice, nothing is drawn."""

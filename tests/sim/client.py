@@ -36,6 +36,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[tuple[int, asyncio.Future[bytes]]] = deque()
         self._correlation_id = 0
         self._lost = False
+        self._corked: list[bytes] | None = None
         self.transport: Endpoint
 
     @classmethod
@@ -97,8 +98,22 @@ class Connection(asyncio.Protocol):
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if answered:
             self._waiting.append((self._correlation_id, future))
-        self.transport.write(encode_request(request, version, self._correlation_id, "sim"))
+        data = encode_request(request, version, self._correlation_id, "sim")
+        if self._corked is None:
+            self.transport.write(data)
+        else:
+            self._corked.append(data)
         return future
+
+    def cork(self) -> None:
+        """Keep what is sent from now on for one write."""
+        self._corked = []
+
+    def uncork(self) -> None:
+        """Write what was kept, if something was."""
+        corked, self._corked = self._corked, None
+        if corked and not self._lost:
+            self.transport.write(b"".join(corked))
 
     async def receive(self, cls: type[M], future: asyncio.Future[bytes], api_key: int, version: int) -> M:
         """Wait for an answer; after NoAnswer the connection is closed, so that nothing of it happens much later."""

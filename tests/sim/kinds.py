@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.sim.burst_broker import BurstBrokerWorld
 from tests.sim.busy_broker import BusyBrokerWorld
 from tests.sim.cluster.busy_world import BusyLonelyWorld, BusyWorld
 from tests.sim.cluster.quorum_world import BusyQuorumWorld, BusyVotersWorld, QuorumWorld, VotersWorld
@@ -14,7 +15,19 @@ from tests.sim.world import World, run_seed
 
 __all__ = ["KEPT", "KINDS", "kept_seeds", "names_from", "run_world"]
 
-KINDS = ("cluster2", "lonely2", "quorum2", "voters2", "broker2", "cluster", "lonely", "quorum", "voters", "broker")
+KINDS = (
+    "cluster2",
+    "lonely2",
+    "quorum2",
+    "voters2",
+    "broker2",
+    "broker3",
+    "cluster",
+    "lonely",
+    "quorum",
+    "voters",
+    "broker",
+)
 """A number in a kind is its generation: what a seed draws is the same as long as its generation's code is."""
 TURNS = (
     "cluster2",
@@ -27,6 +40,8 @@ TURNS = (
     "cluster2",
     "quorum2",
     "cluster",
+    "broker3",
+    "broker3",
 )
 """Which kinds new seeds are of, in turn."""
 KEPT = Path(__file__).with_name("seeds.txt")
@@ -43,7 +58,7 @@ CLUSTERS: dict[str, type[ClusterWorld]] = {
     "quorum": QuorumWorld,
     "voters": VotersWorld,
 }
-BROKERS = {"broker2": BusyBrokerWorld, "broker": World, "": World}
+BROKERS = {"broker2": BusyBrokerWorld, "broker3": BurstBrokerWorld, "broker": World, "": World}
 
 
 def run_world(name: str) -> Outcome:

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from ottla.base import ErrorCode
-from ottla.wire import iter_records
+from ottla.wire import iter_records, read_response
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -69,7 +69,6 @@ EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 MAX_TIMESTAMP_FROM = 7
 LOOKED_UP_CHANCE = 0.3
 TOPIC_IDS_FROM = 13
-IN_FLIGHT_MAX = 4
 RETRY_S = 0.15
 REBORN_BATCHES = 3
 PASSING = {
@@ -139,11 +138,19 @@ class Clients:
         await self._plain_batch_for(connection, topic, index, name, number, acks)
 
     async def _plain_batch_for(
-        self, connection: Connection, topic: TopicFacts, index: int, name: str, number: int, acks: int
+        self,
+        connection: Connection,
+        topic: TopicFacts,
+        index: int,
+        name: str,
+        number: int,
+        acks: int,
+        version: int | None = None,
     ) -> None:
         values = values_of(self.rng, self.style, name, number)
         request = self._produce_request(topic, index, acks, self.batch(values))
-        version = connection.version_of(0)
+        if version is None:
+            version = connection.version_of(0)
         future = connection.send(request, version, answered=acks != 0)
         if acks == 0:
             return
@@ -156,6 +163,30 @@ class Clients:
             self.trace.note(f"acked {facts.name} {answer.base_offset} {len(values)}")
         elif answer.error_code not in PASSING:
             raise Violation(f"a plain batch for {topic.name}-{index} was refused: {ErrorCode(answer.error_code).name}")
+
+    async def burst_producer(self, name: str, topic_name: str, stop: asyncio.Event) -> None:
+        """Send plain batches to one partition, several by one write, and none of them again."""
+        number = 0
+        while not stop.is_set():
+            try:
+                connection = await self.connect(name)
+                version = connection.version_of(0)
+                while not stop.is_set() and connection.is_open:
+                    topic, acks = self.ledger.topics[topic_name], self.rng.choice((1, -1))
+                    connection.cork()
+                    asking = []
+                    for _ in range(1 + self.rng.randrange(self.style.in_flight_max)):
+                        number += 1
+                        answer = self._plain_batch_for(connection, topic, 0, name, number, acks, version)
+                        asking.append(asyncio.ensure_future(answer))
+                    await asyncio.sleep(0)  # all of them are sent
+                    connection.uncork()
+                    for found in await asyncio.gather(*asking, return_exceptions=True):
+                        if isinstance(found, BaseException):
+                            raise found
+                    await asyncio.sleep(0.3 * self.rng.random())
+            except NoAnswer:
+                await asyncio.sleep(RETRY_S)
 
     def _some_partition(self) -> tuple[TopicFacts, int]:
         topics = list(self.ledger.topics.values())
@@ -400,12 +431,16 @@ class _Session:
         if self.producer_id < 0:
             await self._begin(connection)
         version = connection.version_of(0)
+        style = self.clients.style
         sent: list[asyncio.Future[bytes]] = []
+        if style.sends_together:
+            connection.cork()
         for _, _, records in self.unacknowledged:
             sent.append(self._send(connection, version, records))
         while connection.is_open or (sent and sent[0].done()):  # what has come before the end is heard
-            while connection.is_open and not stop.is_set() and len(sent) < 1 + rng.randrange(IN_FLIGHT_MAX):
+            while connection.is_open and not stop.is_set() and len(sent) < 1 + rng.randrange(style.in_flight_max):
                 sent.append(self._send(connection, version, self._next()))
+            connection.uncork()
             if not sent:
                 connection.close()
                 return
@@ -414,7 +449,30 @@ class _Session:
                 connection.close()
                 await asyncio.sleep(RETRY_S)
                 return
-            await asyncio.sleep(self.clients.style.thinking_s * rng.random())
+            if not style.sends_together:
+                await asyncio.sleep(style.thinking_s * rng.random())
+            elif await self._think(sent, style.thinking_s * rng.random(), version):
+                connection.cork()
+            else:
+                connection.close()
+                await asyncio.sleep(RETRY_S)
+                return
+
+    async def _think(self, sent: list[asyncio.Future[bytes]], seconds: float, version: int) -> bool:
+        """Pause, but hear each answer as it comes: what it promises is promised then; False as `_heard`."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + seconds
+        while sent and (left_s := until_s - loop.time()) > 0:
+            done, _ = await asyncio.wait({sent[0]}, timeout=left_s)
+            if not done:
+                return True
+            if sent[0].exception() is not None:
+                return True  # the next one that waits for it says so
+            answer = read_response(ProduceResponse, sent.pop(0).result(), 0, version)[1]
+            if not self._heard(_only(answer)):
+                return False
+        await asyncio.sleep(max(0.0, until_s - loop.time()))
+        return True
 
     async def _begin(self, connection: Connection) -> None:
         answer = await connection.ask(
@@ -583,12 +641,21 @@ async def read_everything(connection: Connection, ledger: Ledger, *, lost_power:
 async def _look_up(connection: Connection, facts: PartitionFacts, rows: list[Row]) -> None:
     """Find records by time, as a walk over all of them does."""
     asked = rows[connection.rng.randrange(len(rows))][2] - connection.rng.randrange(2)
-    expected = next((offset, timestamp) for offset, _, timestamp in rows if timestamp >= asked)
+    expected = _first_since(rows, asked)
     topic, _, index = facts.name.rpartition("-")
     found = await ask_offset(connection, topic, int(index), asked)
+    if (found.offset, found.timestamp) != expected:  # unless retention has deleted it meanwhile
+        start = await list_offset(connection, topic, int(index), EARLIEST)
+        rows = [each for each in rows if start is not None and each[0] >= start]
+        expected = _first_since(rows, asked)
     if (found.offset, found.timestamp) != expected:
         raise Violation(f"{facts.name}: from time {asked} is {expected}, found was {(found.offset, found.timestamp)}")
     found = await ask_offset(connection, topic, int(index), MAX_TIMESTAMP)
-    largest = max(timestamp for _, _, timestamp in rows)
+    largest = max((timestamp for _, _, timestamp in rows), default=-1)
     if found.timestamp != largest or (found.offset, largest) not in [(offset, when) for offset, _, when in rows]:
         raise Violation(f"{facts.name}: the largest time is {largest}, found was {(found.offset, found.timestamp)}")
+
+
+def _first_since(rows: list[Row], timestamp: int) -> tuple[int, int]:
+    """Return (offset, timestamp) of the first record of this time or a later one; (-1, -1) where there is none."""
+    return next(((offset, time) for offset, _, time in rows if time >= timestamp), (-1, -1))

@@ -187,8 +187,13 @@ class Faults:
         return all(each.leader != -1 and fragile.node_id not in (each.leader, *each.isr) for each in partitions)
 
     def _may_lose_data(self, host: Host) -> bool:
-        """True where every other broker has what it had when everything was in sync, and can prove it."""
-        return "broker" in host.roles and self._fragile is None and not [*self._unclean.keys() - {host.name}]
+        """True where every other broker has what it had when everything was in sync, and can prove it.
+
+        One whose disk fails cannot: it is restarted a little later, and the copy that lost nothing ends unclean with it.
+        """
+        if "broker" not in host.roles or self._fragile is not None or self._unclean.keys() - {host.name}:
+            return False
+        return not any(each.disk_failed for each in self.world.hosts.values() if each is not host)
 
     # ---------------------------------------------------------------- processes
 
