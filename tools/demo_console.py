@@ -28,6 +28,13 @@ CAUSES = (
     ("org.apache.kafka.common.errors.SerializationException", "unknown schema id {}"),
     ("java.net.SocketTimeoutException", "no answer after {} ms"),
 )
+STATEMENTS = """
+CREATE STREAM orders (c STRING KEY, id BIGINT, status STRING, amount DECIMAL(9, 2),
+    customer STRUCT<id BIGINT, country STRING>) WITH (kafka_topic='orders', value_format='JSON');
+CREATE TABLE sales AS SELECT customer->country AS country, COUNT(*) AS orders, SUM(amount) AS total
+    FROM orders GROUP BY customer->country;
+CREATE STREAM failed_orders AS SELECT * FROM orders WHERE status = 'FAILED';
+"""
 READY_SECONDS_MAX = 60.0
 
 
@@ -148,6 +155,14 @@ def main() -> int:
                 ready="ready ",
             )
             processes.append(registry)
+            sql, sql_url = started(
+                *("sql", "server", "--bootstrap-server", bootstrap, "--engine", "python"),
+                *("--override", "listeners=http://127.0.0.1:0"),
+                ready="ready ",
+            )
+            processes.append(sql)
+            ask = [sys.executable, "-m", "ottla.cli.main", "sql", sql_url, "-e", STATEMENTS]
+            subprocess.run(ask, check=True, capture_output=True)
             masks = json.dumps([{"topics": "payments", "path": "value.card", "how": "last4"}])
             console, link = started(
                 *(
@@ -160,6 +175,7 @@ def main() -> int:
                     url.split()[0],
                 ),
                 *("--override", f"ottla.console.masks={masks}"),
+                *("--override", f"ottla.console.sql.url={sql_url}"),
                 ready="console ",
             )
             processes.append(console)

@@ -77,6 +77,7 @@ def moved(bootstrap: str) -> None:
                 plan_action(reach, "reassign", arguments)
 
 
+@pytest.mark.slow  # three brokers; make test-console
 def test_partitions_are_moved_throttled_led_and_moved_back(tmp_path: Path) -> None:
     cluster = LoopbackCluster(tmp_path, ())
 

@@ -28,7 +28,7 @@ PAGES = (
     *("/topics/orders/config", "/groups", "/brokers?broker=1", "/audit", "/topics/nothing/messages", "/nowhere"),
     *("/access", "/access/check", "/access/users", "/access/quotas", "/transactions", "/quorum", "/reassign"),
     *("/topics/orders/key?key=x", "/dlq", "/dlq/orders"),
-    *("/connect", "/connect/files/lines", "/schemas", "/schemas/orders-value"),
+    *("/connect", "/connect/files/lines", "/schemas", "/schemas/orders-value", "/sql"),
 )
 DIALOGS = (
     *("/topics?new=1", "/access?new=1", "/access/users?new=1", "/access/quotas?new=1", "/reassign?new=1"),
@@ -164,8 +164,8 @@ def test_every_page_opens_in_every_size_and_theme(
 @pytest.mark.parametrize(
     ("size", "theme"),
     [
-        ("quick", "light"),
-        pytest.param("desk", "light", marks=pytest.mark.slow),  # all pages and dialogs, make test-console
+        pytest.param("quick", "light", marks=pytest.mark.slow),  # 8 s; make test-console
+        pytest.param("desk", "light", marks=pytest.mark.slow),  # all pages and dialogs
         pytest.param("desk", "dark", marks=pytest.mark.slow),
         pytest.param("phone", "light", marks=pytest.mark.slow),
         pytest.param("phone", "dark", marks=pytest.mark.slow),

@@ -131,14 +131,14 @@ export class Live {
       if (!sub) return;
       sub.take(frame);
       if (frame.type === "done" || frame.type === "error") this.subs.delete(frame.sub);
-      else if (sub.kind === "scan") requestAnimationFrame(() => this.say({ credit: frame.sub, frames: 1 }));
+      else if (sub.kind !== "sample") requestAnimationFrame(() => this.say({ credit: frame.sub, frames: 1 }));
     };
     socket.onclose = () => {
       this.connected.value = false;
       for (const [number, sub] of [...this.subs]) {
         if (sub.once) {
           this.subs.delete(number);
-          sub.take({ sub: number, seq: -1, type: "error", message: "The connection to the console broke off; search again." });
+          sub.take({ sub: number, seq: -1, type: "error", message: "The connection to the console broke off; ask again." });
         }
       }
       if (!this.ended) setTimeout(() => this.open(), (this.backoff = Math.min(2 * this.backoff, 8000)));
@@ -152,7 +152,7 @@ export class Live {
   // Returns what ends it. A search is not asked for again where the socket breaks: it would show rows twice.
   listen(kind: string, args: object, take: (frame: Frame) => void): () => void {
     const number = this.next++;
-    this.subs.set(number, { kind, args, take, once: kind === "scan" });
+    this.subs.set(number, { kind, args, take, once: kind !== "sample" });
     this.say({ sub: number, kind, args });
     return () => {
       if (this.subs.delete(number)) this.say({ unsub: number });

@@ -52,6 +52,7 @@ const Quorum = lazy(() => import("./pages/quorum"));
 const Reassign = lazy(() => import("./pages/reassign"));
 const Connect = lazy(() => import("./pages/connect"));
 const ConnectorPage = lazy<{ workers: string; name: string }>(() => import("./pages/connector"));
+const Sql = lazy(() => import("./pages/sql"));
 const Letters = lazy<{ topic?: string }>(() => import("./pages/letters"));
 const Schemas = lazy(() => import("./pages/schemas"));
 const Schema = lazy<{ subject: string }>(() => import("./pages/schema"));
@@ -110,7 +111,7 @@ function Shell({ cluster }: { cluster: string }) {
         return;
       }
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-      const places: Record<string, string> = { o: base, t: `${base}/topics`, g: `${base}/groups`, b: `${base}/brokers`, c: `${base}/connect`, s: `${base}/schemas`, d: `${base}/dlq`, a: `${base}/access` };
+      const places: Record<string, string> = { o: base, t: `${base}/topics`, g: `${base}/groups`, b: `${base}/brokers`, c: `${base}/connect`, s: `${base}/schemas`, d: `${base}/dlq`, q: `${base}/sql`, a: `${base}/access` };
       if (before === "g" && places[event.key]) {
         go(places[event.key] as string);
         before = "";
@@ -221,6 +222,7 @@ function Shell({ cluster }: { cluster: string }) {
             <Route path="/c/:cluster/topics" component={Topics} />
             <Route path="/c/:cluster/topics/:topic">{(each) => <Redirect to={`${base}/topics/${each.topic}/messages`} replace />}</Route>
             <Route path="/c/:cluster/topics/:topic/:tab">{(each) => <Topic name={decodeURIComponent(each.topic)} tab={each.tab} />}</Route>
+            <Route path="/c/:cluster/sql" component={Sql} />
             <Route path="/c/:cluster/groups" component={Groups} />
             <Route path="/c/:cluster/groups/:group">{(each) => <Group name={decodeURIComponent(each.group)} />}</Route>
             <Route path="/c/:cluster/brokers" component={Brokers} />

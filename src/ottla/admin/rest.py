@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ottla.base import OttlaError
 
 if TYPE_CHECKING:
     import ssl
+    from http.client import HTTPResponse
 
 __all__ = ["RestError", "Worker"]
 
@@ -82,6 +84,35 @@ class Worker:
             raise RestError(
                 f"no {self._what} answers at {self.url}: {reason}; start one, or name another with --url"
             ) from error
+
+    @contextmanager
+    def opened(self, method: str, path: str, body: Any = None, *, accept: str) -> Iterator[HTTPResponse]:
+        """Yield an answer to be read as it comes, for as long as it takes; raises RestError with the server's message."""
+        import urllib.error
+        import urllib.request
+
+        data = None if body is None else json.dumps(body).encode()
+        headers = {**self._headers, "Accept": accept}
+        request = urllib.request.Request(self.url.rstrip("/") + path, data, headers, method=method)
+        try:
+            answer = urllib.request.urlopen(request, context=self._context)
+        except urllib.error.HTTPError as error:
+            raise RestError(_message(error.read()) or f"HTTP {error.code}", error.code) from error
+        except (OSError, ValueError) as error:
+            raise RestError(f"no {self._what} answers at {self.url}: {getattr(error, 'reason', error)}") from error
+        with answer:
+            yield answer
+
+    @staticmethod
+    def hang_up(answer: HTTPResponse) -> None:
+        """End an answer that another thread reads; it fails there."""
+        import socket
+
+        raw = getattr(answer.fp, "raw", None)
+        connection = getattr(raw, "_sock", None)
+        if connection is not None:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def connector(self, method: str, name: str, rest: str = "", body: Any = None) -> Any:
         """Ask about one connector; see `ask`."""

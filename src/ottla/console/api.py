@@ -18,6 +18,7 @@ from ottla.console.api_cluster import cluster_endpoints
 from ottla.console.api_connect import connect_endpoints
 from ottla.console.api_letters import check_letters, letter_endpoints
 from ottla.console.api_schemas import schema_endpoints
+from ottla.console.api_sql import check_masks, sql_endpoints
 from ottla.console.clusters import Cluster
 from ottla.console.decoding import DECODERS
 from ottla.console.endpoints import Endpoint, body, need, page_of, query_number
@@ -83,6 +84,7 @@ class Api:
             *connect_endpoints(),
             *schema_endpoints(),
             *letter_endpoints(),
+            *sql_endpoints(),
             Endpoint("GET", "/audit", "The newest changes", self._audit),
             Endpoint("POST", "/audit/{entry}/undo", "A plan that takes a change back", self._undo, {}, changes=True),
         ]
@@ -258,6 +260,8 @@ class Api:
     async def _planned(self, place: Place, action: str, arguments: Mapping[str, Any]) -> Reply:
         if action == "redrive":
             check_letters(place, str(arguments.get("topic", "")))
+        if action == "sql-statement":
+            await check_masks(place, str(arguments.get("statement", "")))
         if action in OF_SERVICES:
             need(place, await place.allowed(), "ALTER")
         plan = await place.cluster.admin(lambda client: plan_action(place.reach(client), action, arguments))

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from ottla import __version__
 from ottla.admin import Worker
 from ottla.base import OttlaError
 from ottla.console.api import Api, scan_frames
+from ottla.console.api_sql import sql_frames
 from ottla.console.audit import Audit
 from ottla.console.audit_topic import AuditTopic
 from ottla.console.clusters import Cluster
@@ -150,6 +152,7 @@ class Console:
                     registry=values,
                     workers=workers,
                     schemas=schemas,
+                    sql=_sql_server(self._settings),
                     registry_properties=self._settings.registry,
                 )
             )
@@ -350,7 +353,8 @@ class Console:
         session.sockets.add(socket)
         try:
             live = Live(
-                *(socket, place.sampler, lambda args: scan_frames(place, args)), lambda: self._entry.holds(session)
+                *(socket, place.sampler, {"scan": partial(scan_frames, place), "sql": partial(sql_frames, place)}),
+                lambda: self._entry.holds(session),
             )
             await live.run()
         finally:
@@ -371,6 +375,12 @@ def _workers(settings: ConsoleSettings) -> dict[str, Worker]:
         name: Worker(url, settings.clusters[0].properties, answer_s=REST_SECONDS_MAX)
         for name, url in settings.workers.items()
     }
+
+
+def _sql_server(settings: ConsoleSettings) -> Worker | None:
+    if settings.sql is None:
+        return None
+    return Worker(settings.sql, settings.clusters[0].properties, what="SQL server", answer_s=REST_SECONDS_MAX)
 
 
 def _schemas(settings: ConsoleSettings) -> Worker | None:

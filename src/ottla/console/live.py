@@ -1,8 +1,8 @@
 """The socket of a tab: it is told of each sample, and asks for searches whose frames come as fast as it gives credit.
 
-What the page says: `{"sub": N, "kind": "sample"|"scan", "args": {…}}`, `{"unsub": N}`, `{"credit": N, "frames": K}`. What it
-is told: frames with `sub` and `seq`. A search waits where there is no credit, so that a slow tab holds no memory here; of
-samples the newest replaces those that were not sent.
+What the page says: `{"sub": N, "kind": "sample"|"scan"|"sql", "args": {…}}`, `{"unsub": N}`, `{"credit": N, "frames": K}`.
+What it is told: frames with `sub` and `seq`. A search waits where there is no credit, so that a slow tab holds no memory
+here; of samples the newest replaces those that were not sent.
 """
 
 from __future__ import annotations
@@ -55,9 +55,16 @@ class Live:
     """What one tab listens to."""
 
     def __init__(
-        self, socket: Socket, sampler: Sampler, frames: Frames, holds: Callable[[], bool] = lambda: True
+        self,
+        socket: Socket,
+        sampler: Sampler,
+        frames: Mapping[str, Frames],
+        holds: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`holds` says whether the session is still open: with it the socket ends."""
+        """`frames` give those of a subscription, by its kind.
+
+        `holds` says whether the session is still open: with it the socket ends.
+        """
         self._socket, self._sampler, self._frames, self._holds = socket, sampler, frames, holds
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._credit: dict[int, Credit] = {}
@@ -103,12 +110,14 @@ class Live:
             await self._send(number, 0, {"type": "error", "message": f"{SUBSCRIPTIONS_MAX} subscriptions are open"})
             return
         args = message.get("args")
-        run = {"sample": self._samples, "scan": self._scan}.get(str(message.get("kind")))
-        if run is None or not isinstance(args, dict | None):
-            await self._send(number, 0, {"type": "error", "message": "kind is sample or scan, args an object"})
+        kind = str(message.get("kind"))
+        if (kind != "sample" and kind not in self._frames) or not isinstance(args, dict | None):
+            kinds = ", ".join(["sample", *self._frames])
+            await self._send(number, 0, {"type": "error", "message": f"kind is one of {kinds}, args an object"})
             return
         self._credit[number] = Credit()
-        task = asyncio.create_task(run(number, args or {}))
+        told = self._samples(number) if kind == "sample" else self._follow(number, self._frames[kind], args or {})
+        task = asyncio.create_task(told)
         self._tasks[number] = task
         task.add_done_callback(lambda done: self._forget(number, done))
 
@@ -119,7 +128,7 @@ class Live:
         if not done.cancelled() and (error := done.exception()) is not None:
             log.error("what a tab listens to has failed", exc_info=error)  # our own mistake: it costs this subscription
 
-    async def _samples(self, number: int, args: Mapping[str, Any]) -> None:
+    async def _samples(self, number: int) -> None:
         seen = 0
         for seq in range(1 << 62):
             seen = await self._sampler.next(seen)
@@ -136,11 +145,11 @@ class Live:
             if not await self._send(number, seq, frame):
                 return
 
-    async def _scan(self, number: int, args: Mapping[str, Any]) -> None:
+    async def _follow(self, number: int, begin: Frames, args: Mapping[str, Any]) -> None:
         credit = self._credit[number]
         seq = 0
         try:
-            frames = await self._frames(args)
+            frames = await begin(args)
             try:
                 async for frame in frames:
                     await credit.take()

@@ -40,6 +40,8 @@ class Place:
     """Connect's clusters of workers, by name."""
     schemas: Worker | None = None
     """The schema registry's own interface."""
+    sql: Worker | None = None
+    """A SQL server."""
     masks: tuple[Mask, ...] = ()
     """What of records is hidden."""
     secret: bytes = field(default=b"", repr=False)
@@ -61,7 +63,7 @@ class Place:
 
     def reach(self, client: BlockingClient) -> Reach:
         """Return what actions reach from here."""
-        return Reach(client, self.workers, self.schemas)
+        return Reach(client, self.workers, self.schemas, self.sql)
 
     def hidden(self, topic: str) -> Masks | None:
         """Return what of a topic's records is hidden from who asks."""

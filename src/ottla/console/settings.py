@@ -21,9 +21,10 @@ ANONYMOUS, HOSTS = "ottla.console.allow.anonymous", "ottla.console.hosts"
 REGISTRY = "ottla.console.registry.url"
 LOGIN = "ottla.console.login.mechanisms"
 CONNECT = "ottla.console.connect.urls"
+SQL = "ottla.console.sql.url"
 AUDIT, AUDIT_DEFAULT = "ottla.console.audit.topic", "__ottla_console_audit"
 MASKS, MASKS_FILE = "ottla.console.masks", "ottla.console.masks.file"
-KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, MASKS, MASKS_FILE, AUDIT)
+KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, SQL, MASKS, MASKS_FILE, AUDIT)
 PREFIX = "ottla.console."
 TLS = "ottla.console.ssl."
 
@@ -50,6 +51,8 @@ class ConsoleSettings:
     """Where changes are kept; empty where only memory and log have them."""
     masks: tuple[Mask, ...] = ()
     """What of records is hidden."""
+    sql: str | None = None
+    """A SQL server's address, that of the first cluster."""
 
 
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
@@ -92,7 +95,15 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
         _workers(properties),
         properties.get(AUDIT, AUDIT_DEFAULT).strip(),
         _masks(properties),
+        _sql(properties),
     )
+
+
+def _sql(properties: Mapping[str, str]) -> str | None:
+    url = (properties.get(SQL) or "").strip()
+    if url and not url.startswith(("http://", "https://")):
+        raise ConfigError(SQL, "[hidden]", "http://HOST:PORT or https://HOST:PORT of a SQL server")
+    return url or None
 
 
 def _masks(properties: Mapping[str, str]) -> tuple[Mask, ...]:

@@ -46,6 +46,8 @@ class Reach:
     client: BlockingClient
     workers: Mapping[str, Worker] = field(default_factory=dict)
     registry: Worker | None = None
+    server: Worker | None = None
+    """A SQL server."""
 
     def worker(self, name: str) -> Worker:
         """Return one of Connect's clusters; raises AdminError where there is none of that name."""
@@ -60,6 +62,12 @@ class Reach:
         if self.registry is None:
             raise AdminError("No schema registry is known here")
         return self.registry
+
+    def sql(self) -> Worker:
+        """Return the SQL server; raises AdminError where there is none."""
+        if self.server is None:
+            raise AdminError("No SQL server is known here")
+        return self.server
 
 
 @dataclass(frozen=True, slots=True)
