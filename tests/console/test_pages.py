@@ -28,7 +28,7 @@ PAGES = (
     *("/topics/orders/config", "/groups", "/brokers?broker=1", "/audit", "/topics/nothing/messages", "/nowhere"),
     *("/access", "/access/check", "/access/users", "/access/quotas", "/transactions", "/quorum", "/reassign"),
     *("/topics/orders/key?key=x", "/dlq", "/dlq/orders"),
-    *("/connect", "/connect/files/lines", "/schemas", "/schemas/orders-value", "/sql"),
+    *("/connect", "/connect/files/lines", "/schemas", "/schemas/orders-value", "/sql", "/streams"),
 )
 DIALOGS = (
     *("/topics?new=1", "/access?new=1", "/access/users?new=1", "/access/quotas?new=1", "/reassign?new=1"),

@@ -52,6 +52,8 @@ const Quorum = lazy(() => import("./pages/quorum"));
 const Reassign = lazy(() => import("./pages/reassign"));
 const Connect = lazy(() => import("./pages/connect"));
 const ConnectorPage = lazy<{ workers: string; name: string }>(() => import("./pages/connector"));
+const Streams = lazy(() => import("./pages/streams"));
+const ApplicationPage = lazy<{ service: string; name: string }>(() => import("./pages/application"));
 const Sql = lazy(() => import("./pages/sql"));
 const Letters = lazy<{ topic?: string }>(() => import("./pages/letters"));
 const Schemas = lazy(() => import("./pages/schemas"));
@@ -131,7 +133,7 @@ function Shell({ cluster }: { cluster: string }) {
   }, [base, go]);
   const here = path.slice(base.length);
   const names = here.split("/").filter(Boolean).map(decodeURIComponent);
-  const title = names[names.length > 2 && names[0] === "connect" ? 2 : 1] ?? SECTIONS.flatMap((each) => each.pages).find((each) => each.path === here)?.name ?? "Overview";
+  const title = names[names.length > 2 && (names[0] === "connect" || names[0] === "streams") ? 2 : 1] ?? SECTIONS.flatMap((each) => each.pages).find((each) => each.path === here)?.name ?? "Overview";
   useEffect(() => {
     document.title = `${title} · Ottla`;
   }, [title]);
@@ -222,6 +224,8 @@ function Shell({ cluster }: { cluster: string }) {
             <Route path="/c/:cluster/topics" component={Topics} />
             <Route path="/c/:cluster/topics/:topic">{(each) => <Redirect to={`${base}/topics/${each.topic}/messages`} replace />}</Route>
             <Route path="/c/:cluster/topics/:topic/:tab">{(each) => <Topic name={decodeURIComponent(each.topic)} tab={each.tab} />}</Route>
+            <Route path="/c/:cluster/streams" component={Streams} />
+            <Route path="/c/:cluster/streams/:service/:name">{(each) => <ApplicationPage service={decodeURIComponent(each.service)} name={decodeURIComponent(each.name)} />}</Route>
             <Route path="/c/:cluster/sql" component={Sql} />
             <Route path="/c/:cluster/groups" component={Groups} />
             <Route path="/c/:cluster/groups/:group">{(each) => <Group name={decodeURIComponent(each.group)} />}</Route>

@@ -19,6 +19,7 @@ export const SECTIONS: { group: string; pages: { name: string; icon: string; pat
     group: "Pipeline",
     pages: [
       { name: "Connect", icon: "connect", path: "/connect" },
+      { name: "Streams", icon: "streams", path: "/streams" },
       { name: "SQL", icon: "sql", path: "/sql" },
       { name: "Transactions", icon: "transactions", path: "/transactions" },
     ],

@@ -153,6 +153,7 @@ class Console:
                     workers=workers,
                     schemas=schemas,
                     sql=_sql_server(self._settings),
+                    streams=_streams(self._settings),
                     registry_properties=self._settings.registry,
                 )
             )
@@ -374,6 +375,14 @@ def _workers(settings: ConsoleSettings) -> dict[str, Worker]:
     return {
         name: Worker(url, settings.clusters[0].properties, answer_s=REST_SECONDS_MAX)
         for name, url in settings.workers.items()
+    }
+
+
+def _streams(settings: ConsoleSettings) -> dict[str, Worker]:
+    properties = settings.clusters[0].properties
+    return {
+        name: Worker(url, properties, what="Streams service", answer_s=REST_SECONDS_MAX)
+        for name, url in settings.streams.items()
     }
 
 

@@ -42,6 +42,8 @@ class Place:
     """The schema registry's own interface."""
     sql: Worker | None = None
     """A SQL server."""
+    streams: Mapping[str, Worker] = field(default_factory=dict)
+    """Services and applications of Streams, by name."""
     masks: tuple[Mask, ...] = ()
     """What of records is hidden."""
     secret: bytes = field(default=b"", repr=False)
@@ -63,7 +65,7 @@ class Place:
 
     def reach(self, client: BlockingClient) -> Reach:
         """Return what actions reach from here."""
-        return Reach(client, self.workers, self.schemas, self.sql)
+        return Reach(client, self.workers, self.schemas, self.sql, self.streams)
 
     def hidden(self, topic: str) -> Masks | None:
         """Return what of a topic's records is hidden from who asks."""

@@ -22,9 +22,10 @@ REGISTRY = "ottla.console.registry.url"
 LOGIN = "ottla.console.login.mechanisms"
 CONNECT = "ottla.console.connect.urls"
 SQL = "ottla.console.sql.url"
+STREAMS = "ottla.console.streams.urls"
 AUDIT, AUDIT_DEFAULT = "ottla.console.audit.topic", "__ottla_console_audit"
 MASKS, MASKS_FILE = "ottla.console.masks", "ottla.console.masks.file"
-KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, SQL, MASKS, MASKS_FILE, AUDIT)
+KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, SQL, STREAMS, MASKS, MASKS_FILE, AUDIT)
 PREFIX = "ottla.console."
 TLS = "ottla.console.ssl."
 
@@ -53,6 +54,8 @@ class ConsoleSettings:
     """What of records is hidden."""
     sql: str | None = None
     """A SQL server's address, that of the first cluster."""
+    streams: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of Streams' services and applications by their names, those of the first cluster."""
 
 
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
@@ -92,10 +95,11 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
         anonymous and not mechanisms,
         frozenset(each.lower() for each in _listed(properties.get(HOSTS) or "")),
         _registry(properties),
-        _workers(properties),
+        _workers(properties, CONNECT, "connect"),
         properties.get(AUDIT, AUDIT_DEFAULT).strip(),
         _masks(properties),
         _sql(properties),
+        _workers(properties, STREAMS, "streams"),
     )
 
 
@@ -119,15 +123,15 @@ def _masks(properties: Mapping[str, str]) -> tuple[Mask, ...]:
     return found + mask_rules(text, MASKS_FILE)
 
 
-def _workers(properties: Mapping[str, str]) -> dict[str, str]:
+def _workers(properties: Mapping[str, str], key: str, alone: str) -> dict[str, str]:
     """Return addresses by name of `NAME=URL,…`, or of a URL alone; raises ConfigError."""
     found: dict[str, str] = {}
-    for each in _listed(properties.get(CONNECT) or ""):
+    for each in _listed(properties.get(key) or ""):
         name, equals, url = each.partition("=")
         if "://" in name or not equals:
-            name, url = "connect", each
+            name, url = alone, each
         if not url.startswith(("http://", "https://")) or name in found or "/" in name:
-            raise ConfigError(CONNECT, "[hidden]", "NAME=http://HOST:PORT,… with a name for each cluster of workers")
+            raise ConfigError(key, "[hidden]", "NAME=http://HOST:PORT,… with a name of its own for each")
         found[name] = url
     return found
 

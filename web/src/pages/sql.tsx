@@ -6,6 +6,7 @@ import { plural } from "../format";
 import { type PlanRequest, PlanDialog } from "../plan";
 import { Card, Cli, Empty, Icon, Pill, Segments, Shown, needs } from "../parts";
 import { useHere, useLoaded, useParam } from "../state";
+import { Topology } from "../topology";
 
 interface Source {
   name: string;
@@ -67,19 +68,6 @@ const offset = (text: string, line: number, column: number): number => {
   const lines = text.split("\n");
   return Math.min(text.length, lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0) + column - 1);
 };
-
-// The steps of a topology as the server prints it, in their order: from the topics to the result.
-const steps = (topology: string): { name: string; more: string }[] =>
-  topology
-    .split("\n")
-    .map((line) => /^\s+(Source|Processor|Sink): (\S+) \((topics?|stores): \[?([^\])]*)\]?\)/.exec(line))
-    .filter((found) => found !== null)
-    .map(([, kind, name = "", , where = ""]) => {
-      if (kind === "Source") return { name: where, more: "topic, read" };
-      if (kind === "Sink") return where === "EXPLAIN" ? { name: "result", more: "to who asks" } : { name: where, more: "topic, written" };
-      const words = name.replace(/^[CI][ST]?AS?_.*?-|-?\d{10}$/g, "").replace(/^K(STREAM|TABLE)-/, "");
-      return { name: words.toLowerCase().replaceAll("-", " "), more: where ? `keeps ${where}` : "" };
-    });
 
 export default function SqlPage() {
   const { cluster, live } = useHere();
@@ -336,20 +324,7 @@ export default function SqlPage() {
               <div class="col m-hide">
                 <Card title="Plan" label="Plan">
                   {plan.value ? (
-                    <ol class="plan">
-                      {steps(plan.value).map((each, index) => (
-                        <li key={index}>
-                          <b class="clip" title={each.name}>
-                            {each.name}
-                          </b>
-                          {each.more && (
-                            <span class="dim clip" title={each.more}>
-                              {each.more}
-                            </span>
-                          )}
-                        </li>
-                      ))}
-                    </ol>
+                    <Topology text={plan.value} />
                   ) : (
                     <Empty title="No query is shown.">“Explain” says what would be done, before anything is.</Empty>
                   )}

@@ -16,6 +16,7 @@ from ottla.admin.actions.moves import MOVES
 from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, Undo
 from ottla.admin.actions.schemas import SCHEMAS, compatibility_messages
 from ottla.admin.actions.sql import SQL
+from ottla.admin.actions.streams import STREAMS
 from ottla.admin.actions.topics import TOPICS
 from ottla.admin.actions.transactions import TRANSACTIONS
 from ottla.admin.errors import AdminError
@@ -45,9 +46,10 @@ ACTIONS: Mapping[str, Planner] = {
     **CONNECTORS,
     **SCHEMAS,
     **SQL,
+    **STREAMS,
 }
-OF_SERVICES = frozenset({*CONNECTORS, *SCHEMAS, *SQL})
-"""Those that Connect, the registry or a SQL server does, and not the brokers."""
+OF_SERVICES = frozenset({*CONNECTORS, *SCHEMAS, *SQL, *STREAMS})
+"""Those that Connect, the registry, a SQL server or Streams does, and not the brokers."""
 
 
 def plan_action(reach: Reach, action: str, arguments: Arguments) -> ActionPlan:

@@ -48,6 +48,8 @@ class Reach:
     registry: Worker | None = None
     server: Worker | None = None
     """A SQL server."""
+    applications: Mapping[str, Worker] = field(default_factory=dict)
+    """Services and applications of Streams, by name."""
 
     def worker(self, name: str) -> Worker:
         """Return one of Connect's clusters; raises AdminError where there is none of that name."""
@@ -62,6 +64,14 @@ class Reach:
         if self.registry is None:
             raise AdminError("No schema registry is known here")
         return self.registry
+
+    def streams(self, name: str) -> Worker:
+        """Return a service or application of Streams; raises AdminError where there is none of that name."""
+        found = self.applications.get(name)
+        if found is None:
+            known = ", ".join(self.applications) or "none"
+            raise AdminError(f"There is no Streams service called {name}: there are {known}")
+        return found
 
     def sql(self) -> Worker:
         """Return the SQL server; raises AdminError where there is none."""
