@@ -21,7 +21,7 @@ CHECK ?=
 # pages written by hand: those that tools make are as their tools make them
 PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|metrics|benchmark|connect-benchmark|registry-benchmark|security-benchmark|streams-benchmark)\.md)')
 
-.PHONY: help install demo demo-etl test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-streams bench-connect bench-security bench-registry bench-sql compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
+.PHONY: help install demo demo-etl test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -92,6 +92,10 @@ bench-connect: .venv/.installed  ## Connect's workers beside Apache Kafka Connec
 bench-security: .venv/.installed  ## what TLS, ACLs and floods cost, beside Apache Kafka in one run (OUT=file.json, SIZE=1, ONLY=name)
 	@$(PY) tools/compile_hot.py
 	@$(PY) -m bench.security --out "$(OUT)" --scale "$(SIZE)" $(if $(ONLY),--only "$(ONLY)")
+
+bench-mirror: .venv/.installed  ## MirrorMaker beside Kafka's own in one run (OUT=file.json, SIZE=1)
+	@$(PY) tools/compile_hot.py
+	@$(PY) -m bench.mirror --out "$(OUT)" --size "$(SIZE)"
 
 bench-registry: .venv/.installed  ## what the schema registry answers in a second, and what it takes (OUT=file.json, SIZE=1, ONLY=name)
 	@$(PY) tools/compile_hot.py

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from ottla.admin import (
     ConfigChange,
@@ -21,14 +22,14 @@ from ottla.admin import (
     describe_acls,
     describe_config,
 )
-from ottla.base import Offset, TopicPartition
+from ottla.base import Millis, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, NewTopic, create_topics
 from ottla.mirror.checkpoints import due_checkpoints, due_offsets
 from ottla.mirror.clusters import CompactedTopic
 from ottla.mirror.records import Checkpoint, Heartbeat
 from ottla.security import Acl, AclFilter, Operation, PatternType, PermissionType, Resource
 from ottla.spark import MirrorMaker, ThreadJobs
-from ottla.wire import Record, build_batch, iter_records
+from ottla.wire import Codec, Record, build_batch, iter_batch_records, iter_batches
 from tests.connect.whole import WholeWorker, running_connect
 from tests.server import Server, running_server
 from tests.waiting import until
@@ -86,8 +87,11 @@ def read(client: BlockingClient, topic: str) -> list[Record]:
         end, at = client.list_offsets({place: LATEST})[place].offset, begin[place].offset
         while at < end:
             [answer] = client.fetch([FetchPosition(place, at)])
-            new = [each for each in iter_records(answer.check().records) if each.offset >= at]
-            found, at = found + new, Offset(new[-1].offset + 1) if new else end
+            data = answer.check().records
+            batches = [(header, start) for header, start in iter_batches(data) if header.next_offset > at]
+            for header, start in batches:
+                found += () if header.is_control else iter_batch_records(data, start, header)
+            at = batches[-1][0].next_offset if batches else end
     return found
 
 
@@ -266,3 +270,80 @@ def test_a_groups_offsets_on_the_target_only_grow() -> None:
     known: dict[TopicPartition, Any] = {place: Checkpoint("g", place, Offset(9), Offset(7))}
     assert due_offsets(known, None) == due_offsets(known, {}) == due_offsets(known, {place: Offset(6)}) == {place: 7}
     assert due_offsets(known, {place: Offset(7)}) == due_offsets(known, {place: Offset(8)}) == {}
+
+
+def test_batches_travel_whole_and_each_record_is_as_it_was(
+    servers: tuple[Server, Server], clients: tuple[BlockingClient, BlockingClient], tmp_path: Path
+) -> None:
+    """Large batches between small ones, compressed, with nulls, headers and times that go back."""
+    east, west = clients
+    make(east, "whole", 1)
+    place, number = TopicPartition("whole", 0), 0
+    for count, codec in ((30, Codec.GZIP), (1, Codec.NONE), (3, Codec.LZ4), (200, Codec.LZ4), (25, Codec.NONE)):
+        records = []
+        for row in range(count):
+            number += 1
+            key, value = (None if number % 3 == 0 else b"k%d" % number), (None if number % 7 == 0 else b"v%d" % number)
+            headers = (("h", b"%d" % number), ("n", None)) if number % 2 else ()
+            records.append(Record(Offset(row), Millis(1_700_000_000_000 - 7 * number), key, value, headers))
+        east.produce({place: bytes(build_batch(records, codec=codec))})
+    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS) as worker:
+        create(worker, "Source", flow(servers, topics="whole"))
+        until(lambda: len(read(west, "east.whole")) == number, "all records")
+    assert read(west, "east.whole") == read(east, "whole")
+    remote = TopicPartition("east.whole", 0)
+    [answer] = west.fetch([FetchPosition(remote, Offset(0))])
+    assert max(header.record_count for header, _ in iter_batches(answer.check().records)) > 200
+    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS) as worker:
+        write(east, "whole", "last")
+        create(worker, "Source", flow(servers, topics="whole"))
+        until(lambda: len(read(west, "east.whole")) == number + 1, "one record more, and none again")
+
+
+@pytest.mark.slow  # three workers, one after another; make nightly
+def test_exactly_once_each_record_is_there_once_and_aborted_ones_are_not(
+    servers: tuple[Server, Server], clients: tuple[BlockingClient, BlockingClient], tmp_path: Path
+) -> None:
+    east, west = clients
+    make(east, "paid", 1)
+    write(east, "paid", *(f"plain-{row}" for row in range(30)))
+    producer = Producer({"bootstrap.servers": servers[0].bootstrap, "transactional.id": "t"})
+    producer.init_transactions(30)
+    for turn, commits in enumerate((True, False, True)):
+        producer.begin_transaction()
+        for row in range(20):
+            producer.produce("paid", f"{turn}-{row}")
+        if commits:
+            producer.commit_transaction(30)
+        else:
+            producer.flush(30)
+            producer.abort_transaction(30)
+    expected = Counter(
+        [*(f"plain-{row}" for row in range(30)), *(f"{turn}-{row}" for turn in (0, 2) for row in range(20))]
+    )
+    config = flow(
+        servers,
+        topics="paid",
+        **{"exactly.once.support": "required", "source.consumer.isolation.level": "read_committed"},
+    )
+    for more in ((), ("later",)):
+        with running_connect(
+            tmp_path,
+            servers[1].bootstrap,
+            distributed=True,
+            **CONVERTERS,
+            **{"exactly.once.source.support": "enabled"},
+        ) as worker:
+            if not more:
+                create(worker, "Source", config)
+            else:
+                write(east, "paid", *more)
+                expected.update(more)
+            until(lambda: values(west, "east.paid") == expected, lambda: values(west, "east.paid") - expected)
+    refused = {**config, "source.consumer.isolation.level": "read_uncommitted"}
+    with running_connect(
+        tmp_path, servers[1].bootstrap, distributed=True, **CONVERTERS, **{"exactly.once.source.support": "enabled"}
+    ) as worker:
+        given = {**refused, "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector"}
+        status, said = worker.ask("POST", "/connectors", {"name": "refused", "config": given})
+        assert status == 400 and "exactly" in said["message"].lower()

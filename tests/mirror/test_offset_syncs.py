@@ -139,3 +139,25 @@ def test_a_gap_upstream_and_a_step_back_downstream_are_told_at_once() -> None:
     for upstream, downstream, is_told in ((5, 9, True), (6, 10, False), (8, 11, True), (9, 3, True), (10, 4, False)):
         found = plan.arrived(OffsetSync(PLACE, Offset(upstream), Offset(downstream)))
         assert (found is not None) is is_told, upstream
+
+
+@given(
+    st.integers(0, 50),
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 40), st.booleans()), min_size=1, max_size=30
+    ),
+)
+def test_records_of_a_batch_are_told_as_those_one_by_one(
+    lag_max: int, pieces: list[tuple[int, int, int, bool]]
+) -> None:
+    whole, single = SyncPlan(lag_max), SyncPlan(lag_max)
+    upstream = downstream = 0
+    for gap, other, count, commits in pieces:
+        upstream, downstream = upstream + gap, downstream + other
+        told = whole.arrived_batch(PLACE, upstream, downstream, count)
+        syncs = [OffsetSync(PLACE, Offset(upstream + row), Offset(downstream + row)) for row in range(count)]
+        assert told == [each for each in syncs if single.arrived(each) is not None]
+        upstream, downstream = upstream + count, downstream + count
+        if commits:
+            assert whole.take_pending() == single.take_pending()
+    assert whole.take_pending() == single.take_pending()

@@ -23,6 +23,7 @@ from ottla.connect.api import (
     TransactionContext,
     Transformation,
 )
+from ottla.connect.batches import SourceBatch
 from ottla.connect.columns import ColumnsConverter, ColumnsSinkTask, SinkColumns, SourceColumns
 from ottla.connect.config_def import (
     REQUIRED,
@@ -144,6 +145,7 @@ __all__ = [
     "SinkRecord",
     "SinkTask",
     "SinkTaskContext",
+    "SourceBatch",
     "SourceColumns",
     "SourceConnector",
     "SourceRecord",

@@ -27,6 +27,7 @@ from ottla.connect.data.struct import SchemaAndValue
 from ottla.connect.records import ConnectRecord, SinkRecord, SourceRecord
 
 if TYPE_CHECKING:
+    from ottla.connect.batches import SourceBatch
     from ottla.connect.columns import SourceColumns
 
 __all__ = [
@@ -284,10 +285,13 @@ class SourceTask:
         """Begin; `context.offset` says where the last run came to."""
         self.props = dict(props)
 
-    def poll(self) -> Sequence[SourceRecord] | SourceColumns | Sequence[SourceColumns] | None:
+    def poll(
+        self,
+    ) -> Sequence[SourceRecord] | SourceColumns | Sequence[SourceColumns] | Sequence[SourceRecord | SourceBatch] | None:
         """Return records, or None where there are none now; may wait a little, not for ever.
 
-        Many records of one topic and schema can be returned as `SourceColumns`, which costs far less for each.
+        Many records of one topic and schema can be returned as `SourceColumns`, which costs far less for each; those of
+        another cluster's topic as `SourceBatch`, which costs nothing for each.
         """
         raise NotImplementedError
 
@@ -296,6 +300,9 @@ class SourceTask:
 
     def commit_record(self, record: SourceRecord, offset: int | None) -> None:
         """Called when a record is in its topic, at that offset; None where a transformation dropped it."""
+
+    def commit_batch(self, batch: SourceBatch, first: int, count: int, offset: int | None) -> None:
+        """Called when `count` records of a batch, from the one at `first` on, are in their topic, from that offset on."""
 
     def stop(self) -> None:
         """End; may be called while `poll` waits."""

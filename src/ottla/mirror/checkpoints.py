@@ -14,6 +14,7 @@ from ottla.admin import consumer_groups, group_state
 from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.connect import ConfigValue, SourceConnector, SourceRecord, SourceTask
+from ottla.connect.data import BYTES
 from ottla.mirror.clusters import CompactedTopic, connected, make_compacted_topic
 from ottla.mirror.offset_syncs import OffsetSyncStore
 from ottla.mirror.offsets import same_offsets
@@ -21,7 +22,6 @@ from ottla.mirror.policies import ReplicationPolicy, policy_of
 from ottla.mirror.records import Checkpoint, OffsetSync, RecordError
 from ottla.mirror.rounds import Round, Rounds
 from ottla.mirror.settings import CHECKPOINT_DEF, PACKAGE, client_properties, group_filter, topic_filter
-from ottla.mirror.source_task import BYTES
 from ottla.mirror.topics import is_mirrored
 
 __all__ = ["MirrorCheckpointConnector", "MirrorCheckpointTask", "due_checkpoints", "due_offsets"]

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ottla.connect import SourceConnector, SourceRecord, SourceTask
+from ottla.connect.data import BYTES
 from ottla.mirror.clusters import connected, make_compacted_topic
 from ottla.mirror.offsets import same_offsets
 from ottla.mirror.policies import HEARTBEATS
 from ottla.mirror.records import Heartbeat
 from ottla.mirror.settings import HEARTBEAT_DEF, PACKAGE
-from ottla.mirror.source_task import BYTES
 
 __all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask"]
 

@@ -132,6 +132,22 @@ class SyncPlan:
         self._pending[sync.partition] = sync
         return None
 
+    def arrived_batch(self, partition: TopicPartition, upstream: int, downstream: int, count: int) -> list[OffsetSync]:
+        """Take in `count` records without gaps, on either side; returns those to be told, as `arrived` one by one would."""
+        first = self.arrived(OffsetSync(partition, Offset(upstream), Offset(downstream)))
+        found = [] if first is None else [first]
+        known = self._known[partition]
+        while (place := known.synced_downstream + 1 + self._lag_max) < downstream + count:
+            place = max(place, downstream)  # a lag of 0 tells every record
+            sync = OffsetSync(partition, Offset(upstream + place - downstream), Offset(place))
+            known.synced_upstream, known.synced_downstream = sync.upstream, sync.downstream
+            found.append(sync)
+        known.upstream, known.downstream = upstream + count - 1, downstream + count - 1
+        self._pending.pop(partition, None)
+        if known.synced_downstream != known.downstream:
+            self._pending[partition] = OffsetSync(partition, Offset(known.upstream), Offset(known.downstream))
+        return found
+
     def take_pending(self) -> Mapping[TopicPartition, OffsetSync]:
         """Return what was kept back, and count it as told."""
         found, self._pending = self._pending, {}

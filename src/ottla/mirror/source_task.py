@@ -5,17 +5,34 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 
-from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
+import numpy as np
+import pyarrow as pa
+
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, ProducerId, TopicPartition
 from ottla.client import EARLIEST, LATEST, Appended, BlockingClient, Fetched, FetchPosition, Isolation, Pending
-from ottla.connect import ConnectError, Header, SourceRecord, SourceTask, data
+from ottla.client.arrow.batches import Placed, Rows, TopicRows, encode_placed
+from ottla.client.arrow.gathering import Gatherer
+from ottla.connect import ConnectError, Header, SourceBatch, SourceRecord, SourceTask
+from ottla.connect.data import OPTIONAL_BYTES
 from ottla.mirror.clusters import cells, connected
 from ottla.mirror.offset_syncs import SyncPlan
 from ottla.mirror.policies import policy_of
 from ottla.mirror.records import OffsetSync
 from ottla.mirror.settings import PACKAGE, SOURCE_DEF, client_properties
-from ottla.wire import ColumnDecoder, Columns, Record, build_batch
+from ottla.wire import (
+    BatchHeader,
+    ColumnDecoder,
+    Columns,
+    Record,
+    build_batch,
+    crc_is_valid,
+    iter_batches,
+    records_payload,
+)
 
 __all__ = ["PARTITIONS", "MirrorSourceTask", "partition_named", "source_partition"]
 
@@ -25,7 +42,12 @@ PARTITIONS = "task.assigned.partitions"
 FETCH_BYTES_DEFAULT = 1 << 20
 ANSWER_BYTES = 8 << 20
 RETRY_SECONDS = 1.0
-BYTES, OPTIONAL_BYTES = data.BYTES, data.OPTIONAL_BYTES
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+BATCH_RECORDS_MIN = 8
+"""From so many records on a batch costs less than its records do one by one."""
+BATCH_BYTES_MIN, BATCH_BYTES = 64 << 10, 256 << 10
+"""Smaller batches are joined into larger ones: each is a request of its own."""
+Aborted = Sequence[tuple[ProducerId, Offset]]
 
 
 def partition_named(text: str) -> TopicPartition:
@@ -69,7 +91,7 @@ class MirrorSourceTask(SourceTask):
         self._reset = consumer.get("auto.offset.reset", "earliest").lower()
         self._fetch_bytes = int(consumer.get("max.partition.fetch.bytes", FETCH_BYTES_DEFAULT))
         self._wait_ms = int(settings["consumer.poll.timeout.ms"])
-        self._decoder = ColumnDecoder(with_headers=True)
+        self._decoder, self._gatherer = ColumnDecoder(with_headers=True), Gatherer()
         number = props.get("task.index", "0")
         self._reading = connected(props, "source", "consumer", f"{number}|MirrorSourceConnector|replication-consumer")
         if settings["emit.offset-syncs.enabled"]:
@@ -105,7 +127,7 @@ class MirrorSourceTask(SourceTask):
 
     # -- polling
 
-    def poll(self) -> list[SourceRecord] | None:
+    def poll(self) -> list[SourceRecord | SourceBatch] | None:
         """Return records of several partitions; None where there were none in `consumer.poll.timeout.ms`."""
         with self._turn:
             if self._stopping.is_set() or self._reading is None:
@@ -118,13 +140,13 @@ class MirrorSourceTask(SourceTask):
         self._stopping.wait(RETRY_SECONDS)
         return None
 
-    def _fetched(self) -> list[SourceRecord]:
+    def _fetched(self) -> list[SourceRecord | SourceBatch]:
         assert self._reading is not None
         asked = [FetchPosition(place, offset, self._fetch_bytes) for place, offset in self._positions.items()]
         if not asked:
             self._stopping.wait(self._wait_ms / 1000)
             return []
-        found: list[SourceRecord] = []
+        found: list[SourceRecord | SourceBatch] = []
         answers = self._reading.fetch(
             asked, max_wait_ms=min(self._wait_ms, 500), max_bytes=ANSWER_BYTES, isolation=self._isolation
         )
@@ -136,21 +158,94 @@ class MirrorSourceTask(SourceTask):
             elif answer.error in _PASSING:
                 log.warning("%s cannot be read now: %s", answer.partition, answer.error.name)
             else:
-                found += self._records(answer.check())
+                found += self._taken(answer.check())
         # the first asked are answered first where there is more than fits; so each comes to be the first
         place = asked[0].partition
         self._positions[place] = self._positions.pop(place)
         return found
 
-    def _records(self, answer: Fetched) -> list[SourceRecord]:
-        decoded = self._decoder.decode(answer.records, start=answer.offset, aborted=answer.aborted)
-        self._positions[answer.partition] = Offset(int(max(decoded.next_offset, answer.offset)))
-        partition = source_partition(self._alias, answer.partition)
-        topic = self._policy.remote_topic(self._alias, answer.partition.topic)
+    def _taken(self, answer: Fetched) -> Iterator[SourceRecord | SourceBatch]:
+        """Yield what an answer has, in its order: large batches whole, and what is between them in batches of ours."""
+        place, data = answer.partition, answer.records
+        begun, start = 0, answer.offset
+        for header, at in iter_batches(data) if not answer.aborted else ():
+            if not _is_whole(header, start if at == begun else None):
+                continue
+            if not crc_is_valid(data, at, header):
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE, f"{place} has a damaged batch at offset {header.base_offset}"
+                )
+            yield from self._between(place, data[begun:at], start, ())
+            yield self._whole(place, data, at, header)
+            begun, start = at + header.size, header.next_offset
+            self._positions[place] = start
+        yield from self._between(place, data[begun:], start, answer.aborted)
+
+    def _whole(self, place: TopicPartition, data: memoryview, at: int, header: BatchHeader) -> SourceBatch:
+        whole = bytes(data[at : at + header.size])
+
+        def records() -> list[SourceRecord]:
+            decoded = ColumnDecoder(with_headers=True).decode(whole, start=header.base_offset)
+            return [record for columns in decoded.columns for record in self._records(place, columns)]
+
+        payload = memoryview(records_payload(whole, 0, header))
+        times = header.base_timestamp, header.max_timestamp
+        return self._batch(place, payload, header.record_count, times, header.last_offset, records)
+
+    def _between(
+        self, place: TopicPartition, data: memoryview, start: Offset, aborted: Aborted
+    ) -> Iterator[SourceRecord | SourceBatch]:
+        if not len(data):
+            return
+        decoded = self._decoder.decode(data, start=start, aborted=aborted)
+        self._positions[place] = Offset(int(max(decoded.next_offset, start)))
+        for columns in decoded.columns:
+            bounds = [0, *(np.flatnonzero(np.diff(columns.offsets) != 1) + 1).tolist(), len(columns)]
+            for first, last in pairwise(bounds):
+                yield from self._encoded(place, columns.rows(first, last))
+
+    def _encoded(self, place: TopicPartition, columns: Columns) -> Iterator[SourceRecord | SourceBatch]:
+        """Yield records without gaps in batches; few ones, and such without times, one by one."""
+        if len(columns) < BATCH_RECORDS_MIN or bool((columns.timestamps_ms < 0).any()):
+            yield from self._records(place, columns)
+            return
+        target = TopicRows(place.topic, 1, place.partition)
+        first = 0
+        for each in encode_placed(Placed(_arrow(columns, self._gatherer), None, None), target, batch_bytes=BATCH_BYTES):
+            mine = columns.rows(first, first + each.count)
+            assert each.timestamp_ms is not None and each.max_timestamp_ms is not None, "rows with times were given"
+            times, last = (each.timestamp_ms, each.max_timestamp_ms), int(mine.offsets[-1])
+            yield self._batch(place, each.records, each.count, times, last, partial(self._records, place, mine))
+            first += each.count
+
+    def _batch(
+        self,
+        place: TopicPartition,
+        data: memoryview,
+        count: int,
+        times: tuple[int, int],
+        last_offset: int,
+        make_records: Callable[[], Sequence[SourceRecord]],
+    ) -> SourceBatch:
+        return SourceBatch(
+            topic=self._policy.remote_topic(self._alias, place.topic),
+            partition=place.partition,
+            data=data,
+            count=count,
+            timestamp_ms=times[0],
+            max_timestamp_ms=times[1],
+            has_headers=True,  # nobody has looked
+            source_partition=source_partition(self._alias, place),
+            source_offset={"offset": last_offset},
+            make_records=make_records,
+        )
+
+    def _records(self, place: TopicPartition, columns: Columns) -> list[SourceRecord]:
+        partition, topic = source_partition(self._alias, place), self._policy.remote_topic(self._alias, place.topic)
         return [
             SourceRecord(
                 topic=topic,
-                partition=answer.partition.partition,
+                partition=place.partition,
                 key_schema=OPTIONAL_BYTES,
                 key=key,
                 value_schema=OPTIONAL_BYTES,
@@ -160,7 +255,6 @@ class MirrorSourceTask(SourceTask):
                 source_partition=partition,
                 source_offset={"offset": offset},
             )
-            for columns in decoded.columns
             for offset, time_ms, key, value, headers in _rows(columns)
         ]
 
@@ -174,6 +268,14 @@ class MirrorSourceTask(SourceTask):
         sync = self._syncs.arrived(OffsetSync(place, Offset(record.source_offset["offset"]), Offset(offset)))
         if sync is not None:
             self._due.append(sync)
+
+    def commit_batch(self, batch: SourceBatch, first: int, count: int, offset: int | None) -> None:
+        """Note where records of a batch lie on the target."""
+        if self._telling is None or offset is None or offset < 0:
+            return
+        place = TopicPartition(str(batch.source_partition["topic"]), int(batch.source_partition["partition"]))
+        upstream = int(batch.source_offset["offset"]) - batch.count + 1 + first
+        self._due += self._syncs.arrived_batch(place, upstream, offset, count)
 
     def commit(self) -> None:
         """Tell what was kept back."""
@@ -218,6 +320,30 @@ class MirrorSourceTask(SourceTask):
                 if client is not None:
                     client.close()
             self._reading = self._telling = None
+
+
+def _arrow(columns: Columns, gatherer: Gatherer) -> Rows:
+    """Return columns as Arrow arrays, with times and headers."""
+    data = pa.py_buffer(columns.data)
+    values = gatherer.gather(data, columns.value_bounds, columns.value_nulls)
+    keys = gatherer.gather(data, columns.key_bounds, columns.key_nulls)
+    has_keys = keys.null_count < len(keys)
+    headers = None
+    if columns.headers is not None and columns.headers.counts.any():
+        pairs = [[{"key": each.key, "value": each.value} for each in found] for found in _headers(columns)]
+        headers = pa.array(pairs, HEADERS)
+    return Rows(values, keys if has_keys else None, headers, None, pa.array(columns.timestamps_ms))
+
+
+def _is_whole(header: BatchHeader, start: Offset | None) -> bool:
+    """Whether a batch that does not begin before `start` may travel as it is: large, without gaps, with its own times."""
+    return (
+        header.batch_length >= BATCH_BYTES_MIN
+        and header.record_count >= BATCH_RECORDS_MIN
+        and header.record_count == header.last_offset_delta + 1
+        and not (header.is_control or header.is_log_append_time)
+        and (start is None or header.base_offset >= start)
+    )
 
 
 def _rows(columns: Columns) -> Iterable[tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]]:

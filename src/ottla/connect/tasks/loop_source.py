@@ -14,6 +14,7 @@ from ottla.connect import (
     Converter,
     Plugins,
     RetriableError,
+    SourceBatch,
     SourceColumns,
     SourceRecord,
     SourceTask,
@@ -56,7 +57,8 @@ IDLE_SECONDS_MIN, IDLE_SECONDS_MAX = 0.001, 0.05
 WORKER_TASK = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 
 Columns = SourceColumns
-Polled = list[SourceRecord | Columns]
+Polled = list[SourceRecord | Columns | SourceBatch]
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 class _Context:
@@ -95,6 +97,13 @@ class SourceLoop:
         self._takes_columns = (
             not self._equipment.stages and not self._hears_records and converts_columns(self._equipment.value)
         )
+        converters = self._equipment.key, self._equipment.value
+        self._takes_batches = (
+            not self._equipment.stages
+            and spec.transactional_id is None
+            and all(type(each).java_name == BYTES for each in converters)
+        )
+        self._takes_headers = self._takes_batches and type(self._equipment.headers).java_name == BYTES
         connector, number = spec.task
         settings = producer_settings(
             spec.clients.producer, spec.clients.bootstrap, f"connector-producer-{connector}-{number}"
@@ -150,6 +159,7 @@ class SourceLoop:
             take_outcomes=self._take_outcomes,
             failed=self._failed,
             commit_record=self._commit_record if self._hears_records else None,
+            commit_batch=self._commit_batch,
             commit=self._commit_task,
             now=self._now,
         )
@@ -273,7 +283,7 @@ class SourceLoop:
                 self._idle_s = min(2 * self._idle_s, IDLE_SECONDS_MAX)
             return False
         self._idle_s = IDLE_SECONDS_MIN
-        count = sum(len(each.values) if isinstance(each, Columns) else 1 for each in polled)
+        count = sum(map(_count_of, polled))
         self._polled.add(count)
         self._poll_ms.add(1000 * took_s)
         self._metrics.batch_size.add(count)
@@ -286,9 +296,9 @@ class SourceLoop:
         try:
             while self._sent < len(self._to_send):
                 each = self._to_send[self._sent]
-                if not isinstance(each, Columns):
+                if isinstance(each, SourceRecord):
                     self._send_records(self._to_send)
-                elif self._send_columns(each):
+                elif self._send_batch(each) if isinstance(each, SourceBatch) else self._send_columns(each):
                     self._sent += 1
                 else:  # from now on its rows are records like others, so that a retry begins at the one that failed
                     self._to_send[self._sent : self._sent + 1] = each.records()
@@ -311,7 +321,7 @@ class SourceLoop:
         now_ms = time.time_ns() // 1_000_000
         while self._sent < len(records):
             original = records[self._sent]
-            if isinstance(original, Columns):
+            if not isinstance(original, SourceRecord):
                 return
             partition, offset = original.source_partition, original.source_offset
             row = convert(original)
@@ -384,6 +394,21 @@ class SourceLoop:
         timestamp = columns.timestamp
         now_ms = time.time_ns() // 1_000_000 if timestamp is None or timestamp == -1 else timestamp
         self._producer.send_columns(columns.topic, values, token, partition=columns.partition, timestamp=now_ms)
+        self._offsets.dispatched(None, partition, offset)
+        return True
+
+    def _send_batch(self, batch: SourceBatch) -> bool:
+        """Send a batch as it is; returns False where its records are wanted one by one, and nothing was sent."""
+        if not (self._takes_headers if batch.has_headers else self._takes_batches):
+            return False
+        self._creator.ensure(batch.topic)
+        self._check_partition(batch.topic, batch.partition)
+        waiting = self._chunks.pop(batch.topic, None)
+        if waiting is not None:
+            self._producer.send(waiting)
+        partition, offset = batch.source_partition, batch.source_offset
+        token = self._offsets.submit(batch, partition, offset, count=batch.count)
+        self._producer.send_batch(batch, token)
         self._offsets.dispatched(None, partition, offset)
         return True
 
@@ -490,6 +515,13 @@ class SourceLoop:
         except Exception:  # a plugin may raise anything; Kafka's workers go on as well
             log.exception("Exception thrown while calling task.commit_record()")
 
+    def _commit_batch(self, batch: SourceBatch, outcome: Outcome) -> None:
+        offset = outcome.base_offset if outcome.base_offset >= 0 else None
+        try:
+            self._task.commit_batch(batch, outcome.first_row, outcome.count, offset)
+        except Exception:  # a plugin may raise anything; Kafka's workers go on as well
+            log.exception("Exception thrown while calling task.commit_batch()")
+
     def _commit_task(self) -> None:
         try:
             self._task.commit()
@@ -509,6 +541,12 @@ class SourceLoop:
             "source-record-active-count-avg": self._active.mean,
         }
         return found | self._offsets.own_metrics()
+
+
+def _count_of(polled: SourceRecord | Columns | SourceBatch) -> int:
+    if isinstance(polled, SourceRecord):
+        return 1
+    return polled.count if isinstance(polled, SourceBatch) else len(polled.values)
 
 
 class _DeadLetterToken:

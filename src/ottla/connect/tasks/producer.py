@@ -10,18 +10,27 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from ottla.base import KafkaError
-from ottla.client import PartitionCounts, Producer, ProducerOptions, SettledBatch, TransactionalProducer
+from ottla.base import KafkaError, TopicPartition
+from ottla.client import (
+    Encoded,
+    PartitionCounts,
+    Producer,
+    ProducerOptions,
+    SettledBatch,
+    TransactionalProducer,
+    encode_records,
+)
 from ottla.client.arrow.batches import EncodedBatch, Placed, Rows, TopicRows, encode_placed, place_rows
-from ottla.connect import ConnectError
+from ottla.connect import ConnectError, SourceBatch
 from ottla.connect.tasks.settings import ProducerSettings
 from ottla.connect.tasks.task_client import TaskClient
+from ottla.wire import iter_batch_records, pack_batch, read_batch_header
 
 __all__ = ["Outcome", "RowChunk", "TaskProducer"]
 
@@ -127,6 +136,37 @@ class _ColumnChunk:
         return Rows(self.values)
 
 
+@dataclass(frozen=True, slots=True)
+class _WholeBatch:
+    """A batch that came as one (`Encoded`)."""
+
+    partition: TopicPartition
+    records: memoryview
+    count: int
+    timestamp_ms: int
+    max_timestamp_ms: int
+
+    def halves(self) -> Sequence[Encoded]:
+        """Return the same records in two parts, each with its own offsets and times."""
+        packed = pack_batch(
+            self.records, count=self.count, timestamp_ms=self.timestamp_ms, max_timestamp_ms=self.max_timestamp_ms
+        )
+        found = list(iter_batch_records(packed, 0, read_batch_header(packed, 0)))
+        half = self.count // 2
+        return [encode_records(self.partition, part) for part in (found[:half], found[half:])]
+
+
+@dataclass(slots=True, eq=False)
+class _BatchChunk:
+    topic: str
+    encoded: _WholeBatch
+    token: Any
+    size: int
+
+    def __len__(self) -> int:
+        return self.encoded.count
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """What became of rows that were sent in one batch, in the order of their offsets."""
@@ -160,6 +200,9 @@ class _Piece:
     def size_of(self, first: int, count: int) -> int:
         """Return the share of some of its rows; those of all parts together are its size."""
         return self.size * (first + count) // self.count - self.size * first // self.count
+
+
+_Chunk = RowChunk | _ColumnChunk | _BatchChunk
 
 
 class TaskProducer:
@@ -199,7 +242,7 @@ class TaskProducer:
             failed=self._fail,
             now=task_client.now,
         )
-        self._chunks: deque[RowChunk | _ColumnChunk] = deque()
+        self._chunks: deque[_Chunk] = deque()
         self._changed = task_client.condition()
         self._outstanding_bytes = self._submitted = self._settled = 0
         self._fatal: BaseException | None = None
@@ -234,6 +277,12 @@ class TaskProducer:
         """Send one `pa.binary()` value per row, all to the same partition; waits as `send` does."""
         if len(values):
             self._submit(_ColumnChunk(topic, values, partition, timestamp, token, values.nbytes))
+
+    def send_batch(self, batch: SourceBatch, token: Any) -> None:
+        """Send records as they stand in a batch; waits as `send` does."""
+        place = TopicPartition(batch.topic, batch.partition)
+        encoded = _WholeBatch(place, batch.data, batch.count, batch.timestamp_ms, batch.max_timestamp_ms)
+        self._submit(_BatchChunk(batch.topic, encoded, token, len(batch.data)))
 
     def flush(self, timeout_s: float | None = None) -> bool:
         """Wait until everything is acknowledged or has failed; returns False when that takes too long."""
@@ -276,7 +325,7 @@ class TaskProducer:
         """Return how many partitions a topic has; raises KafkaError."""
         return self._task_client.run(self._counts.count(topic))
 
-    def _submit(self, chunk: RowChunk | _ColumnChunk) -> None:
+    def _submit(self, chunk: _Chunk) -> None:
         with self._changed:
             while self._outstanding_bytes and self._outstanding_bytes + chunk.size > self.settings.buffer_bytes:
                 self.check()
@@ -345,7 +394,7 @@ class TaskProducer:
             self._fail(error)
             self._producer.wake()
 
-    def _next_chunk(self) -> RowChunk | _ColumnChunk | None:
+    def _next_chunk(self) -> _Chunk | None:
         """Return what is to be sent next, the rows of several polls together; None to send what is gathered first."""
         with self._changed:
             if not self._chunks:
@@ -359,7 +408,9 @@ class TaskProducer:
                 self._chunks.popleft()
             return first
 
-    async def _batches(self, chunk: RowChunk | _ColumnChunk) -> list[tuple[EncodedBatch, _Piece, int]]:
+    async def _batches(self, chunk: _Chunk) -> Sequence[tuple[Encoded, _Piece, int]]:
+        if isinstance(chunk, _BatchChunk):
+            return [(chunk.encoded, _Piece(None, chunk.token, 0, len(chunk), chunk.size), 0)]
         count = await self._counts.count(chunk.topic)
         self._turn += 1
         keyless = self._turn % count

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from ottla.base import ErrorCode, KafkaError
-from ottla.connect import ConnectError, SourceColumns, SourceRecord, TransactionContext
+from ottla.connect import ConnectError, SourceBatch, SourceColumns, SourceRecord, TransactionContext
 from ottla.connect.tasks.interface import TaskPort
 from ottla.connect.tasks.metrics import Average, TaskMetrics
 from ottla.connect.tasks.offsets_topic import OffsetsTopic
@@ -24,7 +24,7 @@ __all__ = ["AtLeastOnce", "ExactlyOnce", "LoopCalls", "SourceOffsets", "transact
 
 log = logging.getLogger(__name__)
 Map = Mapping[str, Any]
-Source = SourceRecord | SourceColumns
+Source = SourceRecord | SourceColumns | SourceBatch
 
 
 class SourceOffsets(Protocol):
@@ -101,6 +101,8 @@ class LoopCalls:
     """Take rows that no broker will have."""
     commit_record: Callable[[SourceRecord, int | None], None] | None
     """Tell the task of one record; None for a task that does not listen."""
+    commit_batch: Callable[[SourceBatch, Outcome], None]
+    """Tell it of records of a batch."""
     commit: Callable[[], None]
     """Tell the task that offsets are stored."""
     now: Callable[[], float]
@@ -160,6 +162,8 @@ class AtLeastOnce:
         if outcome.tokens is None:
             if outcome.token is not None:
                 outcome.token.left -= outcome.count
+                if isinstance(outcome.token.record, SourceBatch):
+                    self._loop.commit_batch(outcome.token.record, outcome)
             return
         for index, token in enumerate(outcome.tokens):
             token.left = 0
