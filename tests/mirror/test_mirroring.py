@@ -22,14 +22,14 @@ from ottla.admin import (
     describe_acls,
     describe_config,
 )
-from ottla.base import Millis, Offset, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Millis, Offset, TopicPartition
 from ottla.client import EARLIEST, LATEST, BlockingClient, FetchPosition, NewTopic, create_topics
 from ottla.mirror.checkpoints import due_checkpoints, due_offsets
 from ottla.mirror.clusters import CompactedTopic
 from ottla.mirror.records import Checkpoint, Heartbeat
 from ottla.security import Acl, AclFilter, Operation, PatternType, PermissionType, Resource
 from ottla.spark import MirrorMaker, ThreadJobs
-from ottla.wire import Codec, Record, build_batch, iter_batch_records, iter_batches
+from ottla.wire import Codec, ColumnDecoder, Record, build_batch, iter_batch_records, iter_batches
 from tests.connect.whole import WholeWorker, running_connect
 from tests.server import Server, running_server
 from tests.waiting import until
@@ -347,3 +347,35 @@ def test_exactly_once_each_record_is_there_once_and_aborted_ones_are_not(
         given = {**refused, "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector"}
         status, said = worker.ask("POST", "/connectors", {"name": "refused", "config": given})
         assert status == 400 and "exactly" in said["message"].lower()
+
+
+def test_a_topic_that_the_target_refuses_costs_itself_alone_and_a_damaged_answer_loses_nothing(
+    servers: tuple[Server, Server],
+    clients: tuple[BlockingClient, BlockingClient],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The name is too long with the alias before it; and the answer of one partition is damaged."""
+    east, west = clients
+    long, decode, failed = "l" * 248, ColumnDecoder.decode, list[int]()
+    make(east, long, 1)
+    make(east, "short", 2)
+    for partition in (0, 1):
+        for begin in range(0, 60, 20):
+            write(east, "short", *(f"{partition}-{begin + row}" for row in range(20)), partition=partition)
+
+    def decoded(self: ColumnDecoder, records: Any, **more: Any) -> Any:
+        found = decode(self, records, **more)
+        if more["start"] == 0 and len(found.columns):
+            failed.append(1)
+        if len(failed) == 2:  # of the second partition, when the first has been read
+            failed.append(1)
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a test's damage")
+        return found
+
+    monkeypatch.setattr(ColumnDecoder, "decode", decoded)
+    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS) as worker:
+        create(worker, "Source", flow(servers, topics=f"{long},short", **{"tasks.max": "1"}))
+        until(lambda: len(values(west, "east.short")) == 120, lambda: len(values(west, "east.short")))
+        worker.until("Source", "RUNNING", "RUNNING")
+    assert len(failed) > 2 and set(values(west, "east.short").values()) == {1}

@@ -43,6 +43,8 @@ FETCH_BYTES_DEFAULT = 1 << 20
 ANSWER_BYTES = 8 << 20
 RETRY_SECONDS = 1.0
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+DUE_MAX = 10_000
+"""Syncs that wait to be told at most, the newest: where they cannot be told for long, the older ones matter least."""
 BATCH_RECORDS_MIN = 8
 """From so many records on a batch costs less than its records do one by one."""
 BATCH_BYTES_MIN, BATCH_BYTES = 64 << 10, 256 << 10
@@ -150,19 +152,32 @@ class MirrorSourceTask(SourceTask):
         answers = self._reading.fetch(
             asked, max_wait_ms=min(self._wait_ms, 500), max_bytes=ANSWER_BYTES, isolation=self._isolation
         )
+        failed = False
         for answer in answers:
-            if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                begin = self._reset_of([answer.partition])
-                log.warning("%s has no offset %d; going on from %s", answer.partition, answer.offset, begin)
-                self._positions |= begin
-            elif answer.error in _PASSING:
-                log.warning("%s cannot be read now: %s", answer.partition, answer.error.name)
-            else:
-                found += self._taken(answer.check())
+            taken = self._answered(answer)
+            failed |= taken is None
+            found += taken or ()
         # the first asked are answered first where there is more than fits; so each comes to be the first
         place = asked[0].partition
         self._positions[place] = self._positions.pop(place)
+        if failed and not found:
+            self._stopping.wait(RETRY_SECONDS)
         return found
+
+    def _answered(self, answer: Fetched) -> list[SourceRecord | SourceBatch] | None:
+        """Return what a partition's answer has; None where it cannot be read now, and is asked for again from there."""
+        place, before = answer.partition, self._positions[answer.partition]
+        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            begin = self._reset_of([place])
+            log.warning("%s has no offset %d; going on from %s", place, answer.offset, begin)
+            self._positions |= begin
+            return []
+        try:
+            return list(self._taken(answer.check()))
+        except KafkaError as error:
+            self._positions[place] = before  # what was made of its beginning is not returned either
+            log.warning("%s cannot be read now: %s", place, error)
+            return None
 
     def _taken(self, answer: Fetched) -> Iterator[SourceRecord | SourceBatch]:
         """Yield what an answer has, in its order: large batches whole, and what is between them in batches of ours."""
@@ -296,7 +311,7 @@ class MirrorSourceTask(SourceTask):
                 pending.result()
             except (OttlaError, OSError) as error:
                 log.warning("Where records lie cannot be told now, and is told later: %s", error)
-                self._due = syncs + self._due
+                self._due = (syncs + self._due)[-DUE_MAX:]
         if not self._due:
             return
         syncs, self._due = self._due, []
@@ -364,17 +379,3 @@ def _headers(columns: Columns) -> list[tuple[Header, ...]]:
         tuple(Header(name, value, OPTIONAL_BYTES) for name, value in (next(pairs) for _ in range(count)))
         for count in headers.counts.tolist()
     ]
-
-
-_PASSING = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
-"""Errors of one partition that may pass, so that the others go on."""

@@ -61,12 +61,13 @@ class MirroredTopics:
     @property
     def places(self) -> list[TopicPartition]:
         """The partitions of the source that are mirrored, in order."""
-        return [TopicPartition(name, each) for name in sorted(self.partitions) for each in range(self.partitions[name])]
+        partitions = self.partitions  # another thread may look for topics meanwhile
+        return [TopicPartition(name, each) for name in sorted(partitions) for each in range(partitions[name])]
 
     def refresh(self) -> bool:
         """Look for topics and partitions, and make what lacks on the target; returns whether there are others now.
 
-        Raises KafkaError where a cluster does not answer, or the target refuses a topic.
+        Raises KafkaError where a cluster does not answer. A topic that the target refuses is left out, and tried again.
         """
         found = {
             name: count
@@ -79,38 +80,52 @@ class MirroredTopics:
                 with_heartbeats=self._settings["heartbeats.replication.enabled"],
             )
         }
-        self._make(found)
-        is_other, self.partitions = found != self.partitions, found
+        made = self._made(found)
+        is_other, self.partitions = made != self.partitions, made
         return is_other
 
     def remote(self, topic: str) -> str:
         """Return a topic's name on the target."""
         return self._policy.remote_topic(self._alias, topic)
 
-    def _make(self, wanted: Mapping[str, int]) -> None:
+    def _made(self, wanted: Mapping[str, int]) -> dict[str, int]:
+        """Make what lacks on the target; returns what is there then: topics of the source, and partitions to mirror."""
         there = topic_partitions(self._target)
         new = [name for name in wanted if self.remote(name) not in there]
-        if new:
-            self._create(new, wanted)
-        for name, count in wanted.items():
-            if 0 < there.get(self.remote(name), 0) < count:
-                log.info("%s has %d partitions, %d before", self.remote(name), count, there[self.remote(name)])
-                add_partitions(self._target, [self.remote(name)], count=count)
+        refused = self._create(new, wanted) if new else set()
+        found = {name: count for name, count in wanted.items() if self.remote(name) not in refused}
+        for name, count in found.items():
+            before = there.get(self.remote(name), 0)
+            if 0 < before < count and not self._grown(self.remote(name), before, count):
+                found[name] = before
+        return found
 
-    def _create(self, new: list[str], wanted: Mapping[str, int]) -> None:
+    def _grown(self, remote: str, before: int, count: int) -> bool:
+        try:
+            add_partitions(self._target, [remote], count=count)
+        except KafkaError as error:
+            log.error("%s gets no more partitions on %s: %s", remote, self._target_alias, error)
+            return False
+        log.info("%s has %d partitions, %d before", remote, count, before)
+        return True
+
+    def _create(self, new: list[str], wanted: Mapping[str, int]) -> set[str]:
+        """Make topics; returns those that were refused."""
         configs = self._configs(new)
         copies = self._settings["replication.factor"]
         topics = [
             NewTopic(self.remote(name), wanted[name], copies, self._values(configs.get(name, ()))) for name in new
         ]
+        refused: set[str] = set()
         for begin in range(0, len(topics), CREATED_AT_ONCE):
-            refused = self._target.run(create_topics(self._target.client, topics[begin : begin + CREATED_AT_ONCE]))
-            for name, error in refused.items():
+            answers = self._target.run(create_topics(self._target.client, topics[begin : begin + CREATED_AT_ONCE]))
+            for name, error in answers.items():
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise KafkaError(
-                        error.code, f"topic {name} cannot be made on {self._target_alias}: {error.message}"
-                    )
-        log.info("made on %s: %s", self._target_alias, ", ".join(each.name for each in topics))
+                    log.error("topic %s cannot be made on %s: %s", name, self._target_alias, error)
+                    refused.add(name)
+        made = [each.name for each in topics if each.name not in refused]
+        log.info("made on %s: %s", self._target_alias, ", ".join(made) or "nothing")
+        return refused
 
     # -- configurations
 
@@ -149,7 +164,10 @@ class MirroredTopics:
             gone = tuple(key for key in own if key not in values and self._properties.takes(key))
             if added or gone:
                 log.info("%s is configured as %s: %s, without %s", entity.name, name, added, gone)
-                alter_config(self._target, ConfigChange(entity, added, gone))
+                try:
+                    alter_config(self._target, ConfigChange(entity, added, gone))
+                except KafkaError as error:  # of one topic; the others are configured all the same
+                    log.error("%s cannot be configured as %s: %s", entity.name, name, error)
 
     # -- access
 
