@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 __all__ = ["BUDGET", "BUDGET_MAX", "TESTS_MIN", "lines", "minutes_of"]
 
 BUDGET: Mapping[str, float] = {
-    "streams": 3.6,
+    "streams": 3.2,
+    "mirror": 0.5,
     "sim": 1.0,
     "connect": 0.8,
     "spark": 0.8,
