@@ -32,6 +32,7 @@ from ottla.wire import (
     crc_is_valid,
     iter_batches,
     records_payload,
+    text_of,
 )
 
 __all__ = ["PARTITIONS", "MirrorSourceTask", "partition_named", "source_partition"]
@@ -373,7 +374,7 @@ def _headers(columns: Columns) -> list[tuple[Header, ...]]:
     if headers is None or not headers.counts.any():
         return [()] * len(columns)
     source, bounds = columns.data, iter(headers.key_bounds.tolist())
-    names = [source[begin:end].decode() for begin, end in zip(bounds, bounds, strict=True)]
+    names = [text_of(source[begin:end]) for begin, end in zip(bounds, bounds, strict=True)]
     pairs = iter(zip(names, cells(source, headers.value_bounds, headers.value_nulls), strict=True))
     return [
         tuple(Header(name, value, OPTIONAL_BYTES) for name, value in (next(pairs) for _ in range(count)))

@@ -8,7 +8,7 @@ import pyarrow as pa
 from ottla.base import TopicPartition
 from ottla.client.arrow.gathering import Gatherer
 from ottla.streams import BlockRecords, Record
-from ottla.wire import Columns
+from ottla.wire import Columns, text_of
 
 __all__ = ["block_of", "records_of"]
 
@@ -64,7 +64,7 @@ def _headers(columns: Columns) -> list[Headers] | None:
     if headers is None or not headers.counts.any():
         return None
     data, bounds = columns.data, headers.key_bounds.tolist()
-    keys = [data[start:end].decode() for start, end in zip(bounds[::2], bounds[1::2], strict=True)]
+    keys = [text_of(data[start:end]) for start, end in zip(bounds[::2], bounds[1::2], strict=True)]
     values = _cells(data, headers.value_bounds, headers.value_nulls)
     pairs = list(zip(keys, values, strict=True))
     found, at = [], 0
