@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import Any, ClassVar
 
 from ottla.admin import consumer_groups, group_state
-from ottla.base import ConfigError, ErrorCode, KafkaError, Offset, TopicPartition
+from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
 from ottla.connect import ConfigValue, SourceConnector, SourceRecord, SourceTask
 from ottla.connect.data import BYTES
@@ -21,7 +20,7 @@ from ottla.mirror.offsets import same_offsets
 from ottla.mirror.policies import ReplicationPolicy, policy_of
 from ottla.mirror.records import Checkpoint, OffsetSync, RecordError
 from ottla.mirror.rounds import Round, Rounds
-from ottla.mirror.settings import CHECKPOINT_DEF, PACKAGE, client_properties, group_filter, topic_filter
+from ottla.mirror.settings import CHECKPOINT_DEF, PACKAGE, checked, group_filter, topic_filter
 from ottla.mirror.topics import is_mirrored
 
 __all__ = ["MirrorCheckpointConnector", "MirrorCheckpointTask", "due_checkpoints", "due_offsets"]
@@ -299,17 +298,7 @@ class MirrorCheckpointConnector(SourceConnector):
         values = super().validate(props)
         if any(each.errors for each in values.values()):
             return values
-        settings = {name: each.value for name, each in values.items()}
-        given = {name: value for name, value in props.items() if value is not None}
-        checks: list[Callable[[], object]] = [
-            partial(each, settings) for each in (policy_of, topic_filter, group_filter)
-        ]
-        checks += [partial(client_properties, given, cluster, "admin") for cluster in ("source", "target")]
-        for check in checks:
-            try:
-                check()
-            except ConfigError as error:
-                (values.get(error.key) or values["source.cluster.alias"]).errors.append(str(error))
+        checked(values, props, (policy_of, topic_filter, group_filter))
         return values
 
     def alter_offsets(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ottla.base import ConfigError
 from ottla.config import ConfigType
-from ottla.connect import REQUIRED, ConfigDef, Importance, compile_java
+from ottla.connect import REQUIRED, ConfigDef, ConfigValue, Importance, compile_java
 from ottla.mirror.policies import POLICIES
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "PACKAGE",
     "SOURCE_DEF",
     "NameFilter",
+    "checked",
     "client_properties",
     "group_filter",
     "property_filter",
@@ -182,3 +184,28 @@ def client_properties(props: Mapping[str, str], cluster: str, kind: str) -> dict
     if not found.get("bootstrap.servers"):
         raise ConfigError(f"{cluster}.cluster.bootstrap.servers", None, "the brokers of that cluster")
     return found
+
+
+def checked(
+    values: dict[str, ConfigValue],
+    props: Mapping[str, str | None],
+    checks: Iterable[Callable[[Mapping[str, Any]], object]],
+) -> dict[str, Any]:
+    """Run checks of the parsed settings, then of both clusters' client properties; errors go to the values they are of.
+
+    Returns the parsed settings. What is wrong with a cluster's properties is told at that cluster's alias.
+    """
+    settings = {name: each.value for name, each in values.items()}
+    given = {name: value for name, value in props.items() if value is not None}
+    for check in checks:
+        _run(values, partial(check, settings), None)
+    for cluster in ("source", "target"):
+        _run(values, partial(client_properties, given, cluster, "admin"), f"{cluster}.cluster.alias")
+    return settings
+
+
+def _run(values: dict[str, ConfigValue], check: Callable[[], object], at: str | None) -> None:
+    try:
+        check()
+    except ConfigError as error:
+        (values.get(at or error.key) or values["source.cluster.alias"]).errors.append(str(error))

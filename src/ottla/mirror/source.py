@@ -12,7 +12,7 @@ from ottla.mirror.clusters import connected, make_compacted_topic
 from ottla.mirror.offsets import same_offsets
 from ottla.mirror.policies import policy_of
 from ottla.mirror.rounds import Round, Rounds
-from ottla.mirror.settings import PACKAGE, SOURCE_DEF, client_properties, property_filter, topic_filter
+from ottla.mirror.settings import PACKAGE, SOURCE_DEF, checked, client_properties, property_filter, topic_filter
 from ottla.mirror.source_task import PARTITIONS, MirrorSourceTask
 from ottla.mirror.topics import MirroredTopics
 
@@ -88,16 +88,13 @@ class MirrorSourceConnector(SourceConnector):
         values = super().validate(props)
         if any(each.errors for each in values.values()):
             return values
-        settings = {name: each.value for name, each in values.items()}
-        given = {name: value for name, value in props.items() if value is not None}
-        for check in (policy_of, topic_filter, property_filter):
-            _checked(values, lambda check=check: check(settings))
-        for cluster in ("source", "target"):
-            _checked(
-                values, lambda cluster=cluster: client_properties(given, cluster, "admin"), f"{cluster}.cluster.alias"
-            )
+        settings = checked(values, props, (policy_of, topic_filter, property_filter))
         if not settings["emit.offset-syncs.enabled"]:
-            wrong = [name for name in given if name.startswith(("offset-syncs-", "offset-syncs.topic."))]
+            wrong = [
+                name
+                for name, value in props.items()
+                if value is not None and name.startswith(("offset-syncs-", "offset-syncs.topic."))
+            ]
             for name in wrong:
                 words = f"{name} has no meaning where emit.offset-syncs.enabled is false"
                 (values.get(name) or values["emit.offset-syncs.enabled"]).errors.append(words)
@@ -122,11 +119,3 @@ class MirrorSourceConnector(SourceConnector):
 
 def _every(settings: Mapping[str, Any], what: str) -> float:
     return float(settings[f"{what}.interval.seconds"]) if settings[f"{what}.enabled"] else 0.0
-
-
-def _checked(values: dict[str, ConfigValue], check: Any, at: str | None = None) -> None:
-    try:
-        check()
-    except ConfigError as error:
-        found = values.get(at or error.key) or values["source.cluster.alias"]
-        found.errors.append(str(error))
