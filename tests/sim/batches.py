@@ -35,7 +35,7 @@ class Style:
     """How many bytes a reader of committed records asks for at a time."""
     codecs: tuple[Codec, ...] = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD)
     in_flight_max: int = 4
-    """Batches of an idempotent producer that are not answered yet."""
+    """Batches of a producer that are not answered yet; of an idempotent one no more than clients allow."""
     sends_together: bool = False
     """True where what a producer sends at a time is one write, so that a broker reads it at once."""
 

@@ -71,6 +71,8 @@ LOOKED_UP_CHANCE = 0.3
 TOPIC_IDS_FROM = 13
 RETRY_S = 0.15
 REBORN_BATCHES = 3
+IDEMPOTENT_IN_FLIGHT_MAX = 5
+"""As clients have it: a broker knows a producer's last five batches, so that of six sent again the first is out of order."""
 PASSING = {
     ErrorCode.NONE,
     ErrorCode.KAFKA_STORAGE_ERROR,
@@ -438,7 +440,11 @@ class _Session:
         for _, _, records in self.unacknowledged:
             sent.append(self._send(connection, version, records))
         while connection.is_open or (sent and sent[0].done()):  # what has come before the end is heard
-            while connection.is_open and not stop.is_set() and len(sent) < 1 + rng.randrange(style.in_flight_max):
+            while (
+                connection.is_open
+                and not stop.is_set()
+                and len(sent) < min(1 + rng.randrange(style.in_flight_max), IDEMPOTENT_IN_FLIGHT_MAX)
+            ):
                 sent.append(self._send(connection, version, self._next()))
             connection.uncork()
             if not sent:
