@@ -260,3 +260,18 @@ def test_keys_hash_as_in_kafka(key: bytes, expected: int) -> None:
 def test_no_records_at_all_are_no_columns(decoder: ColumnDecoder) -> None:
     decoded = decoder.decode(b"", start=Offset(7))
     assert (decoded.columns, decoded.next_offset) == ([], 7)
+
+
+def test_columns_say_what_each_row_has(decoder: ColumnDecoder) -> None:
+    records = [
+        Record(key=b"k", value=None, headers=(("a", b"1"), ("b", None))),
+        Record(key=None, value=b"v"),
+        Record(key=b"", value=b"", headers=(("é", b""),)),
+    ]
+    [columns] = decoder.decode(bytes(build_batch(records)), start=Offset(0)).columns
+    assert columns.keys() == [b"k", None, b""]
+    assert columns.values() == [None, b"v", b""]
+    assert columns.header_pairs() == [(("a", b"1"), ("b", None)), (), (("é", b""),)]
+    assert columns.rows(1, 2).keys() == [None]
+    assert columns.rows(1, 2).header_pairs() is None
+    assert columns.rows(2, 3).header_pairs() == [(("é", b""),)]

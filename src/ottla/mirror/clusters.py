@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import (
@@ -19,9 +18,9 @@ from ottla.client import (
     create_topics,
 )
 from ottla.mirror.settings import client_properties
-from ottla.wire import ColumnDecoder, Columns
+from ottla.wire import ColumnDecoder
 
-__all__ = ["CompactedTopic", "cells", "connected", "make_compacted_topic", "rows_of", "topic_partitions"]
+__all__ = ["CompactedTopic", "connected", "make_compacted_topic", "topic_partitions"]
 
 log = logging.getLogger(__name__)
 
@@ -52,21 +51,6 @@ def make_compacted_topic(client: BlockingClient, name: str, copies: int) -> None
             raise KafkaError(error.code, f"topic {name} cannot be made: {error.message}")
 
 
-def rows_of(columns: Columns) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """Yield offset, key and value of each record."""
-    keys = cells(columns.data, columns.key_bounds, columns.key_nulls)
-    values = cells(columns.data, columns.value_bounds, columns.value_nulls)
-    return zip(columns.offsets.tolist(), keys, values, strict=True)
-
-
-def cells(data: bytes, bounds: Any, nulls: Any) -> list[bytes | None]:
-    """Return what stands between pairs of bounds."""
-    pairs = iter(bounds.tolist())
-    return [
-        None if is_null else data[begin:end] for begin, end, is_null in zip(pairs, pairs, nulls.tolist(), strict=True)
-    ]
-
-
 class CompactedTopic:
     """A topic of one partition, followed by whoever calls `read`."""
 
@@ -88,8 +72,7 @@ class CompactedTopic:
                 continue
             decoded = self._decoder.decode(found.check().records, start=self._next, aborted=found.aborted)
             for columns in decoded.columns:
-                for _, key, value in rows_of(columns):
-                    yield key, value
+                yield from zip(columns.keys(), columns.values(), strict=True)
             if decoded.next_offset <= self._next and found.last_stable_offset < end:
                 return  # a transaction is open: what is behind it comes later
             self._next = Offset(int(decoded.next_offset))

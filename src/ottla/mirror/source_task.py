@@ -18,7 +18,7 @@ from ottla.client.arrow.batches import Placed, Rows, TopicRows, encode_placed
 from ottla.client.arrow.gathering import Gatherer
 from ottla.connect import ConnectError, Header, SourceBatch, SourceRecord, SourceTask
 from ottla.connect.data import OPTIONAL_BYTES
-from ottla.mirror.clusters import cells, connected
+from ottla.mirror.clusters import connected
 from ottla.mirror.offset_syncs import SyncPlan
 from ottla.mirror.policies import policy_of
 from ottla.mirror.records import OffsetSync
@@ -32,7 +32,6 @@ from ottla.wire import (
     crc_is_valid,
     iter_batches,
     records_payload,
-    text_of,
 )
 
 __all__ = ["PARTITIONS", "MirrorSourceTask", "partition_named", "source_partition"]
@@ -345,8 +344,9 @@ def _arrow(columns: Columns, gatherer: Gatherer) -> Rows:
     keys = gatherer.gather(data, columns.key_bounds, columns.key_nulls)
     has_keys = keys.null_count < len(keys)
     headers = None
-    if columns.headers is not None and columns.headers.counts.any():
-        pairs = [[{"key": each.key, "value": each.value} for each in found] for found in _headers(columns)]
+    found = columns.header_pairs()
+    if found is not None:
+        pairs = [[{"key": name, "value": value} for name, value in each] for each in found]
         headers = pa.array(pairs, HEADERS)
     return Rows(values, keys if has_keys else None, headers, None, pa.array(columns.timestamps_ms))
 
@@ -363,20 +363,11 @@ def _is_whole(header: BatchHeader, start: Offset | None) -> bool:
 
 
 def _rows(columns: Columns) -> Iterable[tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]]:
-    keys = cells(columns.data, columns.key_bounds, columns.key_nulls)
-    values = cells(columns.data, columns.value_bounds, columns.value_nulls)
     times, offsets = columns.timestamps_ms.tolist(), columns.offsets.tolist()
-    return zip(offsets, times, keys, values, _headers(columns), strict=True)
-
-
-def _headers(columns: Columns) -> list[tuple[Header, ...]]:
-    headers = columns.headers
-    if headers is None or not headers.counts.any():
-        return [()] * len(columns)
-    source, bounds = columns.data, iter(headers.key_bounds.tolist())
-    names = [text_of(source[begin:end]) for begin, end in zip(bounds, bounds, strict=True)]
-    pairs = iter(zip(names, cells(source, headers.value_bounds, headers.value_nulls), strict=True))
-    return [
-        tuple(Header(name, value, OPTIONAL_BYTES) for name, value in (next(pairs) for _ in range(count)))
-        for count in headers.counts.tolist()
-    ]
+    found = columns.header_pairs()
+    headers: Iterable[tuple[Header, ...]] = (
+        [()] * len(columns)
+        if found is None
+        else (tuple(Header(name, value, OPTIONAL_BYTES) for name, value in pairs) for pairs in found)
+    )
+    return zip(offsets, times, columns.keys(), columns.values(), headers, strict=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.wire.record_reader import text_of
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -43,6 +45,29 @@ class Columns:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def keys(self) -> list[bytes | None]:
+        """Return each row's key."""
+        return _cells(self.data, self.key_bounds, self.key_nulls)
+
+    def values(self) -> list[bytes | None]:
+        """Return each row's value."""
+        return _cells(self.data, self.value_bounds, self.value_nulls)
+
+    def header_pairs(self) -> list[tuple[tuple[str, bytes | None], ...]] | None:
+        """Return each row's headers; None where no row has any. A key that is no UTF-8 is read as Java reads it."""
+        headers = self.headers
+        if headers is None or not headers.counts.any():
+            return None
+        bounds = headers.key_bounds.tolist()
+        keys = [text_of(self.data[start:end]) for start, end in zip(bounds[::2], bounds[1::2], strict=True)]
+        values = _cells(self.data, headers.value_bounds, headers.value_nulls)
+        pairs = list(zip(keys, values, strict=True))
+        found, at = [], 0
+        for count in headers.counts.tolist():
+            found.append(tuple(pairs[at : at + count]))
+            at += count
+        return found
+
     def rows(self, first: int, last: int) -> Columns:
         """Return rows `first` to `last`, the latter excluded, over the same buffer."""
         if first == 0 and last == len(self):
@@ -68,6 +93,17 @@ class Columns:
             self.value_nulls[first:last],
             headers,
         )
+
+
+def _cells(data: bytes, bounds: NDArray[np.int32], nulls: NDArray[np.bool_]) -> list[bytes | None]:
+    """Return what stands between pairs of bounds."""
+    if nulls.all():
+        return [None] * len(nulls)
+    pairs = iter(bounds.tolist())
+    found: list[bytes | None] = [data[start:end] for start, end in zip(pairs, pairs, strict=True)]
+    for row in nulls.nonzero()[0].tolist():
+        found[row] = None
+    return found
 
 
 class Span(NamedTuple):

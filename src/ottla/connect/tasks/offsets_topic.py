@@ -66,10 +66,7 @@ class OffsetsTopic:
     def _take(self, fetched: Fetched) -> Offset:
         decoded = ColumnDecoder().decode(fetched.check().records, start=fetched.offset, aborted=fetched.aborted)
         for columns in decoded.columns:
-            keys, values = columns.key_bounds.tolist(), columns.value_bounds.tolist()
-            for row in range(len(columns)):
-                key = None if columns.key_nulls[row] else columns.data[keys[2 * row] : keys[2 * row + 1]]
-                value = None if columns.value_nulls[row] else columns.data[values[2 * row] : values[2 * row + 1]]
+            for key, value in zip(columns.keys(), columns.values(), strict=True):
                 self._apply(key, value)
         return decoded.next_offset
 

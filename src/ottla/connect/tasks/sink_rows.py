@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ from ottla.connect import ColumnsSinkTask, SinkColumns, SinkRecord
 from ottla.connect.tasks.fetcher import FetchedRecords
 from ottla.connect.tasks.pipeline import RawRecord, SinkPipeline, converts_columns
 from ottla.connect.tasks.plugins import TaskPlugins
-from ottla.wire import ColumnDecoder, Columns, text_of
+from ottla.wire import ColumnDecoder, Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,32 +111,8 @@ class RowReader:
 
 def raw_records(partition: TopicPartition, rows: Columns) -> list[RawRecord]:
     """Return rows one by one, as bytes."""
-    keys = _bytes(rows.data, rows.key_bounds, rows.key_nulls)
-    values = _bytes(rows.data, rows.value_bounds, rows.value_nulls)
-    headers = _headers(rows)
+    headers = rows.header_pairs() or [()] * len(rows)
     kinds = [LOG_APPEND_TIME if each else CREATE_TIME for each in rows.log_append_time.tolist()]
-    columns = (rows.offsets.tolist(), rows.timestamps_ms.tolist(), kinds, keys, values, headers)
+    columns = (rows.offsets.tolist(), rows.timestamps_ms.tolist(), kinds, rows.keys(), rows.values(), headers)
     topic, number = partition
     return [RawRecord(topic, number, *row) for row in zip(*columns, strict=True)]
-
-
-def _bytes(data: bytes, bounds: NDArray[Any], nulls: NDArray[Any]) -> list[bytes | None]:
-    if nulls.all():
-        return [None] * len(nulls)
-    places = bounds.tolist()
-    found: list[bytes | None] = [data[start:end] for start, end in zip(places[::2], places[1::2], strict=True)]
-    if nulls.any():
-        for row in nulls.nonzero()[0].tolist():
-            found[row] = None
-    return found
-
-
-def _headers(rows: Columns) -> Sequence[list[tuple[str, bytes | None]]]:
-    headers = rows.headers
-    if headers is None or not headers.counts.any():
-        return [[] for _ in range(len(rows))]
-    none = headers.value_nulls & False
-    keys = _bytes(rows.data, headers.key_bounds, none)
-    values = _bytes(rows.data, headers.value_bounds, headers.value_nulls)
-    pairs = iter(zip((text_of(key or b"") for key in keys), values, strict=True))
-    return [[next(pairs) for _ in range(count)] for count in headers.counts.tolist()]

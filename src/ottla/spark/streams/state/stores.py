@@ -225,13 +225,10 @@ class StoreReader:
 
 def _entries(columns: Columns) -> Iterator[LoggedEntry]:
     """Yield a block's records that have a key, as objects."""
-    data, keys, values = columns.data, columns.key_bounds.tolist(), columns.value_bounds.tolist()
-    nulls, no_keys = columns.value_nulls.tolist(), columns.key_nulls.tolist()
-    for row, timestamp in enumerate(columns.timestamps_ms.tolist()):
-        if not no_keys[row]:
-            at = 2 * row
-            value = None if nulls[row] else bytes(data[values[at] : values[at + 1]])
-            yield LoggedEntry(bytes(data[keys[at] : keys[at + 1]]), value, timestamp)
+    times = columns.timestamps_ms.tolist()
+    for key, value, timestamp in zip(columns.keys(), columns.values(), times, strict=True):
+        if key is not None:
+            yield LoggedEntry(key, value, timestamp)
 
 
 class StoreView:
