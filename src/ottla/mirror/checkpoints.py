@@ -104,7 +104,8 @@ class MirrorCheckpointTask(SourceTask):
             try:
                 if not self._is_begun:
                     self._begin()
-                self._read_syncs()
+                else:
+                    self._read_syncs()
                 found = [each for group in self._groups for each in self._due(group)]
                 if self._sync_s and time.monotonic() >= self._sync_at_s:
                     self._sync_at_s = time.monotonic() + self._sync_s

@@ -90,14 +90,10 @@ class MirrorSourceConnector(SourceConnector):
             return values
         settings = checked(values, props, (policy_of, topic_filter, property_filter))
         if not settings["emit.offset-syncs.enabled"]:
-            wrong = [
-                name
-                for name, value in props.items()
-                if value is not None and name.startswith(("offset-syncs-", "offset-syncs.topic."))
-            ]
-            for name in wrong:
-                words = f"{name} has no meaning where emit.offset-syncs.enabled is false"
-                (values.get(name) or values["emit.offset-syncs.enabled"]).errors.append(words)
+            for name, value in props.items():
+                if value is not None and name.startswith(("offset-syncs-", "offset-syncs.topic.")):
+                    words = f"{name} has no meaning where emit.offset-syncs.enabled is false"
+                    (values.get(name) or values["emit.offset-syncs.enabled"]).errors.append(words)
         if settings["offset-syncs.topic.location"] not in ("source", "target"):
             values["offset-syncs.topic.location"].errors.append("source or target is expected")
         return values
