@@ -57,6 +57,10 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
 _FLAGS: Mapping[str, bool] = {
     "ksql.query.pull.table.scan.enabled": True,
     "ksql.pull.queries.enable": True,
+    "ksql.create.or.replace.enabled": True,
+    "ksql.cast.strings.preserve.nulls": True,
+    "ksql.nested.error.set.null": True,
+    "ksql.timestamp.throw.on.invalid": False,
     f"{PROCESSING}stream.auto.create": False,
     f"{PROCESSING}topic.auto.create": False,
     f"{PROCESSING}rows.include": False,
@@ -274,6 +278,6 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 def _warnings(given: Mapping[str, str]) -> list[str]:
     known = (*_TEXTS, *_NUMBERS, *_FLAGS, BOOTSTRAP, "ksql.persistence.", "authentication.", "oauthbearer.", PREFIX)
     known += (*_CLIENT, "auth.ssl.", "java.security.auth.login.config", "ksql.internal.", "auto.offset.reset")
-    known += ("processing.guarantee",)
+    known += ("processing.guarantee", "ksql.functions.", "ksql.query.pull.enable.standby.reads")
     unknown = [each for each in given if not each.startswith(known)]
     return [f"{each} is not a setting of this server; it has no effect" for each in unknown]

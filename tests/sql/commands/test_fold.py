@@ -31,10 +31,12 @@ class Session:
         self.records: list[tuple[bytes, bytes]] = []
         self.effects: list[object] = []
 
-    def run(self, text: str, properties: Mapping[str, str] | None = None) -> str:
+    def run(
+        self, text: str, properties: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None
+    ) -> str:
         statement = parse_statement(text, self.state.catalogue.types)
         number = 2 * len(self.records)
-        made = decide(statement, text, self.state, properties=properties or {}, settings={}, number=number)
+        made = decide(statement, text, self.state, properties=properties or {}, settings=settings or {}, number=number)
         if made.command is None:
             return made.warning or ""
         self.records.append((made.command.key(), made.command.value()))
@@ -201,3 +203,22 @@ def test_a_record_that_is_no_command_is_told(key: bytes | None, value: bytes | N
 def test_an_id_reads_what_it_prints() -> None:
     found = CommandId("stream", "`a/b`", "create")
     assert CommandId.of(str(found)) == found
+
+
+def test_what_a_query_means_stays_when_the_servers_settings_change() -> None:
+    found = session(STREAM)
+    text = "CREATE STREAM y AS SELECT id, CAST(v AS STRING) AS t, ARRAY[v] AS a FROM s EMIT CHANGES;"
+    found.run(text, settings={"ksql.cast.strings.preserve.nulls": "false", "ksql.nested.error.set.null": "false"})
+    assert replayed(found.records) == found.state
+    (query,) = found.state.queries.values()
+    rules = [getattr(each.expression, "rules", None) for each in query.plan.value]
+    assert [(each.null_texts, each.whole) for each in rules if each is not None] == [(True, True)] * 2
+
+
+def test_a_query_is_not_replaced_where_a_setting_forbids_it() -> None:
+    found = session(STREAM, RESULT)
+    text = RESULT.replace("CREATE", "CREATE OR REPLACE")
+    with pytest.raises(SqlError, match="Cannot add stream 'X': A stream with the same name already exists"):
+        found.run(text, settings={"ksql.create.or.replace.enabled": "false"})
+    found.run(text)
+    assert replayed(found.records) == found.state

@@ -138,8 +138,19 @@ def test_two_merged_states_are_that_of_all_rows(name: str, one: list[int | None]
     assert found == wanted or (isinstance(found, float) and math.isclose(found, wanted, rel_tol=1e-9))  # type: ignore[arg-type]
 
 
+def test_a_sum_of_decimals_that_its_type_cannot_hold_is_an_error_and_one_that_is_taken_back_is_not() -> None:
+    total = resolved("SUM", DecimalType(3, 1))
+    assert total.undo is not None and total.merge is not None
+    held = total.add(total.add(total.initial(), Decimal("99.9")), Decimal("-0.4"))
+    assert str(held) == "99.5"
+    with pytest.raises(EvaluationError, match=r"precision 3 and scale 1 .* less than 10\^2\. Got 100$"):
+        total.add(held, Decimal("0.6"))
+    assert total.undo(held, Decimal("-0.6")) == total.merge(held, Decimal("0.6")) == Decimal("100")
+
+
 def test_an_aggregate_refuses_types_that_it_does_not_take() -> None:
-    with pytest.raises(SqlError, match=r"Function 'SUM' does not accept parameters \(BOOLEAN\)"):
+    words = r"Function 'SUM' does not accept parameters \(BOOLEAN\)\.\nValid alternatives are:\nSUM\(BIGINT\)\nSUM\(DEC"
+    with pytest.raises(SqlError, match=words):
         resolved("SUM", BOOLEAN)
     with pytest.raises(SqlError, match="latestN must be 1 or greater"):
         resolved("LATEST_BY_OFFSET", INTEGER, literals=(0,))

@@ -21,6 +21,7 @@ from ottla.sql.catalogue import Catalogue
 from ottla.sql.errors import SqlError
 from ottla.sql.expressions import Row, Scope, compile_condition, compile_expression, type_of
 from ottla.sql.plan import Aggregate, AggregateCall, Gathered, Named, Node, ReadSource, Where, scope_of
+from ottla.sql.planning import ruled
 from ottla.sql.planning.aggregation import aggregated
 from ottla.sql.planning.projection import items_of, typed
 from ottla.sql.planning.references import aggregates_of, columns_of, resolved
@@ -204,6 +205,7 @@ class _Order:
 
 def composed_query(query: q.Query, catalogue: Catalogue, settings: Mapping[str, str], *, scans: bool) -> ComposedQuery:
     """What a pull query over several tables, with groups or with an order wants; raises SqlError."""
+    query = ruled(query, settings)
     _refuse(query)
     for clause, count, most in (("joins", len(query.joins), JOINS_MAX), ("orders by", len(query.order_by), ORDERS_MAX)):
         if count > most:

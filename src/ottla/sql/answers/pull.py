@@ -16,7 +16,7 @@ from ottla.sql.errors import EvaluationError, SqlError
 from ottla.sql.expressions import Row, Scope, coerce_value, compile_condition, compile_expression
 from ottla.sql.expressions.compiler import compiled
 from ottla.sql.plan import Named, ReadSource, Where
-from ottla.sql.planning import plan_select
+from ottla.sql.planning import plan_select, ruled
 from ottla.sql.planning.relations import filtered
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree import queries as q
@@ -151,6 +151,7 @@ def pull_query(
     shapes: Shapes | None = None,
 ) -> PullQuery:
     """What a pull query wants; raises SqlError in ksqlDB's words, ScanRefusedError for a scan that is not allowed."""
+    query = ruled(query, settings)
     _refuse(query)
     shape = (shapes or Shapes()).of(query, catalogue, settings)
     source = shape.read.source

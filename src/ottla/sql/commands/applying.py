@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ottla.sql.catalogue import Source
 from ottla.sql.commands.command import Command
 from ottla.sql.commands.effects import BeginQuery, DeleteTopic, Effect, EndQuery, PauseQuery, ResumeQuery
-from ottla.sql.commands.replacing import check_replacement
+from ottla.sql.commands.replacing import REPLACES, check_replacement
 from ottla.sql.commands.state import PersistentQuery, ServerState
 from ottla.sql.definitions import define
 from ottla.sql.errors import SqlError
@@ -48,7 +48,7 @@ def carry_out(statement: s.Statement, command: Command, state: ServerState, numb
         case s.CreateAs():
             return _create_as(statement, command, state, settings, number)
         case s.InsertInto():
-            return _insert(statement, command, state, number)
+            return _insert(statement, command, state, settings, number)
         case s.DropSource():
             return _drop(statement, state, settings)
         case s.AlterSource(name=name):
@@ -86,6 +86,9 @@ def _create_as(
     plan = plan_create_as(statement, state.catalogue, settings, number)
     known = state.catalogue.sources.get(statement.name)
     before = None if known is None or known.made_by is None else state.queries.get(known.made_by)
+    if before is not None and settings.get(REPLACES, "true").strip().lower() == "false":
+        kind = statement.kind.lower()
+        raise SqlError(f"Cannot add {kind} '{statement.name}': A {kind} with the same name already exists")
     id_ = command.query_id or (plan.id if before is None else before.id)
     plan = _named(plan, id_)
     if known is not None:
@@ -103,8 +106,10 @@ def _create_as(
     return Applied(found, f"Created query with ID {id_}", effects, id_)
 
 
-def _insert(statement: s.InsertInto, command: Command, state: ServerState, number: int) -> Applied:
-    plan = plan_insert(statement, state.catalogue, number)
+def _insert(
+    statement: s.InsertInto, command: Command, state: ServerState, settings: Mapping[str, str], number: int
+) -> Applied:
+    plan = plan_insert(statement, state.catalogue, number, settings)
     id_ = command.query_id or _chosen_id(statement) or plan.id
     if id_ in state.queries:
         raise SqlError(f"Query ID '{id_}' already exists.")

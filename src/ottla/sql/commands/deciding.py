@@ -9,15 +9,22 @@ from ottla.sql.catalogue import Source
 from ottla.sql.commands.applying import Applied, carry_out
 from ottla.sql.commands.command import Command, CommandId
 from ottla.sql.commands.effects import BeginQuery
+from ottla.sql.commands.replacing import REPLACES
 from ottla.sql.commands.state import ServerState
 from ottla.sql.definitions import DEFAULT_KEY_FORMAT, DEFAULT_VALUE_FORMAT, WRAP_SINGLE_VALUES
 from ottla.sql.errors import SqlError
+from ottla.sql.planning import NESTED_NULLS, PRESERVE_NULLS, THROWS_ON_INVALID_TIMES
 from ottla.sql.tree import statements as s
 from ottla.sql.tree.statement_text import statement_text
 from ottla.sql.types import backticked
 
-MEANING = (DEFAULT_KEY_FORMAT, DEFAULT_VALUE_FORMAT, WRAP_SINGLE_VALUES)
+MEANING = (
+    *(DEFAULT_KEY_FORMAT, DEFAULT_VALUE_FORMAT, WRAP_SINGLE_VALUES, REPLACES),
+    *(PRESERVE_NULLS, NESTED_NULLS, THROWS_ON_INVALID_TIMES),
+)
 """Settings that give a statement its meaning: a command keeps them as they were."""
+FUNCTIONS = "ksql.functions."
+"""What settings of functions begin with: they give statements a meaning, too."""
 COMPACT = "compact"
 
 
@@ -67,7 +74,7 @@ def decide(
     warning = _nothing_to_do(statement, state)
     if warning is not None:
         return Decision(None, None, warning)
-    meaning = {name: settings[name] for name in MEANING if name in settings}
+    meaning = {name: value for name, value in settings.items() if name in MEANING or name.startswith(FUNCTIONS)}
     command = Command(command_id(statement), text, dict(properties), meaning)
     expected = carry_out(statement, command, state, number)
     command = replace(command, statement=_whole(statement, text, expected), query_id=expected.query_id)

@@ -7,6 +7,9 @@ from ottla.sql.errors import SqlError
 from ottla.sql.schema import SqlColumn
 from ottla.sql.types import backticked
 
+REPLACES = "ksql.create.or.replace.enabled"
+"""Whether CREATE OR REPLACE … AS SELECT may take the place of a query."""
+
 
 def check_replacement(known: Source, made: Source) -> None:
     """Raise SqlError, in ksqlDB's words, where a definition cannot follow another: only columns may come, at the end."""

@@ -130,22 +130,34 @@ def _from_time(of: SqlType, to: SqlType) -> Callable[..., object] | None:
     return None
 
 
-def _from_collection(of: SqlType, to: SqlType) -> Callable[..., object] | None:
+def _from_collection(of: SqlType, to: SqlType, null_texts: bool) -> Callable[..., object] | None:
+    def inner_cast(of: SqlType, to: SqlType) -> Convert:
+        return cast(of, to, null_texts=null_texts)
+
     if isinstance(of, ArrayType) and isinstance(to, ArrayType):
-        item = cast(of.item, to.item)
+        item = inner_cast(of.item, to.item)
         return lambda values: [item(value) for value in values]
     if isinstance(of, MapType) and isinstance(to, MapType):
-        key, each = cast(of.key, to.key), cast(of.value, to.value)
+        key, each = inner_cast(of.key, to.key), inner_cast(of.value, to.value)
         return lambda values: {key(name): each(value) for name, value in values.items()}
     if isinstance(of, StructType) and isinstance(to, StructType):
-        fields = {name: cast(inner, of_field) for name, of_field in to.fields if (inner := of.field(name)) is not None}
+        fields = {
+            name: inner_cast(inner, of_field) for name, of_field in to.fields if (inner := of.field(name)) is not None
+        }
         names = [name for name, _ in to.fields]
         return lambda value: {name: fields[name](value.get(name)) if name in fields else None for name in names}
     return None
 
 
-def cast(of: SqlType | None, to: SqlType) -> Convert:
-    """The conversion that CAST does; raises SqlError in ksqlDB's words where there is none."""
+_NULL_TEXTS = ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "ARRAY", "MAP", "STRUCT")
+"""Types whose null may be the text `null`; of a DECIMAL, a time and a date it is null whatever is set."""
+
+
+def cast(of: SqlType | None, to: SqlType, *, null_texts: bool = False) -> Convert:
+    """The conversion that CAST does; raises SqlError in ksqlDB's words where there is none.
+
+    With `null_texts` a null becomes the text `null` where Java's `String.valueOf` makes it (KSQL_STRING_CASE_CONFIG_TOGGLE).
+    """
     if of is None or of == to:
         return lambda value: value
     convert: Callable[..., object] | None
@@ -159,12 +171,14 @@ def cast(of: SqlType | None, to: SqlType) -> Convert:
         convert = _from_time(of, to)
     else:
         try:
-            convert = _from_collection(of, to)
+            convert = _from_collection(of, to, null_texts)
         except SqlError:
             convert = None
     if convert is None:
         raise SqlError(f"Cast of {of} to {to} is not supported")
     known = convert
+    if null_texts and to.base == "STRING" and of.base in _NULL_TEXTS:
+        return lambda value: "null" if value is None else known(value)
     return lambda value: None if value is None else known(value)
 
 

@@ -86,7 +86,12 @@ def compile_condition(expression: e.Expression, scope: Scope, on_error: OnError 
 
 
 def _or_null(evaluate: Evaluate, scope: Scope) -> Evaluate:
-    """A part of an expression that is null where it fails: ksqlDB goes on with the rest of a cast, a list or a call."""
+    """A part of an expression that is null where it fails: ksqlDB goes on with the rest of a cast, a list or a call.
+
+    Unless a rule says that the whole is null then.
+    """
+    if scope.rules.whole:
+        return evaluate
     on_error = scope.on_error
 
     def value(row: Row) -> object:
@@ -126,15 +131,15 @@ def compiled(expression: e.Expression, scope: Scope) -> Compiled:
         case e.Comparison(operator, left, right):
             return _comparison(operator, left, right, scope)
         case e.Call(name, arguments):
-            return _call(name, arguments, scope)
+            return _call(name, arguments, scope.under(expression.rules))
         case e.Cast(value, wanted):
-            return _cast(value, wanted, scope)
+            return _cast(value, wanted, scope.under(expression.rules))
         case e.Case():
             return _case(expression, scope)
         case e.Dereference() | e.Subscript():
             return _part(expression, scope)
         case e.MakeArray() | e.MakeMap() | e.MakeStruct():
-            return _made(expression, scope)
+            return _made(expression, scope.under(expression.rules))
         case e.Lambda() | e.TimeUnit():
             raise SqlError(f"{expression_text(expression)} is only an argument of a function")
         case _:
@@ -317,7 +322,7 @@ def _cast(value: e.Expression, wanted: SqlType, scope: Scope, *, made: bool = Fa
     if made and isinstance(value, e.MakeArray | e.MakeMap | e.MakeStruct):
         return _made(value, scope, wanted)
     inner = compiled(value, scope)
-    convert = cast(inner.type, wanted)
+    convert = cast(inner.type, wanted, null_texts=scope.rules.null_texts)
     of = inner.evaluate
     return Compiled(wanted, _or_null(lambda row: convert(of(row)), scope))
 

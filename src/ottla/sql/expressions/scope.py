@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from ottla.sql.errors import SqlError
-from ottla.sql.tree.expressions import Column, Place
+from ottla.sql.tree.expressions import Column, Place, Rules
 from ottla.sql.types import SqlType
 
 
@@ -24,6 +24,8 @@ class Scope:
     variables: dict[str, tuple[int, SqlType | None]] = field(default_factory=dict)
     on_error: Callable[[Exception], None] | None = field(default=None, compare=False)
     """What is told of a part of an expression that failed and is null, while the rest goes on."""
+    rules: Rules = field(default_factory=Rules)
+    """How parts are computed here."""
 
     @classmethod
     def of(cls, columns: Iterable[tuple[str | None, str, SqlType]]) -> Scope:
@@ -55,7 +57,11 @@ class Scope:
         """The scope in a lambda: its arguments are appended to the row."""
         listed = list(variables)
         named = {name: (self.width + at, type_) for at, (name, type_) in enumerate(listed)}
-        return Scope(self.columns, self.width + len(listed), {**self.variables, **named}, self.on_error)
+        return Scope(self.columns, self.width + len(listed), {**self.variables, **named}, self.on_error, self.rules)
+
+    def under(self, rules: Rules | None) -> Scope:
+        """The scope in which parts are computed by rules, as here where there are none."""
+        return self if rules is None or rules == self.rules else replace(self, rules=rules)
 
     def telling(self, on_error: Callable[[Exception], None] | None) -> Scope:
         """The scope with what is told of parts that fail."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from ottla.sql.errors import SqlError
@@ -65,6 +65,8 @@ class AggregateFunction:
     description: str
     columns: int
     make: Make
+    takes: tuple[str, ...] = ()
+    """The arguments that it takes, as messages show them: `INT`, or `DOUBLE, DOUBLE`."""
 
     def resolve(
         self, types: Sequence[SqlType | None], literals: Sequence[object] = (), limit: int | None = None
@@ -78,8 +80,10 @@ class AggregateFunction:
         if found is None:
             given = ", ".join("null" if each is None else str(each) for each in types)
             shown = self.name.lower() if self.name in _IN_SMALL_LETTERS else self.name
+            valid = "\n".join(sorted(f"{self.name}({each})" for each in self.takes))
             raise SqlError(
                 f"Function '{shown}' does not accept parameters ({given}).\n"
+                f"{f'Valid alternatives are:{chr(10)}{valid}{chr(10)}' if valid else ''}"
                 "For detailed information on a function run: DESCRIBE FUNCTION <Function-Name>;"
             )
         return found
@@ -116,9 +120,14 @@ def _summed_type(type_: SqlType | None) -> SqlType | None:
     return type_ if type_ is not None and is_number(type_) else None
 
 
-def _adder(type_: SqlType) -> Callable[..., object]:
+def _adder(type_: SqlType, *, bounded: bool = True) -> Callable[..., object]:
+    """How values are added; without a bound the sum of decimals may have more digits than its type."""
     if isinstance(type_, DecimalType):
-        return lambda one, other: rounded(WIDE.add(one, other), type_)
+        exact = Context(prec=type_.precision, rounding=ROUND_HALF_UP)
+        scale = Decimal((0, (1,), -type_.scale))
+        if bounded:
+            return lambda one, other: rounded(exact.add(one, other), type_)
+        return lambda one, other: exact.add(one, other).quantize(scale, ROUND_HALF_UP, WIDE)
     if type_ == DOUBLE:
         return lambda one, other: one + other
     bits = INT_BITS if type_ == INTEGER else LONG_BITS
@@ -135,15 +144,15 @@ def _sum(types: Sequence[SqlType | None], literals: Sequence[object]) -> Resolve
     type_ = _summed_type(types[0])
     if type_ is None:
         return None
-    plus, zero = _adder(type_), _zero(type_)
+    plus, beside, zero = _adder(type_), _adder(type_, bounded=False), _zero(type_)
 
     def add(state: object, value: object) -> object:
         return state if value is None else plus(state, value)
 
     def undo(state: object, value: Decimal | None) -> object:
-        return state if value is None else plus(state, -value)
+        return state if value is None else beside(state, -value)
 
-    return ResolvedAggregate(type_, lambda: zero, add, _same, plus, undo)
+    return ResolvedAggregate(type_, lambda: zero, add, _same, beside, undo)
 
 
 def _sum_list(types: Sequence[SqlType | None], literals: Sequence[object]) -> ResolvedAggregate | None:
@@ -468,30 +477,56 @@ def _by_offset(latest: bool) -> Make:
     return make
 
 
+_NUMBERS = ("BIGINT", "DECIMAL", "DOUBLE", "INT")
+_ORDERED = (*_NUMBERS, "BYTES", "DATE", "TIME", "TIMESTAMP", "VARCHAR")
+_ANY = ("T",)
+_SPREAD = ("BIGINT", "DOUBLE", "INT")
+_BY_OFFSET = ("T", "T, BOOLEAN", "T, INT", "T, INT, BOOLEAN")
+
 AGGREGATES = {
     each.name: each
     for each in (
-        AggregateFunction("ATTR", "The one value that all rows have, null where they differ.", 1, _attr),
-        AggregateFunction("AVG", "The mean.", 1, _average),
-        AggregateFunction("COLLECT_LIST", "All values.", 1, _collect(False)),
-        AggregateFunction("COLLECT_SET", "All different values.", 1, _collect(True)),
-        AggregateFunction("CORRELATION", "Pearson's coefficient of two columns.", 2, _correlation),
-        AggregateFunction("COUNT", "How many rows have a value.", 1, _count),
-        AggregateFunction("COUNT_DISTINCT", "How many different values there are.", 1, _count_distinct),
-        AggregateFunction("EARLIEST_BY_OFFSET", "The first value, or the first so many.", 1, _by_offset(False)),
-        AggregateFunction("HISTOGRAM", "How often each text came, up to a thousand.", 1, _histogram),
-        AggregateFunction("LATEST_BY_OFFSET", "The last value, or the last so many.", 1, _by_offset(True)),
-        AggregateFunction("MAX", "The greatest value.", 1, _extreme(max)),
-        AggregateFunction("MIN", "The least value.", 1, _extreme(min)),
+        AggregateFunction("ATTR", "The one value that all rows have, null where they differ.", 1, _attr, _ANY),
+        AggregateFunction("AVG", "The mean.", 1, _average, _SPREAD),
+        AggregateFunction("COLLECT_LIST", "All values.", 1, _collect(False), _ANY),
+        AggregateFunction("COLLECT_SET", "All different values.", 1, _collect(True), _ANY),
         AggregateFunction(
-            "STDDEV_SAMP", "The sample's variance, as ksqlDB computes it under this name.", 1, _spread(False)
+            "CORRELATION",
+            "Pearson's coefficient of two columns.",
+            2,
+            _correlation,
+            tuple(f"{each}, {each}" for each in _SPREAD),
         ),
-        AggregateFunction("STDDEV_SAMPLE", "The sample's standard deviation.", 1, _spread(True)),
-        AggregateFunction("SUM", "The sum.", 1, _sum),
-        AggregateFunction("SUM_LIST", "The sum of all elements of arrays.", 1, _sum_list),
+        AggregateFunction("COUNT", "How many rows have a value.", 1, _count, _ANY),
+        AggregateFunction("COUNT_DISTINCT", "How many different values there are.", 1, _count_distinct, _ANY),
         AggregateFunction(
-            "TOPK", "The greatest so many values, or rows by the first of several columns.", MANY, _top_rows
+            "EARLIEST_BY_OFFSET", "The first value, or the first so many.", 1, _by_offset(False), _BY_OFFSET
         ),
-        AggregateFunction("TOPKDISTINCT", "The greatest so many different values.", 1, _top(True)),
+        AggregateFunction("HISTOGRAM", "How often each text came, up to a thousand.", 1, _histogram, ("VARCHAR",)),
+        AggregateFunction("LATEST_BY_OFFSET", "The last value, or the last so many.", 1, _by_offset(True), _BY_OFFSET),
+        AggregateFunction("MAX", "The greatest value.", 1, _extreme(max), _ORDERED),
+        AggregateFunction("MIN", "The least value.", 1, _extreme(min), _ORDERED),
+        AggregateFunction(
+            "STDDEV_SAMP", "The sample's variance, as ksqlDB computes it under this name.", 1, _spread(False), _SPREAD
+        ),
+        AggregateFunction("STDDEV_SAMPLE", "The sample's standard deviation.", 1, _spread(True), _SPREAD),
+        AggregateFunction("SUM", "The sum.", 1, _sum, _NUMBERS),
+        AggregateFunction(
+            "SUM_LIST", "The sum of all elements of arrays.", 1, _sum_list, tuple(f"ARRAY<{each}>" for each in _NUMBERS)
+        ),
+        AggregateFunction(
+            "TOPK",
+            "The greatest so many values, or rows by the first of several columns.",
+            MANY,
+            _top_rows,
+            tuple(f"{each}, INT" for each in (*_ORDERED, "T, T...")),
+        ),
+        AggregateFunction(
+            "TOPKDISTINCT",
+            "The greatest so many different values.",
+            1,
+            _top(True),
+            tuple(f"{each}, INT" for each in _ORDERED),
+        ),
     )
 }

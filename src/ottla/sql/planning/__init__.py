@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from ottla.sql.planning.statements import plan_create_as, plan_insert, plan_select
+from ottla.sql.planning.ruled import NESTED_NULLS, PRESERVE_NULLS, ruled
+from ottla.sql.planning.statements import THROWS_ON_INVALID_TIMES, plan_create_as, plan_insert, plan_select
 from ottla.sql.planning.upgrades import check_upgrade
 
-__all__ = ["check_upgrade", "plan_create_as", "plan_insert", "plan_select"]
+__all__ = [
+    "NESTED_NULLS",
+    "PRESERVE_NULLS",
+    "THROWS_ON_INVALID_TIMES",
+    "check_upgrade",
+    "plan_create_as",
+    "plan_insert",
+    "plan_select",
+    "ruled",
+]

@@ -16,6 +16,7 @@ from ottla.sql.planning.keys import Wanted, key_and_value, key_columns
 from ottla.sql.planning.projection import items_of, typed
 from ottla.sql.planning.references import check_columns, resolved, shown
 from ottla.sql.planning.relations import check_no_aggregates, exploded, filtered, relation_of
+from ottla.sql.planning.ruled import ruled
 from ottla.sql.properties import OF_AS_SELECT, with_clause
 from ottla.sql.schema import LogicalSchema, SqlColumn
 from ottla.sql.tree import expressions as e
@@ -124,6 +125,7 @@ def plan_select(query: q.Query, catalogue: Catalogue, settings: Mapping[str, str
 def _analysed(
     query: q.Query, catalogue: Catalogue, settings: Mapping[str, str], *, persistent: bool = True
 ) -> _Analysed:
+    query = ruled(query, settings)
     node = relation_of(query, catalogue)
     read = [each.source for each in nodes(node) if isinstance(each, ReadSource)]
     if persistent and any(source.kind == "TABLE" and source.window is not None for source in read):

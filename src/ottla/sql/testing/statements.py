@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.sql.commands.replacing import check_replacement
+from ottla.sql.commands.replacing import REPLACES, check_replacement
 from ottla.sql.definitions import define
 from ottla.sql.inserting import inserted
 from ottla.sql.planning import check_upgrade, plan_create_as, plan_insert
@@ -13,8 +13,6 @@ from ottla.sql.testing.observing import observe
 from ottla.sql.testing.session import Session
 from ottla.sql.tree import statements as s
 from ottla.streams import Record
-
-REPLACES = "ksql.create.or.replace.enabled"
 
 
 def execute(statement: s.Statement, session: Session) -> None:

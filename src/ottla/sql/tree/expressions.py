@@ -207,12 +207,23 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """How a part of an expression is computed where a setting says other than usual."""
+
+    null_texts: bool = False
+    """Whether a null that is cast to STRING is the text `null` (`ksql.cast.strings.preserve.nulls` is false)."""
+    whole: bool = False
+    """Whether a part that fails makes the whole null, not itself alone (`ksql.nested.error.set.null` is false)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Cast:
     """`CAST(value AS type)`."""
 
     value: Expression
     type: SqlType
     at: Place | None = field(default=None, compare=False, repr=False)
+    rules: Rules | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +233,7 @@ class Call:
     name: str
     arguments: tuple[Expression, ...]
     at: Place | None = field(default=None, compare=False, repr=False)
+    rules: Rules | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +259,7 @@ class MakeArray:
 
     items: tuple[Expression, ...]
     at: Place | None = field(default=None, compare=False, repr=False)
+    rules: Rules | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +268,7 @@ class MakeMap:
 
     entries: tuple[tuple[Expression, Expression], ...]
     at: Place | None = field(default=None, compare=False, repr=False)
+    rules: Rules | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +277,7 @@ class MakeStruct:
 
     fields: tuple[tuple[str, Expression], ...]
     at: Place | None = field(default=None, compare=False, repr=False)
+    rules: Rules | None = field(default=None, repr=False)
 
 
 Literal = NullLiteral | BooleanLiteral | IntegerLiteral | LongLiteral | DoubleLiteral | DecimalLiteral | StringLiteral
