@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,6 +23,7 @@ from confluent_kafka import Producer
 
 from bench.__main__ import say, wanted
 from bench.rows import Metric, Rounds, Row, print_table, write_rows
+from bench.sql_kill import Kill
 from bench.sql_server import WAIT_SECONDS_MAX, Server, asked, started
 from bench.streams_peer import THREADS, compiled, kafka_rate
 from bench.streams_topics import CUSTOMERS, KEYS, ORDERS, PARTITIONS, fill, make_topics
@@ -36,6 +38,8 @@ WARM_SHARE = 0.2
 IDLE, IDLE_SECONDS = 50, 20.0
 PULL_KEYS, PULLS = 100_000, 3000
 LATENCY_SECONDS, LATENCY_RATE = 12.0, 500
+WELL_SECONDS = 31.0
+"""Hosts that have run for so long count as well again."""
 COLUMNS = "ID STRING KEY, ITEM STRING, QTY INT, PRICE DOUBLE, NOTE STRING"
 MODE = "spark"
 
@@ -56,8 +60,8 @@ PLANS: Mapping[str, tuple[str, str, float]] = {
 class Bench:
     """A server on a broker whose topics are filled, and what is measured of it."""
 
-    def __init__(self, server: Server, classes: Path, scale: float) -> None:
-        self.server, self._classes = server, classes
+    def __init__(self, server: Server, folder: Path, scale: float) -> None:
+        self.server, self._folder = server, folder
         self._rows = int(ROWS * scale)
         self._keys = max(1000, int(PULL_KEYS * scale))
         self._pulls = max(300, int(PULLS * scale))
@@ -136,6 +140,21 @@ class Bench:
         found = json.loads(done.stdout)
         return {f"record to result, {plan}, {share}": found[share] for share in ("p50", "p99")}
 
+    def killed(self, plan: str, *, every: bool = False) -> dict[str, float]:
+        """A host, or all of them, killed under a query that runs exactly once."""
+        if every:
+            time.sleep(WELL_SECONDS)  # for what fails again soon, Spark's jobs are started later each time
+        name = self.name()
+        self.server.run(
+            f"CREATE STREAM {name}_IN ({COLUMNS}) WITH (KAFKA_TOPIC='{name}_IN', VALUE_FORMAT='JSON', "
+            f"PARTITIONS={PARTITIONS});"
+        )
+        kind, text, _ = PLANS[plan]
+        self.server.run(f"CREATE {kind} {name} AS {text.format(orders=f'{name}_IN')};", **EXACTLY_ONCE)
+        found = Kill(self.server, f"{name}_IN", name, is_table=kind == "TABLE", every=every).run()
+        self.server.drop(kind, name)
+        return dict(zip(_killed_metrics(plan, every=every), (found.seconds, found.lost, found.doubled), strict=True))
+
     def pulls(self) -> dict[str, float]:
         """Pull queries by key over one connection, after a table is read."""
         name = self.name()
@@ -202,8 +221,13 @@ class Bench:
         make_topics(self._client, [sink])
         job = {"plan": f"sql-{plan}", "source": ORDERS, "sink": sink, "rows": self._rows // 4000 * 4000, "factor": 1}
         settings = {"commit.interval.ms": "100"}
-        rate, spent_s = kafka_rate(self._classes, self.server.bootstrap, job, settings)
+        rate, spent_s = kafka_rate(self._classes(), self.server.bootstrap, job, settings)
         return {plan: rate, f"{plan}, processor time": spent_s * 1e6}
+
+    def _classes(self) -> Path:
+        """Return the Java program's classes, compiled the first time that one is asked for."""
+        classes = self._folder / "classes"
+        return classes if classes.is_dir() else compiled(self._folder)
 
 
 ANSWERED, RUNNING, ROW = "statement to its answer", "statement to a query that begins", "statement to a row"
@@ -213,6 +237,14 @@ PULL_50, PULL_99, PULL_CPU = (
     f"pull by key of {PULL_KEYS:,}, p99",
     "pull by key, processor time of the server",
 )
+
+
+EXACTLY_ONCE = {"processing_guarantee": "exactly_once_v2"}
+
+
+def _killed_metrics(plan: str, *, every: bool) -> tuple[str, str, str]:
+    what = f"{'every host' if every else 'a host'} killed, {plan}"
+    return f"{what}: results go on", f"{what}: lost", f"{what}: doubled"
 
 
 def figures() -> dict[str, tuple[list[Metric], Callable[[Bench], dict[str, float]]]]:
@@ -230,6 +262,10 @@ def figures() -> dict[str, tuple[list[Metric], Callable[[Bench], dict[str, float
         names = [f"record to result, {plan}, {share}" for share in ("p50", "p99")]
         metrics = [bound(names[0], "ms", 50), Metric(names[1], "ms")]
         found[f"latency {plan}"] = (metrics, lambda bench, plan=plan: bench.latency(plan))  # type: ignore[misc]
+    for plan, every in (("filter", False), ("aggregate", False), ("aggregate", True)):
+        seconds, lost, doubled = _killed_metrics(plan, every=every)
+        metrics = [bound(seconds, "s", 5), bound(lost, "records", 0), bound(doubled, "records", 0)]
+        found[f"kill {plan}{' every host' if every else ''}"] = (metrics, partial(Bench.killed, plan=plan, every=every))
     for plan, (_, _, aim) in PLANS.items():
         metrics = [Metric(plan, "rows/s", at_least=aim), Metric(f"{plan}, processor time", "µs/row")]
         found[f"rate {plan}"] = (metrics, lambda bench, plan=plan: bench.rate(plan))  # type: ignore[misc]
@@ -248,7 +284,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the processes are stopped
     measured, metrics = Rounds(), []
     with TemporaryDirectory(prefix="ottla-bench-sql-") as folder, started(args.engine, THREADS) as server:
-        bench = Bench(server, compiled(Path(folder)), args.scale)
+        bench = Bench(server, Path(folder), args.scale)
         bench.fill()
         for name, (own, measure) in figures().items():
             if not wanted(name, args.only):
