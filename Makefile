@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 OUT ?= bench.json
+SAVE ?=
 SIZE ?= 1
 SEED ?=
 SECONDS ?= 60
@@ -21,10 +22,10 @@ CHECK ?=
 # pages written by hand: those that tools make are as their tools make them
 PAGES = $(shell git ls-files '*.md' | grep -vE '^(bench/results/|docs/(apis|cli|configuration|metrics|benchmark|connect-benchmark|registry-benchmark|security-benchmark|streams-benchmark)\.md)')
 
-.PHONY: help install demo demo-etl test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
+.PHONY: help install demo demo-etl test check nightly wheels format generate web test-console demo-console new-api new-command bench bench-pure bench-crowd bench-spark bench-cluster bench-all bench-streams bench-connect bench-security bench-mirror bench-registry bench-sql compat sim faults fuzz mutations soak chaos chaos-streams chaos-connect peer constraints clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
+	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 .venv/.installed: pyproject.toml constraints.txt tools/install.sh
 	@tools/install.sh
@@ -77,9 +78,21 @@ new-api: .venv/.installed  ## begin a handler and its test (NAME=ShareGroupDescr
 new-command: .venv/.installed  ## begin a command and its test (NAME=broker-load WHAT="print how busy brokers are"; CONTRIBUTING.md)
 	@$(PY) tools/new_command.py "$(NAME)" "$(WHAT)"
 
-bench: .venv/.installed  ## Ottla beside Apache Kafka in one run (OUT=file.json)
+BENCH = $(PY) -m bench $(1) $(if $(SAVE),--save "$(SAVE)") $(if $(ONLY),--only "$(ONLY)")
+BENCH_FAMILIES = pure crowd spark cluster
+
+bench: .venv/.installed  ## the broker, compiled, beside Apache Kafka, 20 minutes (SAVE=file.json, ONLY=names)
 	@$(PY) tools/compile_hot.py
-	@$(PY) -m bench --out "$(OUT)" $(if $(ONLY),--only "$(ONLY)")
+	@$(call BENCH,broker)
+
+bench-pure bench-crowd bench-spark bench-cluster: .venv/.installed  ## one family beside Apache Kafka: not compiled, ten thousand partitions, Spark's connectors, three brokers (SAVE, ONLY)
+	@$(PY) tools/compile_hot.py
+	@$(call BENCH,$(@:bench-%=%))
+
+bench-all: .venv/.installed  ## every family, kept in bench/results, and docs/benchmark.md of them: for hours, on a machine that does nothing else
+	@$(PY) tools/compile_hot.py
+	@for family in broker $(BENCH_FAMILIES); do $(PY) -m bench $$family --save bench/results/$$family.json || exit 1; done
+	@$(PY) -m bench.page $(patsubst %,bench/results/%.json,broker $(BENCH_FAMILIES)) > docs/benchmark.md
 
 bench-streams: .venv/.installed  ## Streams on Spark beside Kafka Streams in one run (OUT=file.json, SIZE=1)
 	@$(PY) tools/compile_hot.py

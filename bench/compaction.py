@@ -45,13 +45,13 @@ def compaction_cases(fresh: Callable[[str, Path], System], *, scale: float) -> l
         other.overrides = CLEANER
         other.start()
         try:
-            return latencies(other, int(10_000 * scale))
+            return latencies(other, max(100, int(5_000 * scale)))
         finally:
             other.stop()
 
     def load(system: System) -> dict[str, float]:
         make_topic(system, name := f"compacted-{time.monotonic_ns()}", {"cleanup.policy": "compact"})
-        records = int(RECORDS * scale)
+        records = max(1600, int(RECORDS * scale))
         requests = records // 800  # about so many records lie in a batch of 100 KB
         generate(
             Load("produce", system.port, name, connections=1, batch_bytes=100_000, requests=requests, keys=records)

@@ -49,9 +49,10 @@ RECEIVE_BYTES = 4 << 20
 @dataclass(frozen=True)
 class Load:
     """What to send: `produce`, `fetch`, `latency` or `crowd`; one connection per partition, `depth` requests in flight on
-    each. `keys` gives the records keys, so many that differ. A crowd is `connections` that take turns, and `idle` more.
-    `ports` are the partitions' leaders' where one broker does not lead them all. With `trust`, a file, connections speak
-    TLS 1.3 and take what that authority has signed; with `user`, `name:password`, they log in by PLAIN.
+    each, for so many `requests`, or with `seconds` for as long. `keys` gives the records keys, so many that differ. A
+    crowd is `connections` that take turns, and `idle` more. `ports` are the partitions' leaders' where one broker does
+    not lead them all. With `trust`, a file, connections speak TLS 1.3 and take what that authority has signed; with
+    `user`, `name:password`, they log in by PLAIN.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Load:
     connections: int = 4
     depth: int = 8
     requests: int = 1000
+    seconds: float = 0.0
     record_bytes: int = 100
     batch_bytes: int = 16384
     fetch_bytes: int = 1 << 20
@@ -192,6 +194,8 @@ def produce(load: Load) -> dict[str, Any]:
     for connection, burst in zip(connections, bursts, strict=True):
         connection.send(burst)
     for _ in range(max(1, load.requests // (load.depth * load.connections)) - 1):
+        if load.seconds and time.perf_counter() - started >= load.seconds:
+            break
         for connection, burst in zip(connections, bursts, strict=True):
             await_burst(connection, load.depth, error_at)
             connection.send(burst)
@@ -244,13 +248,16 @@ def fetch(load: Load) -> dict[str, Any]:
     for connection, request in zip(connections, requests, strict=True):
         connection.send(request)
     for left in reversed(range(rounds)):
+        is_last = not left or 0 < load.seconds <= time.perf_counter() - started
         for connection, request in zip(connections, requests, strict=True):
             frame = connection.frame()
             received += len(frame)
             done += 1
             OFFSET.pack_into(request, offset_at, _next_offset(frame))
-            if left:
+            if not is_last:
                 connection.send(request)
+        if is_last:
+            break
     return _result(done, received, started, cpu)
 
 

@@ -1,86 +1,135 @@
-"""`python -m bench.page FILE.json > docs/benchmark.md`: the benchmark's rows as a page, with how they came about.
+"""`python -m bench.page RUN.json … > docs/benchmark.md`: runs of the benchmark as a page, every row of each.
 
-The page is made whole of the file, of the notes in `FILE.md` beside it, and of the cases that the benchmark has: those
-without a row are named. The file of the page as it stands is `bench/results/broker.json`.
+A run is what `python -m bench FAMILY --save RUN.json` keeps; those of the page as it stands are in `bench/results`. Notes
+on a run stand beside it in `RUN.md`. A file of rows without rounds, as earlier versions wrote them, is shown as it is.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.__main__ import make
-from bench.broker import broker_cases
+from bench.broker import IN_MEMORY, batch_cases, broker_cases
 from bench.compaction import compaction_cases
 from bench.crowd import crowd_cases
-from bench.rows import number
+from bench.rows import Row, number
+from bench.runs import Run, rows_of
+from bench.systems import KAFKA
 
 __all__ = ["page"]
 
 INTRODUCTION = """# Ottla beside Apache Kafka
 
-Both brokers on one machine, in turn, in one run, under the same load: `make bench OUT=bench.json` (needs `make peer`
-once), then `python -m bench.page bench.json > docs/benchmark.md`; the rows of this page are those of
-`bench/results/broker.json`, and what they lack is named below them. A ratio is the median over the rounds of Ottla's
-value by Kafka's in the same round; `compiled` has the hot modules as machine code (`make install` with a C compiler),
-`pure` runs their source.
+Both brokers on one machine, in turn, in one run, under the same load. `make bench` (needs `make peer` once) measures the
+broker's rows in 20 minutes; `make bench-all` every family, and makes this page of them. `ONLY=` takes parts of names with
+`|` between, `SAVE=file.json` keeps a run elsewhere, and `python -m bench.compare a.json b.json` says what has changed
+from one run to another beyond the noise.
 
-- Kafka 4.3.0 has the heap of its own scripts, 1 GiB; Ottla has no configuration. Neither flushes per request.
+- Kafka 4.3.0 has the heap of its own scripts, 1 GiB; Ottla has no configuration. Neither flushes per request. Kafka is
+  warmed up for 20 seconds before its first round.
+- Five rounds of five seconds, in turn, the order rotating; `sync` before each. A figure is the median of the rounds, a
+  ratio the median of Ottla's value by Kafka's in the same round, and behind it stand the least and the greatest.
 - Most rows come from a generator that sends pre-encoded requests over plain sockets and checks the answers' error
   codes, in a process of its own, so that the broker is what is measured; it says when it may be the limit itself.
 - Processor time is the broker's process with its children. On few processors the load shares them with the broker:
-  compare the columns, not the figures with other machines.
+  compare the columns, not the figures with other machines. *kernel* is the part of it that was spent in the kernel, of
+  Ottla's and of Kafka's; a round in which that part was 1.5 times off its case's median counts as *marked*.
+- `compiled` has the hot modules as machine code (`make install` with a C compiler), `pure` runs their source.
 - Every batch is checked (lengths, CRC-32C, counts, sequences, header); compiled builds check every record too, pure
   ones where a topic's rules depend on it, as `differences.md` says.
+- `producer-perf` and `consumer-perf` are Kafka's own tools with their defaults.
 """
 
+TITLES = {
+    "broker": "One broker",
+    "pure": "One broker, not compiled",
+    "crowd": "Ten thousand partitions",
+    "spark": "Spark's connectors",
+    "cluster": "Three brokers",
+    "older": "Older rows",
+}
 
-PERF = "`producer-perf` and `consumer-perf` are Kafka's own tools with their defaults."
+
+def page(runs: Sequence[tuple[Run | list[dict[str, Any]], str]]) -> str:
+    """Return the page of runs (or of rows of earlier versions), each with its notes."""
+    lines = [INTRODUCTION]
+    shown: set[str] = set()
+    for run, notes in runs:
+        family = str(run.facts.get("family")) if isinstance(run, Run) else "older"
+        lines.append(f"## {TITLES.get(family, family)}\n")
+        if isinstance(run, Run):
+            lines.append(f"{said(run)}\n")
+        if notes.strip():
+            lines.append(notes.strip() + "\n")
+        rows = rows_of(run) if isinstance(run, Run) else [Row(**each) for each in run]
+        lines += [*table(rows, run if isinstance(run, Run) else None), ""]
+        shown |= {row.metric for row in rows}
+    if absent := [name for name in known_metrics() if name not in shown]:
+        lines.append("No run of these is kept, which the benchmark measures too: " + "; ".join(absent) + ".\n")
+    return "\n".join(lines)
 
 
-def table(rows: list[dict[str, Any]], *, others: bool = False) -> list[str]:
-    """Return the lines of a table; `others` is a column for how many processors others kept busy meanwhile."""
-    more = " others |" if others else ""
+def said(run: Run) -> str:
+    """Return the sentence on where and when a run was."""
+    facts = run.facts
+    return (
+        f"{facts['at']}: {facts['rounds']} rounds, {facts['processors']} processors ({facts['machine']}), Linux "
+        f"{facts['kernel']}, Python {facts['python']}, Kafka {facts['kafka']}."
+    )
+
+
+def table(rows: Sequence[Row], run: Run | None) -> list[str]:
+    """Return the lines of a table; what only runs know is left out of rows without one."""
+    more = " kernel | load | marked |" if run else ""
     lines = [f"| metric | mode | Ottla | Kafka | ratio | target | met | rounds |{more}"]
-    lines.append("|---|---|---:|---:|---:|---:|---|---:|" + ("---:|" if others else ""))
+    lines.append("|---|---|---:|---:|---:|---:|---|---:|" + ("---|---:|---:|" if run else ""))
     for row in rows:
-        met = {True: "yes", False: "**no**", None: ""}[row["met"]]
-        cells = [row["metric"], row["mode"], number(row["ottla"], row["unit"]), number(row["kafka"], row["unit"])]
-        cells += [number(row["ratio"]), row["target"] or "", met, str(row["rounds"])]
-        cells += [number(row["others"])] if others else []
+        met = {True: "yes", False: "**no**", None: ""}[row.met]
+        cells = [row.metric, row.mode, number(row.ottla, row.unit), number(row.kafka, row.unit)]
+        cells += [number(row.ratio) + (spread(run, row) if run else ""), row.target or "", met, str(row.rounds)]
+        if run:
+            cells += [
+                f"{percent(row.system_share)} / {percent(row.kafka_system_share)}",
+                number(row.load),
+                str(row.marked),
+            ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
-def page(rows: list[dict[str, Any]], notes: str | None = None) -> str:
-    """Return the page of these rows; without notes it is this machine that they were measured on."""
-    if notes is None:
-        notes = f"Measured with {os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}."
-    lines = [INTRODUCTION, notes.strip() + "\n"]
-    lines += table(rows)
-    names = [row["metric"] for row in rows]
-    if any("-perf" in name for name in names):
-        lines.append(f"\n{PERF}")
-    if absent := [name for name in known_metrics() if name not in names]:
-        lines.append("\nNo run of these is kept, which `make bench` measures too: " + "; ".join(absent) + ".")
-    return "\n".join(lines) + "\n"
+def spread(run: Run, row: Row) -> str:
+    """Return the least and the greatest ratio of the rounds, in brackets; nothing where there are no two."""
+    ours, theirs = run.values(row.metric, row.mode), run.values(row.metric, KAFKA)
+    ratios = [ours[at] / theirs[at] for at in ours.keys() & theirs.keys() if theirs[at]]
+    return f" ({number(min(ratios))} to {number(max(ratios))})" if len(ratios) > 1 else ""
+
+
+def percent(share: float | None) -> str:
+    """Return a share as people read it."""
+    return "-" if share is None else f"{share:.0%}"
 
 
 def known_metrics() -> list[str]:
     """Return the names of the rows that the benchmark makes of its own cases."""
     cases = [case for family in (broker_cases, compaction_cases, crowd_cases) for case in family(make, scale=1.0)]
-    return [metric.name for case in cases for metric in case.metrics]
+    cases += batch_cases(1.0, IN_MEMORY)
+    return list(dict.fromkeys(metric.name for case in cases for metric in case.metrics))
+
+
+def read(path: Path) -> tuple[Run | list[dict[str, Any]], str]:
+    """Read a run, or rows of earlier versions, with the notes beside it; raises ValueError for anything else."""
+    notes = path.with_suffix(".md")
+    found = json.loads(path.read_text())
+    return (found if isinstance(found, list) else Run.load(path)), notes.read_text() if notes.exists() else ""
 
 
 def main(argv: list[str]) -> int:
-    """Print the page of a result file."""
-    path = Path(argv[0])
-    notes = path.with_suffix(".md")
-    print(page(json.loads(path.read_text()), notes.read_text() if notes.exists() else None), end="")
+    """Print the page of result files."""
+    print(page([read(Path(each)) for each in argv]), end="")
     return 0
 
 

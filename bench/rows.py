@@ -58,6 +58,13 @@ class Row:
     mode: str
     others: float | None = None
     """Processors that others had meanwhile, where that was looked at."""
+    system_share: float | None = None
+    kafka_system_share: float | None = None
+    """Which part of a broker's processor time was the kernel's, where that was looked at."""
+    load: float | None = None
+    """The machine's load when rounds began, their median."""
+    marked: int = 0
+    """Rounds whose share of system time is far off the others'."""
 
 
 @dataclass

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from bench.rows import Metric, Rounds, Row
+from bench.rows import Metric, Rounds
 from bench.systems import KAFKA, System
 from ottla.base import Millis, TopicPartition
 from ottla.client import BlockingClient
@@ -23,7 +23,7 @@ from ottla.wire import Codec, Record, build_batch
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests import spark_connector
 
-__all__ = ["METRICS", "rows"]
+__all__ = ["METRICS", "measure"]
 
 PARTITIONS = 4
 ROWS = 5_000_000
@@ -54,24 +54,24 @@ METRICS: dict[str, list[Metric]] = {
 """What is measured, by mode; ratios are to the JVM connector."""
 
 
-def rows(systems: list[System], scale: float, rounds: int) -> list[Row]:
-    """Measure the connectors; returns no rows, and says why, where the other connector cannot run."""
+def measure(systems: list[System], scale: float, rounds: int) -> tuple[list[Metric], Rounds]:
+    """Measure the connectors; returns nothing, and says why, where the other connector cannot run."""
+    measured = Rounds()
     if reason := java_missing() or spark_connector.missing():
         print(f"no Spark rows: {reason}")
-        return []
+        return [], measured
     kafka = next(system for system in systems if system.name == KAFKA)
     own = [system for system in systems if system.name != KAFKA]
     for system in (kafka, *own):
         print(f"spark: filling topics of {system.name}", flush=True)
         with BlockingClient(system.bootstrap) as client:
             fill(client, scale, every=system is kafka)
-    found: list[Row] = []
+    metrics: list[Metric] = []
     for system in own:
         print(f"spark: measuring, {system.name}", flush=True)
-        metrics = METRICS[system.name]
-        measured = _measure(kafka, system, [metric.name for metric in metrics], rounds)
-        found += measured.rows(metrics, [system.name])
-    return found
+        metrics += [each for each in METRICS[system.name] if each not in metrics]
+        _measure(kafka, system, [metric.name for metric in METRICS[system.name]], rounds, measured)
+    return metrics, measured
 
 
 def fill(client: BlockingClient, scale: float, *, every: bool) -> None:
@@ -118,11 +118,10 @@ def _append(client: BlockingClient, topic: str, records: bytes, times: int) -> N
         each.result()
 
 
-def _measure(kafka: System, own: System, names: Sequence[str], rounds: int) -> Rounds:
+def _measure(kafka: System, own: System, names: Sequence[str], rounds: int, measured: Rounds) -> None:
     """Run a session of one mode and gather its lines: metric, connector, rows per second."""
     environment = {**os.environ, **({"OTTLA_PURE": "1"} if own.name == "pure" else {})}
     command = [sys.executable, "-m", "bench.spark_session", kafka.bootstrap, own.bootstrap, str(rounds), *names]
-    measured = Rounds()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     ) as process:
@@ -135,4 +134,3 @@ def _measure(kafka: System, own: System, names: Sequence[str], rounds: int) -> R
                 print(f"  {entry['metric']}: {entry['connector']} {entry['value']:,.0f} rows/s", flush=True)
     if process.returncode:
         print(f"  the Spark session ended with exit code {process.returncode}")
-    return measured

@@ -24,6 +24,7 @@ of this machine (`--engine python` has them in threads of the server), one Ottla
 - **Pull by key**: `SELECT * FROM T WHERE ID = '…'` over HTTP/1.1 on one connection, keys drawn from 100,000.
 - **Record to result** at 500 records/s: from a record's time, set by `confluent-kafka`'s producer, until its consumer has
   the result, at least once.
+- **A host killed**: the busier of the two hosts under a query that runs exactly once, with SIGKILL; or both.
 - **rows/s** are orders of some 60 bytes of JSON at 10,000 keys, on a preloaded topic of four partitions, the first fifth
   not counted: by the offsets that the query's group commits, every 100 ms. Kafka Streams 4.3.0 runs the same plan in a JVM
   with two threads, Jackson's trees for JSON, default caches and the same commit interval. *filter* has a condition and a

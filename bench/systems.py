@@ -22,9 +22,11 @@ from tests import peer
 from tests.ports import free_port
 from tests.processes import end
 
-__all__ = ["KAFKA", "Kafka", "Ottla", "System"]
+__all__ = ["KAFKA", "KAFKA_VERSION", "Kafka", "Ottla", "System"]
 
 KAFKA = "kafka"
+KAFKA_VERSION = "4.3.0"
+"""Of the jars that `make peer` fetches."""
 READY_SECONDS_MAX = 180.0
 PROBE = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 """ApiVersions version 0, which every broker answers."""
@@ -75,10 +77,14 @@ class System:
         parent = psutil.Process(self.pid)
         return [parent, *parent.children(recursive=True)]
 
+    def cpu_times(self) -> tuple[float, float]:
+        """Return the broker's processor time in user mode and in the kernel, its worker processes included (seconds)."""
+        times = [process.cpu_times() for process in self._tree()]
+        return sum(each.user for each in times), sum(each.system for each in times)
+
     def cpu_seconds(self) -> float:
         """Return the processor time that the broker has used, its worker processes included."""
-        times = [process.cpu_times() for process in self._tree()]
-        return sum(each.user + each.system for each in times)
+        return sum(self.cpu_times())
 
     def memory_mib(self) -> float:
         """Return resident memory, worker processes included."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
@@ -30,8 +32,9 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from ottla.wire.messages.partition_change_record import PartitionChangeRecord
+from tests.broker.node_client import NodeClient, start_node
 
-__all__ = ["Follower", "add_replica", "configure", "create_followed", "everything", "lead"]
+__all__ = ["Follower", "add_replica", "configure", "create_followed", "everything", "lead", "leader_and_follower"]
 
 FOLLOWER = NodeId(2)
 
@@ -116,6 +119,23 @@ class Follower:
         found = self.partitions.get(topic, index)
         assert found is not None
         return found
+
+
+@asynccontextmanager
+async def leader_and_follower(tmp_path: Path, *settings: str) -> AsyncIterator[tuple[NodeClient, Follower]]:
+    """Start a broker, a client of it and a follower in this process."""
+    node = await start_node(tmp_path / "leader", "node.id=1", "broker.session.timeout.ms=600000", *settings)
+    follower = Follower(tmp_path / "follower", node, *settings)
+    try:
+        await follower.start()
+        client = await NodeClient.connect(node)
+        try:
+            yield client, follower
+        finally:
+            client.close()
+    finally:
+        await follower.stop()
+        await node.stop()
 
 
 async def create_followed(node: Node, topic: str, *replicas: tuple[int, ...], **configs: str) -> None:

@@ -148,11 +148,13 @@ class NodeClient:
             self.topic_ids[topic] = bytes(answer.topics[0].topic_id)
         return self.topic_ids[topic]
 
-    def produce_request(self, topic: str, records: bytes | None, *, index: int = 0, acks: int = -1) -> ProduceRequest:
+    def produce_request(
+        self, topic: str, records: bytes | None, *, index: int = 0, acks: int = -1, timeout_ms: int = 10_000
+    ) -> ProduceRequest:
         """Return a Produce request of one batch that fits every version."""
         return ProduceRequest(
             acks=acks,
-            timeout_ms=10_000,
+            timeout_ms=timeout_ms,
             topic_data=[
                 TopicProduceData(
                     name=topic,

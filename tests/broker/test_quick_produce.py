@@ -32,8 +32,10 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.askers import ADMIN, AUTHORIZER, Asker, allowed, grant
+from tests.broker.follower import add_replica, create_followed, leader_and_follower
 from tests.broker.hooked_disk import HookedDisk, broken, full
 from tests.broker.node_client import NOW_MS, NodeClient, batch, delete_topic, parts, run, running_node
+from tests.waiting import until_async
 
 ANYTHING: dict[str, Any] = {
     **dict.fromkeys(("resource_type_filter", "pattern_type_filter", "operation", "permission_type"), 1),
@@ -449,3 +451,35 @@ def test_a_right_that_is_taken_away_is_gone_at_once(tmp_path: Path, caplog: pyte
     lines = [each.getMessage() for each in caplog.records if "request = Produce" in each.getMessage()]
     assert sum("is Allowed" in each for each in lines) == 7
     assert sum("is Denied" in each for each in lines) == 5
+
+
+def test_requests_that_want_no_answer_get_none(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with quick_client(tmp_path, HookedDisk()) as client:
+            request = client.produce_request("t", batch(b"x"))
+            silent = client.produce_request("t", batch(b"x"), acks=0)
+            for _ in range(2):
+                frames = [encode_request(silent, 13, at, "test") for at in range(3)]
+                client.writer.write(b"".join([*frames, encode_request(request, 13, 9, "test")]))
+                assert int.from_bytes((await client.frame())[:4], "big") == 9
+            assert [each.base_offset for each in await burst(client, 1)] == [10]
+
+    run(test)
+
+
+def test_a_partition_that_gets_a_follower_answers_no_sooner_than_that_has_the_records(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with leader_and_follower(tmp_path) as (client, follower):
+            await create_followed(client.node, "t", (1,))
+            for _ in range(3):
+                assert {each.error_code for each in await burst(client, 3)} == {0}
+            await add_replica(client.node, "t", 1, 2)
+            await until_async(lambda: follower.held("t").log.log_end_offset == 9)
+            await until_async(lambda: 2 in parts(client.node).partitions.get("t", 0).replica.isr)  # type: ignore[union-attr]
+            await burst(client, 3)
+            assert follower.held("t").log.log_end_offset == 12
+            await follower.replication.close()
+            answers = await burst(client, 3, timeout_ms=100)
+            assert {each.error_code for each in answers} == {ErrorCode.REQUEST_TIMED_OUT}
+
+    run(test)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,25 +9,17 @@ import pytest
 from ottla.base import Millis, Offset, StorageError
 from ottla.metadata import ResourceType
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.broker.follower import Follower, add_replica, configure, create_followed, everything, lead
-from tests.broker.node_client import NOW_MS, NodeClient, batch, parts, run, start_node
+from tests.broker.follower import (
+    Follower,
+    add_replica,
+    configure,
+    create_followed,
+    everything,
+    lead,
+    leader_and_follower,
+)
+from tests.broker.node_client import NOW_MS, NodeClient, batch, parts, run
 from tests.waiting import until_async
-
-
-@asynccontextmanager
-async def leader_and_follower(tmp_path: Path, *settings: str) -> AsyncIterator[tuple[NodeClient, Follower]]:
-    node = await start_node(tmp_path / "leader", "node.id=1", "broker.session.timeout.ms=600000", *settings)
-    follower = Follower(tmp_path / "follower", node, *settings)
-    try:
-        await follower.start()
-        client = await NodeClient.connect(node)
-        try:
-            yield client, follower
-        finally:
-            client.close()
-    finally:
-        await follower.stop()
-        await node.stop()
 
 
 def alike(client: NodeClient, follower: Follower, topic: str, index: int = 0) -> bool:
