@@ -21,7 +21,7 @@ from tests.connectors.cdc.replay import (
 from tools.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(180)
-NAMES = ("plain", "other", "third", "outbox", "unwrap")
+NAMES = ("plain", "other", "third", "outbox", "unwrap", "signal")
 SCRIPTS = ("stream1", "stream2", "stream3", "stream4")
 
 
@@ -52,7 +52,9 @@ def replayed(server: PostgresServer) -> dict[str, list[SourceRecord]]:
     for name in NAMES:
         settings = settings_of(name)
         transforms[name] = transform_of(settings)
-        own = {key: value for key, value in settings.items() if not key.startswith(("transforms", "signal", "incr"))}
+        # of the connectors that were recorded one takes signals here: several would read the same table at once
+        dropped = ("transforms",) if name == "signal" else ("transforms", "signal", "incr")
+        own = {key: value for key, value in settings.items() if not key.startswith(dropped)}
         tasks[name] = begun(server, "shop", **{"topic.prefix": name, **own})
         found[name] = read_until_quiet(tasks[name], seconds=0.2)
     for script in SCRIPTS:
@@ -74,5 +76,8 @@ def test_records_are_those_that_debezium_wrote(name: str, replayed: dict[str, li
     found, wanted = as_facts(replayed[name]), recorded(name)
     assert found.keys() == wanted.keys()
     for topic, rows in wanted.items():
-        own = [masked(topic, each) for each in without_incremental(topic, found[topic])]
-        assert own == [masked(topic, each) for each in without_incremental(topic, rows)], topic
+        if topic == "signal.open.later":  # with the reads of an incremental snapshot
+            own, others = found[topic], rows
+        else:
+            own, others = without_incremental(topic, found[topic]), without_incremental(topic, rows)
+        assert [masked(topic, each) for each in own] == [masked(topic, each) for each in others], topic

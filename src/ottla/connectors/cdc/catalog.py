@@ -155,6 +155,13 @@ class Catalog:
         names = ("plugin", "slot_type", "database", "active", "confirmed", "wal_status", "active_pid")
         return dict(zip(names, rows[0], strict=True)) if rows else None
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is broken, and nothing can be asked any more."""
+        from psycopg import pq
+
+        return self._connection.closed or self._connection.pgconn.status != pq.ConnStatus.OK
+
     def close(self) -> None:
         """Hang up."""
         self._connection.close()

@@ -79,6 +79,8 @@ class ColumnKind:
     """What stands for a large value that the server did not send."""
     zero: Any = None
     """What stands for a value that is not known where null is not allowed."""
+    null: Any = None
+    """What null is written as: something else where the column is masked."""
 
 
 def kind_of(type_: ColumnType, settings: KindSettings) -> ColumnKind | None:

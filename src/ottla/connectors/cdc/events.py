@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import uuid
@@ -21,13 +22,16 @@ from ottla.connect.data import (
 )
 from ottla.connectors.cdc.catalog import CatalogColumn, CatalogTable, TableId, default_of
 from ottla.connectors.cdc.column_kinds import ColumnKind, KindSettings, binary_writer, kind_of
+from ottla.connectors.cdc.column_masks import ColumnRule
 from ottla.connectors.cdc.pgoutput import Row, Unchanged
 from ottla.connectors.cdc.settings import Selection, key_columns, topic_name
 
 __all__ = ["VERSION", "Events", "Moment", "TableEvents", "Transaction"]
 
+log = logging.getLogger(__name__)
 VERSION: Final = "3.7.0.Final"
 """The version of Debezium whose records these are."""
+INCREMENTAL: Final = "incremental"
 _P: Final = "io.debezium.connector.postgresql"
 _SNAPSHOT: Final = (
     SchemaBuilder.string()
@@ -140,12 +144,16 @@ class _Column:
     kind: ColumnKind
     is_required: bool
     default: Any
+    plain: ColumnKind
+    """How it is written where nothing is hidden, as in keys."""
 
 
 class Events:
     """Makes records of one connector; `table` gives what makes those of a table."""
 
-    def __init__(self, settings: Mapping[str, Any], kinds: KindSettings, selection: Selection) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any], kinds: KindSettings, selection: Selection, rules: Sequence[ColumnRule] = ()
+    ) -> None:
         self.prefix: str = settings["topic.prefix"]
         self.database: str = settings["database.dbname"]
         self.selection, self.kinds = selection, kinds
@@ -155,6 +163,7 @@ class Events:
         self.adjusts_schemas = settings["schema.name.adjustment.mode"] != "none"
         self.adjusts_fields = settings["field.name.adjustment.mode"] != "none"
         self.keys = key_columns(settings["message.key.columns"])
+        self.rules = rules
         context = {
             "connectorLogicalName": self.prefix,
             "taskId": "0",
@@ -183,6 +192,9 @@ class Events:
     def source(self, moment: Moment, table: TableId | None) -> Struct:
         """Return the `source` of a record."""
         last = "null" if moment.last_commit_lsn is None else f'"{moment.last_commit_lsn}"'
+        lsn = (
+            None if moment.snapshot == INCREMENTAL else moment.lsn
+        )  # what is read between marks stands nowhere in the log
         us = moment.commit_us
         return _made(
             SOURCE,
@@ -190,7 +202,7 @@ class Events:
                 *(VERSION, "postgresql", self.prefix, us // 1000, moment.snapshot, self.database),
                 *(f'[{last},"{moment.lsn}"]', us, us * 1000),
                 *(("", "") if table is None else (table.schema, table.table)),
-                *(moment.xid, moment.lsn, None, moment.origin, moment.origin_lsn),
+                *(moment.xid, lsn, None, moment.origin, moment.origin_lsn),
             ],
         )
 
@@ -250,9 +262,16 @@ class TableEvents:
         self._places = {each.name: place for place, each in enumerate(used)}
         self._used = used
         self._key_names = [each for each in self._key_of(table) if each in self._places]
+        raw_places = {each.name: place for place, each in enumerate(self._columns) if each is not None}
+        self._hidden_keys = [
+            (at, used[self._places[name]], raw_places[name])
+            for at, name in enumerate(self._key_names)
+            if used[self._places[name]].kind is not used[self._places[name]].plain
+        ]
+        """Columns of the key that are hidden in rows: place in the key, column, place in what the server sends."""
         self._key: Schema | None = None
         if self._key_names:
-            own = {name: _schema(used[self._places[name]]) for name in self._key_names}
+            own = {name: _schema(used[self._places[name]], plain=True) for name in self._key_names}
             self._key = _struct(f"{self._name}.Key", None, {self._field(name): each for name, each in own.items()})
         self._envelope = _struct(
             f"{self._name}.Envelope",
@@ -269,10 +288,14 @@ class TableEvents:
 
     def _column(self, table: TableId, column: CatalogColumn) -> _Column | None:
         """How a column is written, None for one that is not."""
-        kind = kind_of(column.type, self._events.kinds)
-        if kind is None or not self._events.selection.has_column(table, column.name):
+        plain = kind_of(column.type, self._events.kinds)
+        if plain is None or not self._events.selection.has_column(table, column.name):
             return None
-        return _Column(column.name, kind, column.is_required, default_of(column.default, kind))
+        rule = next((each for each in self._events.rules if each.matches(f"{table}.{column.name}")), None)
+        kind = plain if rule is None else rule.applied(plain, column.type)
+        if rule is not None and not rule.hides(column.type) and rule.kind != "truncate":
+            log.warning("%s hides texts alone, and %s.%s is written as it is", rule.name, table, column.name)
+        return _Column(column.name, kind, column.is_required, default_of(column.default, plain), plain)
 
     def _field(self, name: str) -> str:
         return _avro_name(name) if self._events.adjusts_fields else name
@@ -294,29 +317,29 @@ class TableEvents:
                 continue
             if raw is None:
                 missing = column.is_required and column.default is None
-                values.append(column.kind.zero if missing else None)
+                values.append(column.kind.zero if missing else column.kind.null)
             elif isinstance(raw, Unchanged):
                 values.append(column.kind.unavailable if old is None else old.values[len(values)])
             else:
                 values.append(self._parsed(column, raw))
-        values += [None] * (len(self._used) - len(values))
+        values += [each.kind.null for each in self._used[len(values) :]]
         return _made(self._row, values)
 
-    def _parsed(self, column: _Column, raw: bytes) -> Any:
+    def _parsed(self, column: _Column, raw: bytes, kind: ColumnKind | None = None) -> Any:
         try:
-            return column.kind.parse(raw)
+            return (kind or column.kind).parse(raw)
         except (DataError, ValueError, ArithmeticError) as error:
             raise DataError(f"Column {self.id}.{column.name} cannot be written: {error}") from error
 
     def read(self, row: Row, moment: Moment) -> SourceRecord:
         """Return the record of a row that a snapshot has read."""
         found = self.row(row)
-        return self._record("r", self._key_in(found), None, found, moment, None)
+        return self._record("r", self._key_in(found, row), None, found, moment, None)
 
     def inserted(self, row: Row, moment: Moment, transaction: Transaction | None) -> list[SourceRecord]:
         """Return the record of a new row."""
         found = self.row(row)
-        return [self._record("c", self._key_in(found), None, found, moment, transaction)]
+        return [self._record("c", self._key_in(found, row), None, found, moment, transaction)]
 
     def updated(
         self, old: Row | None, new: Row, moment: Moment, transaction: Transaction | None, *, old_is_key: bool
@@ -324,8 +347,8 @@ class TableEvents:
         """Return the records of an update: one, or a deletion and an insertion where the key has changed."""
         before = None if old is None else self.row(old)
         after = self.row(new, old=None if old_is_key else before)
-        key = self._key_in(after)
-        old_key = key if before is None else self._key_in(before)
+        key = self._key_in(after, new)
+        old_key = key if before is None or old is None else self._key_in(before, old)
         if key is None or old_key is None or old_key.values == key.values:
             return [self._record("u", key, None if old_is_key else before, after, moment, transaction)]
         assert before is not None
@@ -336,7 +359,7 @@ class TableEvents:
     def deleted(self, old: Row, moment: Moment, transaction: Transaction | None) -> list[SourceRecord]:
         """Return the records of a deletion."""
         before = self.row(old)
-        return self._deleted(self._key_in(before), before, moment, transaction)
+        return self._deleted(self._key_in(before, old), before, moment, transaction)
 
     def truncated(self, moment: Moment, transaction: Transaction | None) -> list[SourceRecord]:
         """Return the record of a table that was emptied."""
@@ -350,10 +373,20 @@ class TableEvents:
             return [found]
         return [found, found.replace(value_schema=None, value=None)]
 
-    def _key_in(self, row: Struct) -> Struct | None:
+    def _key_in(self, row: Struct, raw: Row) -> Struct | None:
+        """Return a row's key; of a column that is hidden in rows it has the value itself."""
         if self._key is None:
             return None
-        return _made(self._key, [row.values[self._places[name]] for name in self._key_names])
+        values = [row.values[self._places[name]] for name in self._key_names]
+        for at, column, place in self._hidden_keys:
+            text = raw[place]
+            values[at] = self._parsed(column, text, column.plain) if isinstance(text, bytes) else None
+        return _made(self._key, values)
+
+    def key_of(self, raw: Row) -> tuple[Any, ...] | None:
+        """Return the values of a row's key, None where it has none: as `read` gives it to the same row."""
+        key = self._key_in(self.row(raw), raw)
+        return None if key is None else tuple(key.values)
 
     def _record(
         self,
@@ -384,8 +417,8 @@ class TableEvents:
         )
 
 
-def _schema(column: _Column) -> Schema:
-    builder = column.kind.builder()
+def _schema(column: _Column, *, plain: bool = False) -> Schema:
+    builder = (column.plain if plain else column.kind).builder()
     if not column.is_required:
         builder.optional()
     return (builder if column.default is None else builder.default(column.default)).build()

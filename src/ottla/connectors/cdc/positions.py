@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ottla.connect import ConnectError
 
 __all__ = ["Position", "SeenTransactions"]
+
+KEPT = ("incremental_snapshot_", "blocking_snapshot_")
+"""What the names begin with of what is kept beside a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Position:
     """The end of the last commit record that was passed."""
     changes: int = 0
     seen: SeenTransactions | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """What else is kept in offsets: how far snapshots are that signals have asked for."""
 
     def offset(self, **more: Any) -> dict[str, Any]:
         """Return it as a source offset, with Debezium's names where it has them."""
@@ -51,6 +56,7 @@ class Position:
             "lsn_commit": self.commit_lsn,
             "lsn_proc": self.commit_lsn,
             "changes": self.changes,
+            **self.more,
             **more,
         }
         if self.seen is not None:
@@ -68,13 +74,18 @@ class Position:
         until = offset.get("snapshot_until", 0)
         if not isinstance(lsn, int) or not isinstance(changes, int) or not isinstance(until, int):
             raise ConnectError(f"An offset of this connector has lsn_commit, a number: {dict(offset)} has not")
-        return cls(lsn, changes, None if seen is None else SeenTransactions(str(seen), until))
+        kept = {name: value for name, value in offset.items() if name.startswith(KEPT)}
+        return cls(lsn, changes, None if seen is None else SeenTransactions(str(seen), until), kept)
 
     def after_commit(self, end_lsn: int) -> Position:
         """Return the place behind a commit; what a snapshot has seen is forgotten where it can be met no more."""
         seen = self.seen if self.seen is not None and end_lsn < self.seen.until_lsn else None
-        return Position(max(end_lsn, self.commit_lsn), 0, seen)
+        return Position(max(end_lsn, self.commit_lsn), 0, seen, self.more)
 
     def after_change(self) -> Position:
         """Return the place behind one more change of the transaction under way."""
-        return Position(self.commit_lsn, self.changes + 1, self.seen)
+        return Position(self.commit_lsn, self.changes + 1, self.seen, self.more)
+
+    def keeping(self, more: Mapping[str, Any]) -> Position:
+        """Return the same place with other things that are kept with it."""
+        return replace(self, more=more)

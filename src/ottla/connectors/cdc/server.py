@@ -52,7 +52,12 @@ def prepared_publication(catalog: Catalog, settings: Mapping[str, Any], selectio
     """Make the publication where it is missing and may be made; raises ConnectError where tables are outside of it."""
     name, mode = settings["publication.name"], settings["publication.autocreate.mode"]
     exists = bool(catalog.rows("select 1 from pg_publication where pubname = %s", name))
-    tables = {each: is_divided for each, is_divided in catalog.names().items() if selection.has_table(each)}
+    tables = {each: is_divided for each, is_divided in catalog.names().items() if selection.is_published(each)}
+    if selection.signals is not None and all(str(each) != selection.signals for each in tables):
+        raise ConnectError(
+            f"The table of signals is not there: CREATE TABLE {selection.signals} (id varchar(42) PRIMARY KEY, "
+            "type varchar(32) NOT NULL, data varchar(2048))"
+        )
     root = settings["publish.via.partition.root"]
     options = " with (publish_via_partition_root = true)" if root else ""
     listed = ", ".join(f"{quoted(each.schema)}.{quoted(each.table)}" for each in tables)

@@ -19,7 +19,6 @@ __all__ = [
     "keys_without_effect",
     "kind_settings",
     "parts",
-    "refused_keys",
     "topic_name",
 ]
 
@@ -56,6 +55,11 @@ _CHOICES: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
     "schema.name.adjustment.mode": ("none", ("none", "avro", "avro_unicode"), "How schemas' names are made fit."),
     "field.name.adjustment.mode": ("none", ("none", "avro", "avro_unicode"), "How fields' names are made fit."),
     "snapshot.mode": ("initial", SNAPSHOT_MODES, "When the tables are read whole."),
+    "incremental.snapshot.watermarking.strategy": (
+        "insert_insert",
+        ("insert_insert", "insert_delete"),
+        "How a chunk's marks are written: two rows, or one that is deleted again.",
+    ),
     "snapshot.isolation.mode": (
         "serializable",
         ("serializable", "repeatable_read"),
@@ -126,6 +130,11 @@ _KEYS: Final[Sequence[tuple[str, ConfigType, Any, str]]] = (
     ),
     ("provide.transaction.metadata", _BOOL, False, "Whether transactions are told in a topic, and in each record."),
     ("topic.delimiter", _STR, ".", "Stands between the parts of a topic's name."),
+    ("signal.data.collection", _STR, None, "The table of signals, schema.table: columns id, type and data, all texts."),
+    ("signal.enabled.channels", _LIST, "source", "Where signals come from: source (that table), file."),
+    ("signal.file", _STR, "file-signals.txt", "The file of signals, a JSON object a line."),
+    ("signal.poll.interval.ms", _LONG, 5000, "How often the file is looked at."),
+    ("incremental.snapshot.chunk.size", _INT, 1024, "Rows of an incremental snapshot that are read at once."),
 )
 
 
@@ -191,6 +200,8 @@ class Selection:
     _column: Callable[[str], bool]
     _prefix: Callable[[str], bool]
     _snapshot: Callable[[str], bool]
+    signals: str | None = None
+    """The table of signals, `schema.table`."""
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Selection:
@@ -200,11 +211,16 @@ class Selection:
             return _matcher(settings[f"{what}.include.list"], settings[f"{what}.exclude.list"])
 
         snapshot = _matcher(settings["snapshot.include.collection.list"], None)
-        return cls(both("schema"), both("table"), both("column"), both("message.prefix"), snapshot)
+        signals = settings["signal.data.collection"]
+        return cls(both("schema"), both("table"), both("column"), both("message.prefix"), snapshot, signals)
 
     def has_table(self, table: TableId) -> bool:
         """Whether a table is captured."""
         return self._schema(table.schema) and self._table(str(table))
+
+    def is_published(self, table: TableId) -> bool:
+        """Whether changes of a table are written: it is captured, or has the signals."""
+        return self.has_table(table) or str(table) == self.signals
 
     def has_column(self, table: TableId, column: str) -> bool:
         """Whether a column is written."""
@@ -235,18 +251,19 @@ def key_columns(text: str | None) -> list[tuple[re.Pattern[str], tuple[str, ...]
 
 
 POSTGRES_DEF: Final = _postgres_def()
-_REFUSED = ("column.mask.", "column.truncate.")
-"""What would be written that the configuration wants hidden."""
 _WITHOUT_EFFECT = (
-    *("signal.", "incremental.snapshot.", "notification.", "column.propagate.", "datatype.propagate.", "snapshot."),
+    *(
+        "signal.",
+        "incremental.snapshot.",
+        "read.only",
+        "notification.",
+        "column.propagate.",
+        "datatype.propagate.",
+        "snapshot.",
+    ),
     *("slot.", "lsn.flush.", "replica.identity.", "offset.mismatch.", "errors.max.retries", "retriable.restart."),
     *("event.processing.", "max.queue.", "skip.messages.", "database.query.", "database.sslpassword"),
 )
-
-
-def refused_keys(props: Mapping[str, Any]) -> list[str]:
-    """Return keys of Debezium's that cannot be honoured, and must be."""
-    return sorted(each for each in props if each.startswith(_REFUSED))
 
 
 def keys_without_effect(props: Mapping[str, Any]) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ottla.connect import SourceRecord
@@ -11,15 +12,26 @@ from ottla.connectors.cdc.catalog import Catalog, CatalogTable
 from ottla.connectors.cdc.events import Events, Moment
 from ottla.connectors.cdc.positions import SeenTransactions
 from ottla.connectors.cdc.replication import lsn_of, quoted
+from ottla.connectors.cdc.signals import Request
 
-__all__ = ["Snapshot"]
+__all__ = ["Snapshot", "blocking_of", "blocking_offset"]
+
+_BLOCKING = "blocking_snapshot_collections"
 
 
 class Snapshot:
     """Begins its transaction when it is made; `records` gives the tables' rows, and ends it. Raises ConnectError."""
 
-    def __init__(self, catalog: Catalog, settings: Mapping[str, Any], events: Events) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Mapping[str, Any],
+        events: Events,
+        requests: Sequence[Request] | None = None,
+    ) -> None:
+        """Read all captured tables, or those of the `requests` of a signal, with their conditions."""
         self._catalog, self._events = catalog, events
+        self._conditions = {} if requests is None else {each.table: each.condition for each in requests}
         self._fetch = settings["snapshot.fetch.size"]
         level = settings["snapshot.isolation.mode"].replace("_", " ")
         catalog.run(f"begin transaction isolation level {level}, read only")
@@ -30,7 +42,13 @@ class Snapshot:
         self.seen = SeenTransactions(text, lsn_of(lsn))
         self._moment = Moment(lsn_of(lsn), time.time_ns() // 1000, xid & 0xFFFFFFFF, None, "true")
         selection = events.selection
-        self._tables = catalog.tables(lambda each: selection.has_table(each) and selection.is_read(each))
+        self._tables = catalog.tables(
+            lambda each: (
+                selection.has_table(each) and selection.is_read(each)
+                if requests is None
+                else str(each) in self._conditions
+            )
+        )
 
     def records(self) -> Iterator[SourceRecord]:
         """Yield each row's record, marked as Debezium marks the first and last of a table and of all."""
@@ -56,7 +74,9 @@ class Snapshot:
         maker = self._events.table(table)
         listed = ", ".join(quoted(each.name) for each in table.columns) or "null"
         name = f"{quoted(table.id.schema)}.{quoted(table.id.table)}"
-        self._catalog.run(f"declare snapshot_rows no scroll cursor for select {listed} from {name}")
+        condition = self._conditions.get(str(table.id))
+        where = f" where ({condition})" if condition else ""
+        self._catalog.run(f"declare snapshot_rows no scroll cursor for select {listed} from {name}{where}")
         while True:
             rows = self._catalog.texts(f"fetch {self._fetch} from snapshot_rows")
             for row in rows:
@@ -64,6 +84,19 @@ class Snapshot:
             if len(rows) < self._fetch:
                 break
         self._catalog.run("close snapshot_rows")
+
+
+def blocking_offset(requests: Sequence[Request]) -> dict[str, Any]:
+    """Return the tables that a signal wants read, as a part of a source offset; nothing where there are none."""
+    return {_BLOCKING: json.dumps([[each.table, each.condition] for each in requests])} if requests else {}
+
+
+def blocking_of(offset: Mapping[str, Any]) -> tuple[Request, ...]:
+    """Return the tables of a source offset that were asked for and not read whole."""
+    try:
+        return tuple(Request(str(table), condition) for table, condition in json.loads(offset.get(_BLOCKING) or "[]"))
+    except (ValueError, TypeError):
+        return ()
 
 
 def _mark(record: SourceRecord, mark: str) -> None:

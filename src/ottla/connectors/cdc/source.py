@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ottla.connect import ConfigValue, ConnectError, SourceConnector
+from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.positions import Position
 from ottla.connectors.cdc.server import opened_catalog, plain_settings
-from ottla.connectors.cdc.settings import POSTGRES_DEF, refused_keys
+from ottla.connectors.cdc.settings import POSTGRES_DEF
+from ottla.connectors.cdc.signals import CHANNELS
 from ottla.connectors.cdc.source_task import PostgresSourceTask
 
 __all__ = ["PostgresConnector"]
@@ -33,9 +35,13 @@ class PostgresConnector(SourceConnector):
         plugin = values["plugin.name"]
         if not plugin.errors and plugin.value != "pgoutput":
             plugin.errors.append("Set plugin.name=pgoutput: it is the output plugin that is read here")
-        if refused := refused_keys(props):
-            words = f"{', '.join(refused)} cannot be honoured: leave such columns out by column.exclude.list"
-            values["column.exclude.list"].errors.append(words)
+        try:
+            column_rules(props)
+        except ConnectError as error:
+            values["column.exclude.list"].errors.append(str(error))
+        channels = values["signal.enabled.channels"]
+        if not channels.errors and (unknown := [each for each in channels.value if each not in CHANNELS]):
+            channels.errors.append(f"{', '.join(unknown)} is not there: {' and '.join(CHANNELS)} are")
         if all(not each.errors for each in values.values()):
             try:
                 settings = plain_settings({name: each.value for name, each in values.items()})

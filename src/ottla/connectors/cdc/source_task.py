@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from ottla.connect import ConnectError, SourceRecord, SourceTask
+from ottla.connect import ConnectError, DataError, SourceRecord, SourceTask
 from ottla.connectors.cdc import pgoutput
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
+from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events, Moment, TableEvents, Transaction
+from ottla.connectors.cdc.incremental import IncrementalSnapshot, Progress
 from ottla.connectors.cdc.positions import Position
 from ottla.connectors.cdc.replication import (
     Keepalive,
@@ -24,7 +26,8 @@ from ottla.connectors.cdc.replication import (
 )
 from ottla.connectors.cdc.server import opened_catalog, plain_settings, prepared_publication, prepared_slot
 from ottla.connectors.cdc.settings import POSTGRES_DEF, Selection, keys_without_effect, kind_settings
-from ottla.connectors.cdc.snapshot import Snapshot
+from ottla.connectors.cdc.signals import FileChannel, Request, Signal, requests_of
+from ottla.connectors.cdc.snapshot import Snapshot, blocking_of, blocking_offset
 
 __all__ = ["PostgresSourceTask"]
 
@@ -62,6 +65,12 @@ class PostgresSourceTask(SourceTask):
         """Where the last commit ended that this task, or the one before it, has passed."""
         self._idle_lsn = 0
         self._retry_at_s = 0.0
+        self._blocking: tuple[Request, ...] = ()
+        """Tables that a signal wants read while the stream waits."""
+        self._signals: int | None = None
+        """The number of the signals' table, where the stream has told of it."""
+        self._file: FileChannel | None = None
+        self._file_at_s = 0.0
 
     def start(self, props: Mapping[str, str]) -> None:
         """Look at the server, make what is missing, and begin; raises ConnectError where changes would be lost."""
@@ -70,7 +79,7 @@ class PostgresSourceTask(SourceTask):
         if unused := keys_without_effect(props):
             log.warning("These settings have no effect here: %s", ", ".join(unused))
         self._selection = Selection.of(settings)
-        self._events = Events(settings, kind_settings(settings), self._selection)
+        self._events = Events(settings, kind_settings(settings), self._selection, column_rules(props))
         self._skips = frozenset(each.strip() for each in settings["skipped.operations"])
         self._heartbeat_s = settings["heartbeat.interval.ms"] / 1000
         self._heartbeat_at_s = time.monotonic() + self._heartbeat_s
@@ -85,11 +94,15 @@ class PostgresSourceTask(SourceTask):
             position = self._usable(position)
         begin = prepared_slot(self._catalog, settings, position, self._stopping)
         self._position = position or Position(begin)
+        self._incremental = IncrementalSnapshot(settings, self._events, Progress.of(self._position.more))
+        self._blocking = blocking_of(self._position.more)
+        if "file" in settings["signal.enabled.channels"]:
+            self._file = FileChannel(settings["signal.file"])
         self._last_commit = None if position is None else position.commit_lsn
         if mode == "always" or (position is None and mode not in ("no_data", "never")):
             self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
             snapshot = Snapshot(self._catalog, settings, self._events)
-            self._position = Position(self._position.commit_lsn, 0, snapshot.seen)
+            self._position = Position(self._position.commit_lsn, 0, snapshot.seen, self._position.more)
             self._reading = snapshot.records()
 
     def _usable(self, position: Position) -> Position | None:
@@ -115,19 +128,127 @@ class PostgresSourceTask(SourceTask):
     def _poll(self) -> list[SourceRecord] | None:
         most = self._settings["max.batch.size"]
         if self._reading is not None:
-            found = list(islice(self._reading, most))
+            found = self._read(self._reading, most)
             if len(found) < most:
                 self._reading = None
                 log.info("The snapshot is complete")
+                if self._blocking:
+                    self._blocking = ()
+                    self._keep()
                 if found:
                     found[-1].source_offset = self._position.offset(snapshot_completed=True)
             return found or None
         if self._settings["snapshot.mode"] == "initial_only":
             self._stopping.wait(self._settings["poll.interval.ms"] / 1000)
             return None
+        if self._blocking and self._begin is None and not self._waiting:
+            self._begin_blocking()
+            return None
         if self._stream is None and not self._opened():
             return None
-        return self._changes(most)
+        self._look_for_signals()
+        return None if self._stream is None else self._changes(most)
+
+    def _read(self, rows: Iterator[SourceRecord], most: int) -> list[SourceRecord]:
+        """Return so many rows of a snapshot; of one that a signal asked for and the server refuses, none."""
+        try:
+            return list(islice(rows, most))
+        except ConnectError as error:
+            if not self._blocking or self._catalog is None or self._catalog.is_lost:
+                raise
+            log.error("The snapshot that a signal asked for is ended: %s", error)
+            self._catalog.run("rollback")
+            return []
+
+    def _begin_blocking(self) -> None:
+        """Have the tables that a signal asked for read; the stream goes on behind them."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+        if self._catalog is None:
+            self._catalog = opened_catalog(self._settings)
+        self._reading = Snapshot(self._catalog, self._settings, self._events, self._blocking).records()
+
+    # -- signals
+
+    def _look_for_signals(self) -> None:
+        """Take what stands in the file, and read what is to be read beside the stream."""
+        now_s = time.monotonic()
+        if self._file is not None and now_s >= self._file_at_s:
+            self._file_at_s = now_s + self._settings["signal.poll.interval.ms"] / 1000
+            for each in self._file.taken():
+                self._signalled(each)
+        if not self._incremental.progress.queue:
+            return
+        try:
+            if self._catalog is None:
+                self._catalog = opened_catalog(self._settings)
+            self._incremental.step(self._catalog, self._position.commit_lsn)
+        except ConnectError as error:
+            if isinstance(error, ServerAwayError) or self._catalog is None or self._catalog.is_lost:
+                self._lost(ServerAwayError(str(error)))
+                return
+            log.error("The incremental snapshot is ended: %s", error)
+            self._incremental.give_up()
+        self._keep()
+
+    def _signalled(self, signal: Signal) -> None:
+        """Do what a signal asks for; one that cannot be followed is said, and passed over."""
+        try:
+            match signal.type:
+                case "log":
+                    log.info("%s", str(signal.data.get("message", "")).replace("{}", str(self._position.offset())))
+                case "execute-snapshot":
+                    self._execute(signal)
+                case "stop-snapshot":
+                    self._incremental.stop(signal, self._captured())
+                case "pause-snapshot" | "resume-snapshot":
+                    self._incremental.pause(paused=signal.type == "pause-snapshot")
+                case "snapshot-window-open" | "snapshot-window-close":
+                    pass  # an earlier task's
+                case _:
+                    log.warning("Signal %s is of type %s, which is not known", signal.id, signal.type)
+        except DataError as error:
+            log.warning("%s", error)
+        self._keep()
+
+    def _execute(self, signal: Signal) -> None:
+        kind = str(signal.data.get("type", "incremental")).lower()
+        if kind == "incremental":
+            self._incremental.request(signal, self._captured())
+        elif kind == "blocking":
+            self._blocking += tuple(requests_of(signal, self._captured()))
+            log.info("A snapshot of %s is asked for", ", ".join(each.table for each in self._blocking) or "nothing")
+        else:
+            raise DataError(f"Signal {signal.id}: snapshots are incremental or blocking, and {kind} is neither")
+
+    def _captured(self) -> list[str]:
+        if self._catalog is None:
+            self._catalog = opened_catalog(self._settings)
+        return [str(each) for each in self._catalog.names() if self._selection.has_table(each)]
+
+    def _keep(self) -> None:
+        """Have what is to be read stand in the offsets from now on."""
+        self._position = self._position.keeping(
+            {**self._incremental.progress.offset(), **blocking_offset(self._blocking)}
+        )
+
+    def _noted(self, message: pgoutput.Change) -> list[SourceRecord]:
+        """Take a row of the signals' table; returns the rows that it has written."""
+        row = message.new or message.old
+        texts = [each.decode(errors="replace") if isinstance(each, bytes) else None for each in (row or ())[:3]]
+        if len(texts) < 3 or texts[0] is None or message.kind == "U":
+            return []
+        if found := self._incremental.marked(texts[0], deleted=message.kind == "D"):
+            self._keep()
+            return found
+        if message.kind == "I" and "source" in self._settings["signal.enabled.channels"]:
+            try:
+                self._signalled(Signal.of(*texts))
+            except DataError as error:
+                log.warning("%s", error)
+        self._keep()
+        return []
 
     def _opened(self) -> bool:
         """Begin to stream, again where the server had gone away."""
@@ -155,6 +276,8 @@ class PostgresSourceTask(SourceTask):
         self._to_skip = self._position.changes
         self._begin, self._transaction = None, None
         self._tables.clear()
+        self._signals = None
+        self._incremental.lost()
         return True
 
     def _lost(self, error: ServerAwayError) -> None:
@@ -203,6 +326,8 @@ class PostgresSourceTask(SourceTask):
                 self._committed(message)
             case pgoutput.RelationMessage():
                 self._tables[message.oid] = self._table_events(message)
+                if f"{message.schema}.{message.table}" == self._selection.signals:
+                    self._signals = message.oid
             case pgoutput.Origin():
                 self._origin = message
             case pgoutput.Change() | pgoutput.Truncate() | pgoutput.LogicalMessage():
@@ -238,6 +363,10 @@ class PostgresSourceTask(SourceTask):
         if self._is_seen:
             return
         made = self._records(message, lsn, self._transaction)
+        if self._incremental.is_waiting:
+            self._tell_changed(message)
+        if isinstance(message, pgoutput.Change) and message.oid == self._signals and not self._to_skip:
+            made += self._noted(message)
         if self._to_skip:  # stored before; it was made all the same, since it counts in its transaction
             self._to_skip -= 1
             return
@@ -248,6 +377,19 @@ class PostgresSourceTask(SourceTask):
             made[-1].source_offset = self._position.offset(
                 lsn=lsn, txId=None if self._begin is None else self._begin.xid
             )
+
+    def _tell_changed(self, message: pgoutput.Change | pgoutput.Truncate | pgoutput.LogicalMessage) -> None:
+        """Say which rows have changed to the chunk that lies between its marks."""
+        if isinstance(message, pgoutput.LogicalMessage):
+            return
+        for oid in message.oids if isinstance(message, pgoutput.Truncate) else (message.oid,):
+            table = self._tables.get(oid)
+            if table is None:
+                continue
+            rows = () if isinstance(message, pgoutput.Truncate) else (message.old, message.new)
+            keys = [table.key_of(row) for row in rows if row is not None]
+            for key in keys or (None,):
+                self._incremental.changed(table.id, key)
 
     def _moment(self, lsn: int, *, is_alone: bool = False) -> Moment:
         begin, origin = None if is_alone else self._begin, self._origin
@@ -298,7 +440,7 @@ class PostgresSourceTask(SourceTask):
     def _table_events(self, message: pgoutput.RelationMessage) -> TableEvents | None:
         """Return what makes a table's records: columns as the stream has them, what else is known from the catalogue."""
         name = TableId(message.schema, message.table)
-        if not self._selection.has_table(name):
+        if not self._selection.is_published(name):
             return None
         if self._catalog is None:
             self._catalog = opened_catalog(self._settings)

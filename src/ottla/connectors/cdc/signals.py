@@ -1,0 +1,125 @@
+"""Signals: what a running connector is asked for, by rows of a table, or by lines of a file. Pure but for the file.
+
+A signal has an id, a type and data, which is JSON: `execute-snapshot`, `stop-snapshot`, `pause-snapshot`,
+`resume-snapshot`, `log`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ottla.connect import DataError, compile_java
+
+__all__ = ["CHANNELS", "FileChannel", "Request", "Signal", "requests_of"]
+
+log = logging.getLogger(__name__)
+CHANNELS: Final = ("source", "file")
+INCREMENTAL, BLOCKING = "incremental", "blocking"
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One signal."""
+
+    id: str
+    type: str
+    data: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, id_: Any, type_: Any, data: Any) -> Signal:
+        """Take what a row or a line says, data as JSON or read already; raises DataError for what is no signal."""
+        try:
+            found = json.loads(data) if isinstance(data, str) and data.strip() else data
+        except ValueError as error:
+            raise DataError(f"The data of signal {id_} are no JSON: {error}") from error
+        if not isinstance(type_, str) or not isinstance(found or {}, dict):
+            raise DataError(f"Signal {id_} has no type that is a text, or data that are no object of JSON")
+        return cls(str(id_), type_, found or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A table that is to be read: its name, which rows, by which column where it is not to be the key."""
+
+    table: str
+    condition: str | None = None
+    surrogate: str | None = None
+
+
+def requests_of(signal: Signal, tables: Sequence[str]) -> list[Request]:
+    """Return the tables that a signal asks for, of those that are captured: by regular expressions of whole names.
+
+    Raises DataError for a signal that names none.
+    """
+    data = signal.data
+    names = data.get("data-collections")
+    if not isinstance(names, list) or not names:
+        raise DataError(f"Signal {signal.id} names no data-collections: a list of schema.table")
+    conditions = _conditions(data)
+    surrogate = data.get("surrogate-key")
+    found: dict[str, Request] = {}
+    for each in names:
+        for table in tables:
+            if _is(each, table) and table not in found:
+                condition = next((filter_ for name, filter_ in conditions if name is None or _is(name, table)), None)
+                found[table] = Request(table, condition, surrogate if isinstance(surrogate, str) else None)
+    return list(found.values())
+
+
+def _conditions(data: Mapping[str, Any]) -> list[tuple[str | None, str]]:
+    """Return the conditions of tables, by their names; None is for all (`additional-condition`)."""
+    found: list[tuple[str | None, str]] = [
+        (each.get("data-collection"), each["filter"])
+        for each in data.get("additional-conditions") or ()
+        if isinstance(each, dict) and isinstance(each.get("filter"), str)
+    ]
+    if isinstance(data.get("additional-condition"), str):
+        found.append((None, data["additional-condition"]))
+    return found
+
+
+def _is(name: Any, table: str) -> bool:
+    """Whether a name, or a regular expression, is a table's."""
+    text = str(name).replace('"', "")
+    if text == table:
+        return True
+    try:
+        return compile_java(f"(?i){text}").fullmatch(table) is not None
+    except (re.error, ValueError):
+        return False
+
+
+class FileChannel:
+    """Takes signals from a file, a JSON object a line: `{"id": …, "type": …, "data": {…}}`; what was read is removed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def taken(self) -> list[Signal]:
+        """Return the signals that are there; a line that is none is passed over, and said."""
+        try:
+            text = self._path.read_text()
+            if not text:
+                return []
+            self._path.write_text("")
+        except FileNotFoundError:
+            return []
+        except (OSError, UnicodeError) as error:
+            log.warning("Signals cannot be read: %s", error)
+            return []
+        found = []
+        for line in filter(str.strip, text.splitlines()):
+            try:
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise DataError("it is no object of JSON")
+                found.append(Signal.of(row.get("id"), row.get("type"), row.get("data")))
+            except (ValueError, DataError) as error:
+                log.warning("A line of %s is no signal: %s", self._path, error)
+        return found

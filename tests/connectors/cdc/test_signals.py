@@ -1,0 +1,290 @@
+"""Signals to a running connector: tables read while changes go on, each row as it is at the end, whatever comes between."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.connect import DataError, SourceRecord
+from ottla.connectors.cdc import PostgresConnector
+from ottla.connectors.cdc.incremental import Progress
+from ottla.connectors.cdc.signals import FileChannel, Request, Signal, requests_of
+from tests.connectors.cdc.replay import begun, connected, read_until_quiet, run_sql
+from tests.connectors.contexts import Store
+from tests.waiting import until
+from tools.postgres import PostgresServer
+
+pytestmark = pytest.mark.timeout(180)
+SIGNALS = "create table signals (id varchar(42) primary key, type varchar(32) not null, data varchar(2048))"
+LATER = "create table later (a int, b text, v int, primary key (a, b))"
+
+
+def begun_with_signals(server: PostgresServer, database: str, store: Store | None = None, **settings: str) -> Any:
+    given = {
+        "topic.prefix": f"sig_{database}",
+        "snapshot.mode": "no_data",
+        "signal.data.collection": "public.signals",
+        "incremental.snapshot.chunk.size": "3",
+    }
+    return begun(server, database, store, **{**given, **settings})
+
+
+def signal(server: PostgresServer, database: str, type_: str, id_: str = "s", **data: Any) -> None:
+    with connected(server, database) as connection:
+        given = json.dumps({name.replace("_", "-"): value for name, value in data.items()})
+        connection.execute("insert into signals values (%s, %s, %s)", (f"{id_}{random.random()}", type_, given))
+
+
+def rows(records: list[SourceRecord], table: str = "later") -> list[tuple[str, str, Any]]:
+    """Operation, place in a snapshot, and row of each record of a table."""
+    return [
+        (
+            each.value["op"],
+            each.value["source"]["snapshot"],
+            tuple((each.value["after"] or each.value["before"]).values),
+        )
+        for each in records
+        if each.value is not None and (each.topic or "").endswith(f".{table}")
+    ]
+
+
+def state(records: list[SourceRecord], table: str = "later") -> dict[tuple[Any, ...], Any]:
+    """What a reader of the topic has at the end, by key."""
+    found: dict[tuple[Any, ...], Any] = {}
+    for each in records:
+        if (each.topic or "").endswith(f".{table}"):
+            key = tuple(each.key.values)
+            if each.value is None or each.value["after"] is None:
+                found.pop(key, None)
+            else:
+                found[key] = tuple(each.value["after"].values)
+    return found
+
+
+def table(server: PostgresServer, database: str) -> dict[tuple[Any, ...], Any]:
+    with connected(server, database) as connection:
+        return {(a, b): (a, b, v) for a, b, v in connection.execute("select a, b, v from later").fetchall()}
+
+
+def test_a_table_is_read_in_chunks_while_changes_go_on(server: PostgresServer, database: str) -> None:
+    run_sql(
+        server,
+        database,
+        f"{SIGNALS}; {LATER}; insert into later select g / 3, 'k' || g, g from generate_series(1, 10) g",
+    )
+    task = begun_with_signals(server, database)
+    signal(server, database, "execute-snapshot", data_collections=["public.later"])
+    found = rows(read_until_quiet(task, None, 0.4))
+    task.stop()
+    assert sorted(each[2] for each in found) == sorted((g // 3, f"k{g}", g) for g in range(1, 11))
+    assert {each[:2] for each in found} == {("r", "incremental")}
+
+
+@pytest.mark.parametrize("strategy", ["insert_insert", "insert_delete"])
+def test_what_changes_between_the_marks_is_not_overwritten_by_what_was_read(
+    server: PostgresServer, database: str, strategy: str
+) -> None:
+    run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later select g, 'k', 0 from generate_series(1, 200) g")
+    ending, chance = threading.Event(), random.Random(3)
+
+    def write() -> None:
+        with connected(server, database) as connection:
+            for turn in range(1, 2_000):
+                if ending.is_set():
+                    return
+                a = chance.randrange(1, 220)
+                connection.execute(
+                    "insert into later values (%s, 'k', 1) on conflict (a, b) do update set v = later.v + 1", (a,)
+                )
+                connection.execute("delete from later where a = %s", (chance.randrange(1, 220),))
+                moved = 1000 * turn, chance.randrange(1, 220)
+                connection.execute("update later set a = a + %s where a = %s", moved)
+
+    task = begun_with_signals(server, database, **{"incremental.snapshot.watermarking.strategy": strategy})
+    writer = threading.Thread(target=write)
+    writer.start()
+    records: list[SourceRecord] = []
+    try:
+        signal(server, database, "execute-snapshot", data_collections=["public.later"])
+        until(lambda: records.extend(task.poll() or ()) or _is_complete(task, records), "the snapshot", every=0)
+    finally:
+        ending.set()
+        writer.join()
+    records += read_until_quiet(task, None, 0.4)
+    task.stop()
+    assert state(records) == table(server, database)
+    assert sum(op == "r" for op, _, _ in rows(records)) > 20
+
+
+def _is_complete(task: Any, records: list[SourceRecord]) -> bool:
+    return any(op == "r" for op, _, _ in rows(records)) and not task._incremental.progress.queue
+
+
+def test_a_snapshot_goes_on_behind_the_last_chunk_that_was_stored(server: PostgresServer, database: str) -> None:
+    run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later select g, 'k', g from generate_series(1, 20) g")
+    store = Store()
+    task = begun_with_signals(server, database, store)
+    signal(server, database, "execute-snapshot", data_collections=["public.later"])
+    first: list[SourceRecord] = []
+    while len(rows(first)) < 8:
+        polled = task.poll() or []
+        first += polled
+        store.take(polled)
+    task.stop()
+    run_sql(server, database, "update later set v = -1 where a in (2, 19)")
+    task = begun_with_signals(server, database, store)
+    second = read_until_quiet(task, store, 0.4)
+    task.stop()
+    read = [row[0] for op, _, row in rows(first) + rows(second) if op == "r"]
+    assert sorted(read) == sorted({*range(1, 21)}), "each row once"
+    assert state(first + second) == table(server, database)
+    assert not any(name.startswith("incremental_") for name in next(iter(store.offsets.values())))
+
+
+def test_a_snapshot_is_paused_resumed_and_stopped(server: PostgresServer, database: str) -> None:
+    more = "create table more (id int primary key)"
+    run_sql(
+        server,
+        database,
+        f"{SIGNALS}; {LATER}; {more}; insert into later select g, 'k', g from generate_series(1, 40) g",
+    )
+    task = begun_with_signals(server, database)
+    with connected(server, database) as connection, connection.transaction():
+        tables = '{"data-collections": ["public.later", "public.more"]}'
+        for at, (type_, data) in enumerate((("pause-snapshot", "{}"), ("execute-snapshot", tables))):
+            connection.execute("insert into signals values (%s, %s, %s)", (f"p{at}", type_, data))
+    assert rows(read_until_quiet(task, None, 0.4)) == []
+    signal(server, database, "resume-snapshot")
+    until(lambda: len(rows(task.poll() or [])) > 0, "rows")
+    signal(server, database, "stop-snapshot")
+    left = rows(read_until_quiet(task, None, 0.4))
+    task.stop()
+    assert len(left) < 37 and not task._incremental.progress.queue
+
+
+def test_conditions_choose_rows_and_a_table_without_a_key_is_said(
+    server: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    keyless = "create table keyless (v int)"
+    run_sql(
+        server,
+        database,
+        f"{SIGNALS}; {LATER}; {keyless}; insert into later select g, 'k', g from generate_series(1, 9) g",
+    )
+    run_sql(server, database, "insert into keyless values (1), (2), (3), (4), (5)")
+    task = begun_with_signals(server, database)
+    conditions = [{"data-collection": "public.later", "filter": "v > 4"}]
+    signal(
+        server,
+        database,
+        "execute-snapshot",
+        data_collections=["public.(later|keyless)"],
+        additional_conditions=conditions,
+    )
+    found = read_until_quiet(task, None, 0.4)
+    assert [row[2] for _, _, row in rows(found)] == [5, 6, 7, 8, 9]
+    assert "Table public.keyless has no key to be read by" in caplog.text
+    signal(server, database, "execute-snapshot", data_collections=["public.keyless"], surrogate_key="v")
+    assert [row for _, _, (row,) in rows(read_until_quiet(task, None, 0.4), "keyless")] == [1, 2, 3, 4, 5]
+    signal(server, database, "execute-snapshot", data_collections=["public.later"], additional_condition="nonsense")
+    run_sql(server, database, "insert into later values (100, 'after', 1)")
+    assert [op for op, _, _ in rows(read_until_quiet(task, None, 0.4))] == ["c"]
+    assert "The incremental snapshot is ended: The database cannot be read" in caplog.text
+    task.stop()
+
+
+def test_a_blocking_snapshot_reads_tables_whole_and_the_stream_goes_on_behind_it(
+    server: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later select g, 'k', g from generate_series(1, 5) g")
+    store = Store()
+    task = begun_with_signals(server, database, store)
+    signal(server, database, "execute-snapshot", data_collections=["public.later"], type="blocking")
+    found = rows(read_until_quiet(task, store, 0.4))
+    run_sql(server, database, "insert into later values (6, 'k', 6)")
+    found += rows(read_until_quiet(task, store, 0.4))
+    assert [(op, mark) for op, mark, _ in found] == [
+        *(("r", mark) for mark in ("first", "true", "true", "true", "last")),
+        ("c", "false"),
+    ]
+    bad = [{"data-collection": "public.later", "filter": "nonsense"}]
+    signal(
+        server,
+        database,
+        "execute-snapshot",
+        data_collections=["public.later"],
+        type="blocking",
+        additional_conditions=bad,
+    )
+    run_sql(server, database, "insert into later values (7, 'k', 7)")
+    assert [row[0] for _, _, row in rows(read_until_quiet(task, store, 0.4))] == [7]
+    assert "The snapshot that a signal asked for is ended" in caplog.text
+    task.stop()
+
+
+def test_signals_come_from_a_file_too_and_what_is_none_is_said(
+    server: PostgresServer, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.connectors.cdc")
+    run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later values (1, 'k', 1)")
+    path = tmp_path / "signals.txt"
+    task = begun_with_signals(
+        server,
+        database,
+        **{"signal.enabled.channels": "source,file", "signal.file": str(path), "signal.poll.interval.ms": "50"},
+    )
+    asked = {"id": "f", "type": "execute-snapshot", "data": {"data-collections": ["public.later"]}}
+    path.write_text(f"no signal\n{json.dumps(asked)}\n[1]\n" + json.dumps({"id": "g", "type": "sing"}) + "\n")
+    signal(server, database, "log", message="at {}")
+    assert [op for op, _, _ in rows(read_until_quiet(task, None, 0.6))] == ["r"]
+    task.stop()
+    assert path.read_text() == ""
+    for words in ("is no signal: ", "of type sing, which is not known", "at {'lsn_commit'"):
+        assert words in caplog.text
+
+
+def test_a_table_of_signals_that_is_not_there_is_an_error_that_says_how_to_make_it(
+    server: PostgresServer, database: str
+) -> None:
+    run_sql(server, database, LATER)
+    with pytest.raises(Exception, match=r"CREATE TABLE public\.signals \(id varchar"):
+        begun_with_signals(server, database)
+
+
+def test_channels_that_are_not_there_are_refused() -> None:
+    found = PostgresConnector().validate({"signal.enabled.channels": "source,jmx", "topic.prefix": "x"})
+    assert found["signal.enabled.channels"].errors == ["jmx is not there: source and file are"]
+
+
+def test_progress_is_read_as_it_was_kept_and_foreign_keys_begin_anew() -> None:
+    queue = (Request("public.a", "v > 1"), Request("public.b", None, "n"))
+    progress = Progress(queue, ("1", "x"), ("9", "z"), "s1", is_paused=True)
+    assert Progress.of(progress.offset()) == progress
+    assert Progress.of({}) == Progress() and Progress().offset() == {}
+    foreign = {**progress.offset(), "incremental_snapshot_primary_key": "aced0005757200135b"}
+    assert Progress.of(foreign).last is None and Progress.of(foreign).queue == queue
+    assert Progress.of({"incremental_snapshot_collections": "nonsense"}) == Progress()
+
+
+@pytest.mark.parametrize("data", [{}, {"data-collections": "public.a"}, {"data-collections": []}])
+def test_a_signal_that_names_no_tables_is_refused(data: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="names no data-collections"):
+        requests_of(Signal("s", "execute-snapshot", data), ["public.a"])
+
+
+@pytest.mark.parametrize("given", [("s", None, "{}"), ("s", "log", "[1]"), ("s", "log", "{")])
+def test_a_row_that_is_no_signal_is_refused(given: tuple[Any, Any, Any]) -> None:
+    with pytest.raises(DataError, match="ignal s"):
+        Signal.of(*given)
+
+
+def test_a_file_that_cannot_be_read_gives_no_signals(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert FileChannel(str(tmp_path / "none")).taken() == []
+    assert FileChannel(str(tmp_path)).taken() == []
+    assert "Signals cannot be read" in caplog.text
