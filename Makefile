@@ -92,7 +92,7 @@ bench-pure bench-crowd bench-spark bench-cluster: .venv/.installed  ## one famil
 bench-all: .venv/.installed  ## every family, kept in bench/results, and docs/benchmark.md of them: for hours, on a machine that does nothing else
 	@$(PY) tools/compile_hot.py
 	@for family in broker $(BENCH_FAMILIES); do $(PY) -m bench $$family --save bench/results/$$family.json || exit 1; done
-	@$(PY) -m bench.page $(patsubst %,bench/results/%.json,broker $(BENCH_FAMILIES)) > docs/benchmark.md
+	@$(PY) -m bench.page > docs/benchmark.md
 
 bench-streams: .venv/.installed  ## Streams on Spark beside Kafka Streams in one run (OUT=file.json, SIZE=1)
 	@$(PY) tools/compile_hot.py

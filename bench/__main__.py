@@ -40,7 +40,8 @@ WARM_SECONDS = 20.0
 OWN_WARM_SECONDS = 1.0
 MEMORY_BYTES_MIN = 8 << 30
 """Free in /dev/shm, so that logs there leave the machine its memory."""
-DELETES_SOON = {KAFKA: ("log.segment.delete.delay.ms=1000",)}
+DELETES_SOON = ("log.segment.delete.delay.ms=1000",)
+"""So that what a round has left in memory is gone before the next."""
 
 
 def make(name: str, folder: Path) -> System:
@@ -127,7 +128,7 @@ def started(names: Sequence[str], where: Path | None = None) -> list[System]:
         for system in systems:
             say(f"starting {system.name}")
             if where is not None:
-                system.overrides += DELETES_SOON.get(system.name, ())
+                system.overrides += DELETES_SOON
             system.start()
     except BaseException:
         stop(systems)

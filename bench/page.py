@@ -1,7 +1,8 @@
-"""`python -m bench.page RUN.json … > docs/benchmark.md`: runs of the benchmark as a page, every row of each.
+"""`python -m bench.page [RUN.json …] > docs/benchmark.md`: runs of the benchmark as a page, every row of each.
 
-A run is what `python -m bench FAMILY --save RUN.json` keeps; those of the page as it stands are in `bench/results`. Notes
-on a run stand beside it in `RUN.md`. A file of rows without rounds, as earlier versions wrote them, is shown as it is.
+A run is what `python -m bench FAMILY --save RUN.json` keeps; those of the page as it stands are in `bench/results`, and are
+taken where none is named. Notes on a run stand beside it in `RUN.md`. Of a file of rows without rounds, as earlier versions
+wrote them, those are shown that no run has.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.__main__ import make
+from bench.__main__ import FAMILIES, make
 from bench.broker import IN_MEMORY, batch_cases, broker_cases
 from bench.compaction import compaction_cases
 from bench.crowd import crowd_cases
@@ -20,7 +21,9 @@ from bench.rows import Row, number
 from bench.runs import Run, rows_of
 from bench.systems import KAFKA
 
-__all__ = ["page"]
+__all__ = ["kept", "page", "read"]
+
+RESULTS = Path(__file__).with_name("results")
 
 INTRODUCTION = """# Ottla beside Apache Kafka
 
@@ -31,7 +34,8 @@ from one run to another beyond the noise.
 
 - Kafka 4.3.0 has the heap of its own scripts, 1 GiB; Ottla has no configuration. Neither flushes per request. Kafka is
   warmed up for 20 seconds before its first round.
-- Five rounds of five seconds, in turn, the order rotating; `sync` before each. A figure is the median of the rounds, a
+- Five rounds of five seconds, in turn, the order rotating; `sync` before each; rounds with the
+  logs in memory (/dev/shm) take two. A figure is the median of the rounds, a
   ratio the median of Ottla's value by Kafka's in the same round, and behind it stand the least and the greatest.
 - Most rows come from a generator that sends pre-encoded requests over plain sockets and checks the answers' error
   codes, in a process of its own, so that the broker is what is measured; it says when it may be the limit itself.
@@ -65,7 +69,7 @@ def page(runs: Sequence[tuple[Run | list[dict[str, Any]], str]]) -> str:
             lines.append(f"{said(run)}\n")
         if notes.strip():
             lines.append(notes.strip() + "\n")
-        rows = rows_of(run) if isinstance(run, Run) else [Row(**each) for each in run]
+        rows = rows_of(run) if isinstance(run, Run) else [Row(**each) for each in run if each["metric"] not in shown]
         lines += [*table(rows, run if isinstance(run, Run) else None), ""]
         shown |= {row.metric for row in rows}
     if absent := [name for name in known_metrics() if name not in shown]:
@@ -127,9 +131,14 @@ def read(path: Path) -> tuple[Run | list[dict[str, Any]], str]:
     return (found if isinstance(found, list) else Run.load(path)), notes.read_text() if notes.exists() else ""
 
 
+def kept() -> list[Path]:
+    """Return the runs of the page as it stands, in its order."""
+    return [each for name in (*FAMILIES, "older") if (each := RESULTS / f"{name}.json").exists()]
+
+
 def main(argv: list[str]) -> int:
     """Print the page of result files."""
-    print(page([read(Path(each)) for each in argv]), end="")
+    print(page([read(Path(each)) for each in argv or kept()]), end="")
     return 0
 
 

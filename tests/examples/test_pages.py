@@ -5,7 +5,6 @@ In a block, `$ ` begins a command, and what follows is what it prints on standar
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -14,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.page import kept, read
 from bench.page import page as benchmark_page
+from bench.runs import Run
 from tests.server import running_server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -78,18 +79,17 @@ def test_the_commands_of_a_page_print_what_it_shows(page: str, tmp_path: Path) -
 
 
 def test_the_page_of_the_benchmark_is_made_whole_of_the_kept_result() -> None:
-    kept = ROOT / "bench" / "results" / "broker.json"
-    assert (
-        benchmark_page(json.loads(kept.read_text()), kept.with_suffix(".md").read_text())
-        == (ROOT / "docs" / "benchmark.md").read_text()
-    )
+    runs = [read(each) for each in kept()]
+    assert runs and benchmark_page(runs) == (ROOT / "docs" / "benchmark.md").read_text()
 
 
 def test_a_result_without_a_case_says_so() -> None:
-    rows = json.loads((ROOT / "bench" / "results" / "broker.json").read_text())
+    run, notes = read(ROOT / "bench" / "results" / "broker.json")
+    assert isinstance(run, Run)
     for missing in ("producer-perf, 100 B records", "fetch 64 KiB"):
-        kept = [each for each in rows if each["metric"] != missing]
-        assert missing in benchmark_page(kept, "").rpartition("No run of these is kept")[2]
+        metrics = [each for each in run.metrics if each.name != missing]
+        page = benchmark_page([(Run(run.facts, metrics, run.samples), notes)])
+        assert missing in page.rpartition("No run of these is kept")[2]
 
 
 @pytest.mark.parametrize("page", CODE_PAGES)
