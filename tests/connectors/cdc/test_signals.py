@@ -22,6 +22,7 @@ from tools.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(180)
 SIGNALS = "create table signals (id varchar(42) primary key, type varchar(32) not null, data varchar(2048))"
+CUT = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'Debezium%'"
 LATER = "create table later (a int, b text, v int, primary key (a, b))"
 
 
@@ -226,6 +227,39 @@ def test_a_blocking_snapshot_reads_tables_whole_and_the_stream_goes_on_behind_it
     assert [row[0] for _, _, row in rows(read_until_quiet(task, store, 0.4))] == [7]
     assert "The snapshot that a signal asked for is ended" in caplog.text
     task.stop()
+
+
+def polled_until(task: Any, found: list[SourceRecord], count: int) -> None:
+    """Poll until so many rows are there."""
+    until(lambda: found.extend(task.poll() or ()) or len(rows(found)) >= count, f"{count} rows", every=0)
+
+
+def test_a_blocking_snapshot_whose_connection_is_cut_begins_anew(server: PostgresServer, database: str) -> None:
+    run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later select g, 'k', g from generate_series(1, 50) g")
+    task = begun_with_signals(server, database, **{"snapshot.fetch.size": "5", "max.batch.size": "10"})
+    signal(server, database, "execute-snapshot", data_collections=["public.later"], type="blocking")
+    found: list[SourceRecord] = []
+    polled_until(task, found, 10)
+    run_sql(server, database, CUT)
+    task.poll()
+    task._retry_at_s = 0.0  # five seconds otherwise
+    until(lambda: found.extend(task.poll() or ()) or len({row for _, _, row in rows(found)}) == 50, "all rows", every=0)
+    assert [mark for _, mark, _ in rows(found)].count("last") == 1
+    task.stop()
+
+
+def test_an_incremental_snapshot_whose_connections_are_cut_goes_on(server: PostgresServer, database: str) -> None:
+    run_sql(server, database, f"{SIGNALS}; {LATER}; insert into later select g, 'k', g from generate_series(1, 60) g")
+    task = begun_with_signals(server, database)
+    signal(server, database, "execute-snapshot", data_collections=["public.later"])
+    found: list[SourceRecord] = []
+    for wanted in (6, 20, 40, 60):
+        polled_until(task, found, wanted)
+        run_sql(server, database, CUT)
+        found += task.poll() or ()
+        task._retry_at_s = 0.0  # five seconds otherwise
+    task.stop()
+    assert sorted(row[0] for _, _, row in rows(found)) == [*range(1, 61)], "each row once"
 
 
 def test_signals_come_from_a_file_too_and_what_is_none_is_said(

@@ -128,7 +128,11 @@ class PostgresSourceTask(SourceTask):
     def _poll(self) -> list[SourceRecord] | None:
         most = self._settings["max.batch.size"]
         if self._reading is not None:
-            found = self._read(self._reading, most)
+            try:
+                found = list(islice(self._reading, most))
+            except ConnectError as error:
+                self._ended(error)
+                return None
             if len(found) < most:
                 self._reading = None
                 log.info("The snapshot is complete")
@@ -141,7 +145,7 @@ class PostgresSourceTask(SourceTask):
         if self._settings["snapshot.mode"] == "initial_only":
             self._stopping.wait(self._settings["poll.interval.ms"] / 1000)
             return None
-        if self._blocking and self._begin is None and not self._waiting:
+        if self._blocking and self._begin is None and not self._waiting and time.monotonic() >= self._retry_at_s:
             self._begin_blocking()
             return None
         if self._stream is None and not self._opened():
@@ -149,25 +153,30 @@ class PostgresSourceTask(SourceTask):
         self._look_for_signals()
         return None if self._stream is None else self._changes(most)
 
-    def _read(self, rows: Iterator[SourceRecord], most: int) -> list[SourceRecord]:
-        """Return so many rows of a snapshot; of one that a signal asked for and the server refuses, none."""
-        try:
-            return list(islice(rows, most))
-        except ConnectError as error:
-            if not self._blocking or self._catalog is None or self._catalog.is_lost:
-                raise
-            log.error("The snapshot that a signal asked for is ended: %s", error)
-            self._catalog.run("rollback")
-            return []
-
     def _begin_blocking(self) -> None:
         """Have the tables that a signal asked for read; the stream goes on behind them."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
-        if self._catalog is None:
-            self._catalog = opened_catalog(self._settings)
-        self._reading = Snapshot(self._catalog, self._settings, self._events, self._blocking).records()
+        try:
+            if self._catalog is None:
+                self._catalog = opened_catalog(self._settings)
+            self._reading = Snapshot(self._catalog, self._settings, self._events, self._blocking).records()
+        except ConnectError as error:
+            self._ended(error)
+
+    def _ended(self, error: ConnectError) -> None:
+        """A snapshot has failed: one of a signal begins anew where the server has gone away, and is given up otherwise."""
+        if not self._blocking:
+            raise error
+        self._reading = None
+        if isinstance(error, ServerAwayError) or self._catalog is None or self._catalog.is_lost:
+            self._lost(ServerAwayError(str(error)))
+            return
+        log.error("The snapshot that a signal asked for is ended: %s", error)
+        self._catalog.run("rollback")
+        self._blocking = ()
+        self._keep()
 
     # -- signals
 
