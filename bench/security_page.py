@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.page import table
+from bench.rows import number
 
 __all__ = ["page"]
 
@@ -38,9 +38,21 @@ of its rounds, a ratio that of the rounds' own ratios. Ottla's hot modules are c
 """
 
 
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table, the last column how many processors others kept busy meanwhile."""
+    lines = ["| metric | mode | Ottla | Kafka | ratio | target | met | rounds | others |"]
+    lines.append("|---|---|---:|---:|---:|---:|---|---:|---:|")
+    for row in rows:
+        met = {True: "yes", False: "**no**", None: ""}[row["met"]]
+        cells = [row["metric"], row["mode"], number(row["ottla"], row["unit"]), number(row["kafka"], row["unit"])]
+        cells += [number(row["ratio"]), row["target"] or "", met, str(row["rounds"]), number(row["others"])]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
 def page(rows: list[dict[str, Any]], notes: str) -> str:
     """Return the page of these rows."""
-    return "\n".join([INTRODUCTION, notes.strip() + "\n", *table(rows, others=True)]) + "\n"
+    return "\n".join([INTRODUCTION, notes.strip() + "\n", *table(rows)]) + "\n"
 
 
 def main(argv: list[str]) -> int:
