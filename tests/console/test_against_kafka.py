@@ -9,6 +9,13 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.base import TopicPartition
+from ottla.client import LATEST, BlockingClient, Coordinated
+from ottla.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from tests import peer
 from tests.console.running import RunningConsole, running_console
 from tests.ports import free_port
@@ -20,6 +27,8 @@ SETTINGS = (
     "offsets.topic.replication.factor=1",
     "transaction.state.log.replication.factor=1",
     "transaction.state.log.min.isr=1",
+    "share.coordinator.state.topic.replication.factor=1",
+    "share.coordinator.state.topic.min.isr=1",
 )
 
 
@@ -113,3 +122,21 @@ def test_a_topic_is_made_emptied_and_deleted(console: RunningConsole) -> None:
     assert console.run("empty-topic", typed="fresh", topic="fresh").body["outcome"] == "done"
     assert console.run("delete-topic", typed="fresh", topic="fresh").body["outcome"] == "done"
     until(lambda: console.ask("GET", "/api/c/cluster/topics/fresh").status == 404, every=0.3)
+
+
+def test_a_share_group_is_listed_with_its_lag_from_where_it_begins(console: RunningConsole, bootstrap: str) -> None:
+    with BlockingClient(bootstrap) as client:
+        begins = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=3)
+        topic = AlterShareGroupOffsetsRequestTopic(topic_name="orders", partitions=[begins])
+        answer = client.request(
+            AlterShareGroupOffsetsRequest(group_id="sharing", topics=[topic]), coordinator_of=Coordinated("sharing")
+        )
+        assert answer.error_code == 0, answer
+        end = client.list_offsets({TopicPartition("orders", 0): LATEST})[TopicPartition("orders", 0)].offset
+
+    def row() -> dict[str, object] | None:
+        rows = console.get("/groups")["items"]
+        return next((each for each in rows if each["name"] == "sharing" and each["topics"]), None)
+
+    found = until(row, seconds=60, every=0.5)
+    assert (found["type"], found["topics"], found["lag"]) == ("share", ["orders"], end - 3)

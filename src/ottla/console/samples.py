@@ -35,7 +35,7 @@ class BrokerSample:
 
 @dataclass(frozen=True, slots=True)
 class GroupSample:
-    """One group as listed, and what it has committed."""
+    """One group as listed, and what it has committed; for a share group, where it begins (KIP-932)."""
 
     state: str
     type: str

@@ -11,6 +11,10 @@ from ottla.client import EARLIEST, LATEST, Client, Coordinated
 from ottla.client import Cluster as ClusterView
 from ottla.console.samples import BrokerSample, GroupSample, PartitionSample, Sample
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
@@ -25,6 +29,8 @@ GROUPS_PER_REQUEST = 500
 GROUPS_FROM = 8
 """The version of OffsetFetch from which on it asks for several groups (KIP-709)."""
 TOPIC_NAMES_UNTIL = 9
+SHARE = "share"
+"""The type of groups whose members share partitions (KIP-932)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +150,8 @@ class Sampling:
                 else:
                     by_node.setdefault(node, []).append(name)
 
-        # the positions of share groups and streams groups lie elsewhere
-        wanted = [name for name, group in groups.items() if group.type not in ("share", "streams")]
+        # the positions of streams groups lie elsewhere
+        wanted = [name for name, group in groups.items() if group.type != "streams"]
         try:
             async with asyncio.timeout(COORDINATORS_SECONDS_MAX):
                 await asyncio.gather(*map(find, wanted))
@@ -153,9 +159,36 @@ class Sampling:
             partial.append(f"coordinators of some groups: not found in {COORDINATORS_SECONDS_MAX:g} s")
         found: dict[str, dict[TopicPartition, int]] = {}
         for node, names in by_node.items():
-            for first in range(0, len(names), GROUPS_PER_REQUEST):
-                found |= await self._fetched(node, names[first : first + GROUPS_PER_REQUEST], partial)
+            share = [name for name in names if groups[name].type == SHARE]
+            others = [name for name in names if groups[name].type != SHARE]
+            for first in range(0, len(others), GROUPS_PER_REQUEST):
+                found |= await self._fetched(node, others[first : first + GROUPS_PER_REQUEST], partial)
+            for first in range(0, len(share), GROUPS_PER_REQUEST):
+                found |= await self._share_starts(node, share[first : first + GROUPS_PER_REQUEST], partial)
         return found
+
+    async def _share_starts(
+        self, node: NodeId, names: Iterable[str], partial: list[str]
+    ) -> dict[str, dict[TopicPartition, int]]:
+        """Where share groups begin (KIP-932): what lies before is done with, of what follows a part may be, too."""
+        asked = [DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None) for name in names]
+        try:
+            answer = await self._client.request(DescribeShareGroupOffsetsRequest(groups=asked), node=node)
+        except OttlaError as error:
+            partial.append(f"where share groups at broker {node} begin: {error}")
+            return {}
+        if any(each.error_code for each in answer.groups):
+            self.look_again()
+        return {
+            group.group_id: {
+                TopicPartition(topic.topic_name, each.partition_index): each.start_offset
+                for topic in group.topics
+                for each in topic.partitions
+                if each.start_offset >= 0 and not each.error_code
+            }
+            for group in answer.groups
+            if not group.error_code
+        }
 
     async def _fetched(
         self, node: NodeId, names: Iterable[str], partial: list[str]
