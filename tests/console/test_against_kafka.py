@@ -9,13 +9,9 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.base import TopicPartition
-from ottla.client import LATEST, BlockingClient, Coordinated
-from ottla.wire.messages.alter_share_group_offsets import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsRequestPartition,
-    AlterShareGroupOffsetsRequestTopic,
-)
+from ottla.admin import alter_share_starts, describe_share_group, share_starts
+from ottla.base import KafkaError, Offset, TopicPartition
+from ottla.client import LATEST, BlockingClient
 from tests import peer
 from tests.console.running import RunningConsole, running_console
 from tests.ports import free_port
@@ -126,12 +122,7 @@ def test_a_topic_is_made_emptied_and_deleted(console: RunningConsole) -> None:
 
 def test_a_share_group_is_listed_with_its_lag_from_where_it_begins(console: RunningConsole, bootstrap: str) -> None:
     with BlockingClient(bootstrap) as client:
-        begins = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=3)
-        topic = AlterShareGroupOffsetsRequestTopic(topic_name="orders", partitions=[begins])
-        answer = client.request(
-            AlterShareGroupOffsetsRequest(group_id="sharing", topics=[topic]), coordinator_of=Coordinated("sharing")
-        )
-        assert answer.error_code == 0, answer
+        alter_share_starts(client, "sharing", {TopicPartition("orders", 0): Offset(3)})
         end = client.list_offsets({TopicPartition("orders", 0): LATEST})[TopicPartition("orders", 0)].offset
 
     def row() -> dict[str, object] | None:
@@ -140,3 +131,24 @@ def test_a_share_group_is_listed_with_its_lag_from_where_it_begins(console: Runn
 
     found = until(row, seconds=60, every=0.5)
     assert (found["type"], found["topics"], found["lag"]) == ("share", ["orders"], end - 3)
+
+
+def test_a_share_group_is_reset_taken_back_and_deleted(console: RunningConsole, bootstrap: str) -> None:
+    with BlockingClient(bootstrap) as client:
+        alter_share_starts(client, "pool", {TopicPartition("orders", each): Offset(5) for each in range(3)})
+        page = until(lambda: console.ask("GET", "/api/c/cluster/groups/pool").body, seconds=60, every=0.5)
+        assert (page["type"], page["state"], page["members"], page["members_error"]) == ("share", "Empty", [], "")
+        done = console.run("reset-offsets", group="pool", topic="orders", to="earliest")
+        assert done.body["outcome"] == "done", done
+        assert set(share_starts(client, "pool").values()) == {0}
+        plan = console.post(f"/audit/{done.body['id']}/undo", {}).body
+        assert console.post(f"/plans/{plan['id']}/run", {"hash": plan["hash"]}).body["outcome"] == "done"
+        assert set(share_starts(client, "pool").values()) == {5}
+        shift = {"group": "pool", "topic": "orders", "to": "shift"}
+        refused = console.post("/plans", {"action": "reset-offsets", "arguments": shift})
+        assert 400 <= refused.status < 500, refused
+        assert "A share group is reset to one of earliest, latest, time, offset" in json.dumps(refused.body)
+        done = console.run("delete-group", typed="pool", group="pool")
+        assert done.body["outcome"] == "done", done
+        with pytest.raises(KafkaError, match="not found"):
+            describe_share_group(client, "pool")

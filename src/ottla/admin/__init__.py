@@ -123,6 +123,7 @@ from ottla.admin.reassignments import (
     replica_log_dirs,
 )
 from ottla.admin.rest import RestError, Worker
+from ottla.admin.share_groups import alter_share_starts, describe_share_group, share_starts
 from ottla.admin.throttles import (
     ReplicaMove,
     ThrottleChange,
@@ -222,6 +223,7 @@ __all__ = [
     "alter_credentials",
     "alter_quotas",
     "alter_reassignments",
+    "alter_share_starts",
     "apply_throttles",
     "broker_ids",
     "by_topic",
@@ -245,6 +247,7 @@ __all__ = [
     "describe_producers",
     "describe_quorum",
     "describe_quotas",
+    "describe_share_group",
     "describe_topics",
     "describe_transaction",
     "duplicates",
@@ -291,6 +294,7 @@ __all__ = [
     "replica_moves",
     "reset_offsets",
     "salted_password",
+    "share_starts",
     "terminate_transaction",
     "topic_with_id",
     "update_features",

@@ -19,6 +19,7 @@ __all__ = [
     "ListedGroup",
     "MemberDescription",
     "consumer_groups",
+    "coordinator_of",
     "describe_group",
     "group_state",
     "list_groups",
@@ -110,7 +111,7 @@ def describe_group(client: BlockingClient, group: str) -> GroupDescription:
     """Ask a group's coordinator, by the newer protocol first; raises GROUP_ID_NOT_FOUND where there is none."""
     from ottla.wire import ApiKey
 
-    coordinator = _coordinator(client, group)
+    coordinator = coordinator_of(client, group)
     offered = client.run(client.client.versions(coordinator.node_id))
     if ApiKey.CONSUMER_GROUP_DESCRIBE in offered:
         try:
@@ -143,7 +144,8 @@ def remove_members(client: BlockingClient, group: str, members: Sequence[MemberD
     raise_code(client.request(message, coordinator_of=Coordinated(group), lowest=3).error_code)
 
 
-def _coordinator(client: BlockingClient, group: str) -> Node:
+def coordinator_of(client: BlockingClient, group: str) -> Node:
+    """Return the broker that coordinates a group."""
     from ottla.client import Coordinated
 
     node = client.coordinator(Coordinated(group))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from ottla.admin import ConfigEntity, describe_config, describe_group
+from ottla.admin import ConfigEntity, describe_config, describe_group, describe_share_group
 from ottla.admin.actions import OF_SERVICES, plan_action
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
 from ottla.client import FetchPosition, Isolation, partition_of
@@ -134,7 +134,8 @@ class Api:
             raise HttpError(404, f"There is no group {name}")
         members, assignor, epoch = None, "", None
         try:
-            described = await place.cluster.admin(describe_group, name)
+            describe = describe_share_group if group.type == "share" else describe_group
+            described = await place.cluster.admin(describe, name)
         except KafkaError as error:
             said = str(error)
         else:
