@@ -11,12 +11,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 
+OWN_KEYS_FROM = 1000
+"""From this key on APIs are Ottla's own."""
 HEAD = """# The APIs that Ottla serves
 
 Written from the handlers by `tools/gen_api_docs.py`; ApiVersions answers from the same declarations, so nothing is
 advertised that is not there, but for versions 0 to 2 of Produce, which Kafka advertises and refuses as well: librdkafka
 up to 2.10 compresses only where it sees them. "Kafka 4.3" are the stable versions of that release. The access is what a
 handler declares, and what is asked of the authorizer where one is configured (see [security.md](security.md)).
+APIs from key 1000 on are Ottla's own: clients that do not know a key pass it over.
 
 | key | API | versions | Kafka 4.3 | listeners | access |
 |---:|---|---|---|---|---|
@@ -42,7 +45,7 @@ def rows() -> list[dict[str, Any]]:
                 "name": spec.name,
                 "versions": list(handler.versions) if handler else None,
                 "advertised": [handler.advertised_from, handler.versions[1]] if handler else None,
-                "kafka": [spec.min_version, spec.max_version],
+                "kafka": [spec.min_version, spec.max_version] if key < OWN_KEYS_FROM else None,
                 "listeners": list(spec.listeners),
                 "access": access,
             }
@@ -67,7 +70,7 @@ def render() -> dict[Path, str]:
     served = [row for row in found if row["versions"]]
     missing = [row for row in found if not row["versions"]]
     page = HEAD + "".join(
-        f"| {row['key']} | {row['name']} | {offered(row)} | {versions(row['kafka'])} "
+        f"| {row['key']} | {row['name']} | {offered(row)} | {versions(row['kafka']) if row['kafka'] else 'Ottla only'} "
         f"| {', '.join(row['listeners'])} | {row['access'] or 'everyone'} |\n"
         for row in served
     )

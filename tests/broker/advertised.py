@@ -16,7 +16,17 @@ from ottla.wire import APIS
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from tests.broker.node_client import NodeClient
 
-__all__ = ["FACTS", "MISSING", "MISSING_MAX", "UNFINALIZED", "Advertised", "asked", "expected", "with_controller"]
+__all__ = [
+    "FACTS",
+    "MISSING",
+    "MISSING_MAX",
+    "OWN",
+    "UNFINALIZED",
+    "Advertised",
+    "asked",
+    "expected",
+    "with_controller",
+]
 
 FACTS_PATH = Path(__file__).with_name("kafka_api_versions.json")
 Advertised = Mapping[str, Mapping[str, Any]]
@@ -46,6 +56,8 @@ MISSING: Mapping[str, str] = {
 list with the same change. Telemetry (71, 72) is not here: Kafka advertises it only where a plugin receives it."""
 MISSING_MAX = 14
 """How many they are. The list only shrinks, and this with it."""
+OWN: Mapping[str, list[int]] = {"DescribeClientTraffic": [0, 0]}
+"""APIs of ours that brokers advertise beside Kafka's, from key 1000 on."""
 UNFINALIZED: Mapping[str, str] = {"share.version": SHARE, "streams.version": STREAMS}
 """Features of which a new cluster of Kafka's finalizes a level and one of ours none, and why. Only shrinks as well."""
 
@@ -80,8 +92,9 @@ async def asked(port: int, version: int = 4) -> Advertised:
 
 def expected(kafkas: Advertised) -> Advertised:
     """Return what a listener of ours is to advertise where Kafka's advertises this."""
+    apis = {name: versions for name, versions in kafkas["apis"].items() if name not in MISSING}
     return {
         **kafkas,
-        "apis": {name: versions for name, versions in kafkas["apis"].items() if name not in MISSING},
+        "apis": apis | (OWN if "Produce" in apis else {}),
         "finalized": {name: levels for name, levels in kafkas["finalized"].items() if name not in UNFINALIZED},
     }

@@ -453,6 +453,35 @@ def test_a_right_that_is_taken_away_is_gone_at_once(tmp_path: Path, caplog: pyte
     assert sum("is Denied" in each for each in lines) == 5
 
 
+def test_a_batch_that_says_it_is_in_nobodys_transaction_is_refused_behind_others_too(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with quick_client(tmp_path, HookedDisk()) as client:
+            producer = {"producer_id": PRODUCER, "producer_epoch": 0}
+            for sequence in range(3):
+                sent = batch(b"x", **producer, base_sequence=sequence)
+                assert (await client.produce("t", sent)).error_code == 0
+            sent = batch(b"x", **producer, base_sequence=3, transactional=True)
+            answer = await client.ask(client.produce_request("t", sent))
+            assert answer.responses[0].partition_responses[0].error_code != 0
+            assert [each.base_offset for each in await burst(client, 1)] == [5]
+
+    run(test)
+
+
+def test_requests_of_one_read_keep_their_order_whatever_acks_they_ask_for(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with quick_client(tmp_path, HookedDisk()) as client:
+            for acks in (1, -1, 1, -1):
+                await burst(client, 2, acks=acks)
+            requests = [client.produce_request("t", batch(b"x"), acks=acks) for acks in (1, -1, 1, -1, 1)]
+            client.writer.write(b"".join(encode_request(each, 13, at, "test") for at, each in enumerate(requests)))
+            answers = [await client.receive(each, 13) for each in requests]
+            offsets = [each.responses[0].partition_responses[0].base_offset for each in answers]
+            assert offsets == [10, 11, 12, 13, 14]
+
+    run(test)
+
+
 def test_requests_that_want_no_answer_get_none(tmp_path: Path) -> None:
     async def test() -> None:
         async with quick_client(tmp_path, HookedDisk()) as client:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["LATENCY_BUCKETS", "Counter", "Latency", "RequestTimes", "TopicTraffic", "bucket_limit_us"]
+__all__ = ["LATENCY_BUCKETS", "ClientTraffic", "Counter", "Latency", "RequestTimes", "TopicTraffic", "bucket_limit_us"]
 
 STEP_BITS: Final = 2
 """Four buckets per power of two of microseconds: a quantile is off by less than a fifth."""
@@ -83,12 +83,36 @@ class RequestTimes:
         """Answers by error code, of partitions where there are some."""
 
 
+class ClientTraffic:
+    """What one client has written to a topic and read from it here: bytes of batches, as they are stored."""
+
+    __slots__ = ("bytes_in", "bytes_out", "messages_in", "moved_before")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.messages_in = 0
+        self.moved_before = 0
+        """Bytes in and out when it was last asked who moves little."""
+
+
 class TopicTraffic:
     """What goes in and out of a topic here (Kafka's `BrokerTopicMetrics`)."""
 
-    __slots__ = ("bytes_in", "bytes_out", "failed_fetches", "failed_produces", "fetches", "messages_in", "produces")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "clients",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "messages_in",
+        "produces",
+    )
 
     def __init__(self) -> None:
+        self.clients: dict[tuple[str, str], ClientTraffic] = {}
+        """By client id and principal."""
         self.bytes_in = 0
         self.bytes_out = 0
         self.messages_in = 0

@@ -58,6 +58,7 @@ __all__ = [
     "ReportParts",
     "ServedParts",
     "TokenParts",
+    "TrafficParts",
     "TransactionParts",
 ]
 
@@ -123,6 +124,12 @@ class ProduceParts(TransactionParts, Protocol):
     offload: Offload
     quotas: Quotas | None
     metrics: Metrics
+    traffic: Traffic
+
+
+class TrafficParts(AccessParts, Protocol):
+    """For what tells who writes and reads."""
+
     traffic: Traffic
 
 

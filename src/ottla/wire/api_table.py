@@ -99,6 +99,7 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    DESCRIBE_CLIENT_TRAFFIC = 1000
 
 
 API_ROWS: tuple[tuple[int, str, str, int, int, int, int, tuple[str, ...]], ...] = (
@@ -191,5 +192,6 @@ API_ROWS: tuple[tuple[int, str, str, int, int, int, int, tuple[str, ...]], ...] 
     (90, "DescribeShareGroupOffsets", "describe_share_group_offsets", 0, 1, 0, 0, ("broker",)),
     (91, "AlterShareGroupOffsets", "alter_share_group_offsets", 0, 0, 0, 0, ("broker",)),
     (92, "DeleteShareGroupOffsets", "delete_share_group_offsets", 0, 0, 0, 0, ("broker",)),
+    (1000, "DescribeClientTraffic", "describe_client_traffic", 0, 0, 0, 0, ("broker",)),
 )
 """key, name, module, first and last stable version, first flexible request and response, listeners."""

@@ -160,6 +160,9 @@ def _append_topic(
             traffic.produces += 1
             traffic.bytes_in += info.size
             traffic.messages_in += info.last_offset - info.first_offset + 1
+            client = services.traffic.client(traffic, context.client_id or "", context.connected.principal)
+            client.bytes_in += info.size
+            client.messages_in += info.last_offset - info.first_offset + 1
     return ProducedTopic(name, topic.topic_id, answers)
 
 

@@ -50,6 +50,9 @@ def fetch_answer(
                 traffic.replication_bytes_out += found.size
             else:
                 topic_traffic.bytes_out += found.size
+                if topic_traffic is not elsewhere:
+                    client = traffic.client(topic_traffic, context.client_id or "", context.connected.principal)
+                    client.bytes_out += found.size
             if found.size < FILE_BYTES_MIN and found.size <= share:
                 share -= found.size
                 if not _copy(context, answer, plan, found):

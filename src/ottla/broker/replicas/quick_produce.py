@@ -62,6 +62,7 @@ class _Lane:
         "answers",
         "batches",
         "beginning",
+        "client_id",
         "correlation_ids",
         "frames",
         "head",
@@ -88,6 +89,7 @@ class _Lane:
         *,
         index: int,
         acks: int,
+        client_id: str,
     ) -> None:
         self.shape = shape
         self.beginning = beginning
@@ -98,6 +100,7 @@ class _Lane:
         """Empty where the topic is named."""
         self.index = index
         self.acks = acks
+        self.client_id = client_id
         self.partition: LocalPartition | None = None
         """Set from the first request that is taken until they are finished."""
         self.rules = BatchRules()
@@ -139,7 +142,7 @@ class QuickProduce:
         self._started_ns = 0
         self.taken = 0
 
-    def learn(self, frame: memoryview, version: int, position: int, request: Produce) -> None:
+    def learn(self, frame: memoryview, version: int, position: int, request: Produce, client_id: str) -> None:
         """Remember how a request began that was handled, whose body is at `position`."""
         if request.acks not in (1, -1):
             return
@@ -171,7 +174,9 @@ class QuickProduce:
             self._shapes.append(shape)
         topic_id = b"" if topic.name else topic.topic_id
         answers = AnswerTemplate(version, topic.name, topic.topic_id, index)
-        self._lanes[beginning.rest] = _Lane(shape, beginning, answers, name, topic_id, index=index, acks=request.acks)
+        self._lanes[beginning.rest] = _Lane(
+            *(shape, beginning, answers, name, topic_id), index=index, acks=request.acks, client_id=client_id
+        )
 
     def _shape(self, end: int, *, is_flexible: bool) -> Shape:
         for each in self._shapes:
@@ -281,6 +286,9 @@ class QuickProduce:
         traffic.produces += count
         traffic.bytes_in += lane.size
         traffic.messages_in += lane.records
+        client = self._services.traffic.client(traffic, lane.client_id, connection.connected.principal)
+        client.bytes_in += lane.size
+        client.messages_in += lane.records
 
     def _answer(self, connection: Connection, order: list[_Lane]) -> None:
         answers: list[bytes] = []

@@ -89,7 +89,7 @@ class QuickRequests(Protocol):
         """Answer what was taken, in order."""
         ...
 
-    def learn(self, frame: memoryview, version: int, position: int, request: Any) -> None:
+    def learn(self, frame: memoryview, version: int, position: int, request: Any, client_id: str) -> None:
         """Look at a request that was handled by itself, and whose body is at `position`."""
         ...
 

@@ -236,7 +236,7 @@ class Router:
             if not connection.is_served_by(self):
                 return
             connection.quick = quick = route.handler.quick(self._services, route.requests, route.times)
-        quick.learn(frame, version, position, request)
+        quick.learn(frame, version, position, request, connection.client_id or "")
 
     def _after_header(self, connection: Connection, frame: memoryview, client_id_length: int, *, flexible: bool) -> int:
         """Return where the body begins; take in the client id, which rarely changes on a connection."""
