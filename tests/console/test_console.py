@@ -67,6 +67,21 @@ def test_lists_and_the_overview_tell_what_there_is(console: RunningConsole) -> N
     assert found["copies_out_of_sync"] == 0 and [each["id"] for each in found["brokers"]] == [1]
 
 
+def test_who_writes_a_topic_is_told_and_what_it_costs(server: Server) -> None:
+    prices = ("--override", "ottla.console.cost.stored.gb.month=2.5", "--override", "ottla.console.cost.currency=EUR")
+    with running_console(server.bootstrap, *prices) as console:
+        found = console.get("/lineage?topic=orders")
+        wrote = [each for each in found["edges"] if each["writes"]]
+        assert found["counted"]
+        assert [(each["actor"], each["topic"]) for each in wrote] == [({"kind": "client", "name": "rdkafka"}, "orders")]
+        cost = console.get("/cost")
+        (row,) = [each for each in cost["topics"] if each["topic"] == "orders"]
+        assert cost["prices"]["currency"] == "EUR"
+        assert row["stored"] > 0 and row["cost_stored"] == pytest.approx(row["stored"] / 1e9 * 2.5)
+        assert console.ask("GET", "/lineage?topic=nothing").status == 404
+        assert console.ask("GET", "/cost?topic=nothing").status == 404
+
+
 def test_an_answer_that_the_page_has_is_not_sent_again(console: RunningConsole) -> None:
     first = console.ask("GET", "/api/c/cluster/brokers")
     again = console.ask("GET", "/api/c/cluster/brokers", **{"If-None-Match": first.headers["ETag"]})

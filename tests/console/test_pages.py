@@ -29,6 +29,7 @@ PAGES = (
     *("/access", "/access/check", "/access/users", "/access/quotas", "/transactions", "/quorum", "/reassign"),
     *("/topics/orders/key?key=x", "/dlq", "/dlq/orders"),
     *("/connect", "/connect/files/lines", "/schemas", "/schemas/orders-value", "/sql", "/streams"),
+    *("/lineage", "/cost", "/topics/orders/lineage", "/topics/orders/cost"),
 )
 DIALOGS = (
     *("/topics?new=1", "/access?new=1", "/access/users?new=1", "/access/quotas?new=1", "/reassign?new=1"),

@@ -56,6 +56,8 @@ const Streams = lazy(() => import("./pages/streams"));
 const ApplicationPage = lazy<{ service: string; name: string }>(() => import("./pages/application"));
 const Sql = lazy(() => import("./pages/sql"));
 const Letters = lazy<{ topic?: string }>(() => import("./pages/letters"));
+const Lineage = lazy<{ topic?: string }>(() => import("./pages/lineage"));
+const Cost = lazy<{ topic?: string }>(() => import("./pages/cost"));
 const Schemas = lazy(() => import("./pages/schemas"));
 const Schema = lazy<{ subject: string }>(() => import("./pages/schema"));
 
@@ -240,6 +242,8 @@ function Shell({ cluster }: { cluster: string }) {
             <Route path="/c/:cluster/connect/:workers/:connector">{(each) => <ConnectorPage workers={decodeURIComponent(each.workers)} name={decodeURIComponent(each.connector)} />}</Route>
             <Route path="/c/:cluster/dlq">{() => <Letters />}</Route>
             <Route path="/c/:cluster/dlq/:topic">{(each) => <Letters topic={decodeURIComponent(each.topic)} />}</Route>
+            <Route path="/c/:cluster/lineage">{() => <Lineage />}</Route>
+            <Route path="/c/:cluster/cost">{() => <Cost />}</Route>
             <Route path="/c/:cluster/schemas" component={Schemas} />
             <Route path="/c/:cluster/schemas/:subject">{(each) => <Schema subject={decodeURIComponent(each.subject)} />}</Route>
             <Route>

@@ -42,6 +42,13 @@ const ICONS: Record<string, JSX.Element> = {
       <path d="M5.500 7V5a2.500 2.500 0 0 1 5 0v2M8 9.500v1.500" />
     </>
   ),
+  lineage: <path d="M2.500 4h2.500M2.500 12h2.500M11 8h2.500M5 4c3 0 3 4 6 4M5 12c3 0 3-4 6-4" />,
+  cost: (
+    <>
+      <ellipse cx="8" cy="4.500" rx="5" ry="2" />
+      <path d="M3 4.500v7c0 1.100 2.200 2 5 2s5-.900 5-2v-7M3 8c0 1.100 2.200 2 5 2s5-.900 5-2" />
+    </>
+  ),
   audit: <path d="M3 2.500h10v11H3zM5.500 5.500h5M5.500 8h5M5.500 10.500h3" />,
   find: (
     <>

@@ -6,6 +6,7 @@ export const SECTIONS: { group: string; pages: { name: string; icon: string; pat
     pages: [
       { name: "Topics", icon: "topics", path: "/topics" },
       { name: "Schemas", icon: "schemas", path: "/schemas" },
+      { name: "Lineage", icon: "lineage", path: "/lineage" },
     ],
   },
   {
@@ -30,6 +31,7 @@ export const SECTIONS: { group: string; pages: { name: string; icon: string; pat
       { name: "Brokers", icon: "brokers", path: "/brokers" },
       { name: "Quorum", icon: "quorum", path: "/quorum" },
       { name: "Reassignment", icon: "reassign", path: "/reassign" },
+      { name: "Cost", icon: "cost", path: "/cost" },
       { name: "Access", icon: "access", path: "/access" },
       { name: "Changes", icon: "audit", path: "/audit" },
     ],

@@ -20,6 +20,7 @@ from ottla.console.api_letters import check_letters, letter_endpoints
 from ottla.console.api_schemas import schema_endpoints
 from ottla.console.api_sql import check_masks, sql_endpoints
 from ottla.console.api_streams import streams_endpoints
+from ottla.console.api_traffic import traffic_endpoints
 from ottla.console.clusters import Cluster
 from ottla.console.decoding import DECODERS
 from ottla.console.endpoints import Endpoint, body, need, page_of, query_number
@@ -87,6 +88,7 @@ class Api:
             *letter_endpoints(),
             *sql_endpoints(),
             *streams_endpoints(),
+            *traffic_endpoints(),
             Endpoint("GET", "/audit", "The newest changes", self._audit),
             Endpoint("POST", "/audit/{entry}/undo", "A plan that takes a change back", self._undo, {}, changes=True),
         ]

@@ -143,6 +143,7 @@ class Console:
                 masks=self._settings.masks,
                 secret=self._secret,
                 searches=self._searches,
+                prices=self._settings.prices,
             )
             self._places[each.name] = (
                 place

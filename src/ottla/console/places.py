@@ -11,6 +11,7 @@ from ottla.admin.actions import Reach
 from ottla.client import BlockingClient
 from ottla.console.audit_topic import AuditTopic
 from ottla.console.clusters import Cluster
+from ottla.console.costs import Prices
 from ottla.console.logins import Login
 from ottla.console.masks import Mask, Masks
 from ottla.console.rights import KeptRights, Rights
@@ -51,6 +52,8 @@ class Place:
     registry_properties: Mapping[str, str] | None = None
     audit_topic: AuditTopic | None = None
     searches: ScanProcesses | None = None
+    prices: Prices = field(default_factory=Prices)
+    """What bytes cost."""
     login: Login | None = None
     """Who has logged in; None where the console itself asks, which may see all that its sampler sees."""
 

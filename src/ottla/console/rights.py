@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ottla.base import OttlaError
 from ottla.client import Client
-from ottla.console.samples import Sample
+from ottla.console.samples import Flow, Moved, Sample, Traffic
 from ottla.console.views import Seen
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -69,8 +69,28 @@ class Rights:
                 if name in self.groups
             },
             sizes=sample.sizes if sees_cluster else {},
+            traffic=self._traffic(sample.traffic),
+            traffic_before=self._traffic(sample.traffic_before),
             partial=sample.partial if sees_cluster or not sample.partial else ("parts of the cluster did not answer",),
         )
+
+    def _traffic(self, traffic: Traffic | None) -> Traffic | None:
+        """What clients of topics that may be seen move; who they have logged in as is told as the brokers do."""
+        if traffic is None:
+            return None
+        sees_cluster = "DESCRIBE" in self.cluster
+        found: dict[int, dict[Flow, Moved]] = {}
+        for node, flows in traffic.flows.items():
+            shown = found.setdefault(node, {})
+            for flow, each in flows.items():
+                if flow.topic not in self.topics:
+                    continue
+                key = flow if sees_cluster else replace(flow, principal=None)
+                was = shown.get(key, Moved(0, 0, 0))
+                shown[key] = Moved(
+                    was.bytes_in + each.bytes_in, was.records_in + each.records_in, was.bytes_out + each.bytes_out
+                )
+        return replace(traffic, flows=found)
 
     def may_read_series(self, name: str) -> bool:
         """Return whether a series of the history may be seen: `in`, `in/TOPIC`, `lag/GROUP`, `consumed/GROUP`."""

@@ -7,7 +7,20 @@ from dataclasses import dataclass, field
 
 from ottla.base import TopicPartition
 
-__all__ = ["BrokerSample", "GroupSample", "PartitionSample", "Sample", "TopicFigures", "group_lags", "topic_figures"]
+__all__ = [
+    "BrokerSample",
+    "Flow",
+    "FlowRate",
+    "GroupSample",
+    "Moved",
+    "PartitionSample",
+    "Sample",
+    "TopicFigures",
+    "Traffic",
+    "flow_rates",
+    "group_lags",
+    "topic_figures",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,44 @@ class GroupSample:
     protocol: str
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Empty where it could not be read, too: `Sample.partial` says so."""
+    clients: frozenset[str] = frozenset()
+    """Client ids of its members, where they were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Whose bytes of which topic: a client by its id, and as whom it has logged in (None where that is not told)."""
+
+    topic: str
+    client_id: str
+    principal: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What has flowed since a broker began: bytes and records written, and bytes read."""
+
+    bytes_in: int
+    records_in: int
+    bytes_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What brokers of Ottla have counted of their clients, by broker."""
+
+    at_ms: int
+    flows: Mapping[int, Mapping[Flow, Moved]]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRate:
+    """What flows a second, between two countings."""
+
+    flow: Flow
+    bytes_in: float
+    records_in: float
+    bytes_out: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +109,9 @@ class Sample:
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Bytes of a topic's copies on all brokers."""
     partial: tuple[str, ...] = ()
+    traffic: Traffic | None = None
+    """None where no broker tells it: those of Apache Kafka do not."""
+    traffic_before: Traffic | None = None
 
     def ends(self) -> dict[TopicPartition, int]:
         """Where each partition ends, those that did not answer left out."""
@@ -98,6 +152,31 @@ def group_lags(sample: Sample, group: GroupSample, only: str | None = None) -> d
         known = sample.topics.get(partition.topic, {}).get(partition.partition)
         found[partition] = max(0, known.end - committed) if known is not None and known.end >= 0 else None
     return found
+
+
+def flow_rates(sample: Sample) -> list[FlowRate] | None:
+    """Return what flows a second; None where it is not known: not counted, or not twice yet.
+
+    A broker that was silent or began anew between the two countings is left out.
+    """
+    new, old = sample.traffic, sample.traffic_before
+    if new is None or old is None or new.at_ms <= old.at_ms:
+        return None
+    seconds = (new.at_ms - old.at_ms) / 1000
+    nothing = Moved(0, 0, 0)
+    sums: dict[Flow, list[int]] = {}
+    for node, flows in new.flows.items():
+        then = old.flows.get(node)
+        if then is None:
+            continue
+        for flow, each in flows.items():
+            was = then.get(flow, nothing)
+            grown = (each.bytes_in - was.bytes_in, each.records_in - was.records_in, each.bytes_out - was.bytes_out)
+            total = sums.setdefault(flow, [0, 0, 0])
+            if min(grown) >= 0:
+                for at, value in enumerate(grown):
+                    total[at] += value
+    return [FlowRate(flow, *(value / seconds for value in total)) for flow, total in sums.items()]
 
 
 def topic_figures(sample: Sample, before: Sample | None, only: str | None = None) -> list[TopicFigures]:

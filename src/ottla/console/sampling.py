@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from ottla.base import KafkaError, NodeId, OttlaError, TopicPartition
+from ottla.base import ErrorCode, KafkaError, NodeId, OttlaError, TopicPartition
 from ottla.client import EARLIEST, LATEST, Client, Coordinated
 from ottla.client import Cluster as ClusterView
-from ottla.console.samples import BrokerSample, GroupSample, PartitionSample, Sample
+from ottla.console.samples import BrokerSample, Flow, GroupSample, Moved, PartitionSample, Sample, Traffic
+from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.wire.messages.describe_client_traffic import DescribeClientTrafficRequest
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -22,6 +26,10 @@ __all__ = ["Sampling"]
 
 METADATA_SECONDS = 30.0
 LOG_DIRS_SECONDS = 60.0
+TRAFFIC_SECONDS = 15.0
+"""What clients move, and which clients are a group's members."""
+MEMBERS_GROUPS_MAX = 500
+"""Groups that are asked for their members."""
 COORDINATORS_AT_ONCE = 32
 COORDINATORS_SECONDS_MAX = 10.0
 """For all groups together: where none can be found, each would be waited for."""
@@ -41,8 +49,12 @@ class _Seldom:
     groups: Mapping[str, GroupSample] = field(default_factory=dict)
     brokers: Mapping[int, BrokerSample] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    clients: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    traffic: Traffic | None = None
+    traffic_before: Traffic | None = None
     metadata_s: float = float("-inf")
     log_dirs_s: float = float("-inf")
+    traffic_s: float = float("-inf")
 
 
 class Sampling:
@@ -68,6 +80,12 @@ class Sampling:
         if now_s - self._seldom.log_dirs_s >= LOG_DIRS_SECONDS:
             brokers, sizes = await self._log_dirs(view, partial)
             self._seldom = replace(self._seldom, brokers=brokers, sizes=sizes, log_dirs_s=now_s)
+        if now_s - self._seldom.traffic_s >= TRAFFIC_SECONDS:
+            traffic, clients = await self._traffic(view, at_ms, partial), await self._members(self._seldom.groups)
+            before = self._seldom.traffic
+            self._seldom = replace(
+                self._seldom, traffic=traffic, traffic_before=before, clients=clients, traffic_s=now_s
+            )
         led = [
             TopicPartition(name, index)
             for name, topic in view.topics.items()
@@ -96,10 +114,15 @@ class Sampling:
             },
             internal=frozenset(name for name, topic in view.topics.items() if topic.is_internal),
             groups={
-                name: replace(each, committed=committed.get(name, {})) for name, each in self._seldom.groups.items()
+                name: replace(
+                    each, committed=committed.get(name, {}), clients=self._seldom.clients.get(name, frozenset())
+                )
+                for name, each in self._seldom.groups.items()
             },
             sizes=self._seldom.sizes,
             partial=tuple(dict.fromkeys(partial)),
+            traffic=self._seldom.traffic,
+            traffic_before=self._seldom.traffic_before,
         )
 
     async def _offsets(self, led: list[TopicPartition], at: int, partial: list[str]) -> dict[TopicPartition, int]:
@@ -133,6 +156,46 @@ class Sampling:
             for each in answer.groups:
                 kind = (each.group_type or "classic").lower()
                 found[each.group_id] = GroupSample(each.group_state or "Unknown", kind, each.protocol_type)
+        return found
+
+    async def _traffic(self, view: ClusterView, at_ms: int, partial: list[str]) -> Traffic | None:
+        """What clients have moved, by broker; None where no broker tells it."""
+        found: dict[int, Mapping[Flow, Moved]] = {}
+        for node in sorted(view.nodes):
+            try:
+                answer = await self._client.request(DescribeClientTrafficRequest(topics=None), node=node)
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                    partial.append(f"what clients of broker {node} move: {error}")
+                continue
+            found[node] = {
+                Flow(topic.name, each.client_id, each.principal): Moved(each.bytes_in, each.records_in, each.bytes_out)
+                for topic in answer.topics
+                for each in topic.clients
+            }
+        return Traffic(at_ms, found) if found else None
+
+    async def _members(self, groups: Mapping[str, GroupSample]) -> dict[str, frozenset[str]]:
+        """Client ids of groups that have members; a group that cannot be asked is left out."""
+        by_node: dict[NodeId, list[str]] = {}
+        wanted = [name for name, each in groups.items() if each.state.upper() not in ("EMPTY", "DEAD")]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COORDINATORS_SECONDS_MAX):
+                for name in wanted[:MEMBERS_GROUPS_MAX]:
+                    if groups[name].type in ("classic", "consumer"):
+                        with suppress(OttlaError):
+                            by_node.setdefault(await self._client.coordinator(Coordinated(name)), []).append(name)
+        found: dict[str, frozenset[str]] = {}
+        for node, names in by_node.items():
+            classic = [name for name in names if groups[name].type == "classic"]
+            newer = [name for name in names if groups[name].type == "consumer"]
+            with suppress(OttlaError):
+                if classic:
+                    told = await self._client.request(DescribeGroupsRequest(groups=classic), node=node)
+                    found |= {each.group_id: frozenset(one.client_id for one in each.members) for each in told.groups}
+                if newer:
+                    said = await self._client.request(ConsumerGroupDescribeRequest(group_ids=newer), node=node)
+                    found |= {each.group_id: frozenset(one.client_id for one in each.members) for each in said.groups}
         return found
 
     async def _committed(

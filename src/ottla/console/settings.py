@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ottla.base import ConfigError
 from ottla.console.clusters import ClusterSettings
+from ottla.console.costs import Prices
 from ottla.console.logins import MECHANISMS
 from ottla.console.masks import Mask, mask_rules
 from ottla.http import is_loopback, serving_context
@@ -23,10 +24,16 @@ LOGIN = "ottla.console.login.mechanisms"
 CONNECT = "ottla.console.connect.urls"
 SQL = "ottla.console.sql.url"
 STREAMS = "ottla.console.streams.urls"
+STORED, WRITTEN, READ = (f"ottla.console.cost.{each}" for each in ("stored.gb.month", "written.gb", "read.gb"))
+CURRENCY = "ottla.console.cost.currency"
 AUDIT, AUDIT_DEFAULT = "ottla.console.audit.topic", "__ottla_console_audit"
 MASKS, MASKS_FILE = "ottla.console.masks", "ottla.console.masks.file"
-KEYS = (LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, SQL, STREAMS, MASKS, MASKS_FILE, AUDIT)
+KEYS = (
+    *(LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, SQL, STREAMS, MASKS, MASKS_FILE, AUDIT),
+    *(STORED, WRITTEN, READ, CURRENCY),
+)
 PREFIX = "ottla.console."
+PRICE_MAX = 1e9
 TLS = "ottla.console.ssl."
 
 
@@ -56,6 +63,8 @@ class ConsoleSettings:
     """A SQL server's address, that of the first cluster."""
     streams: Mapping[str, str] = field(default_factory=dict)
     """Addresses of Streams' services and applications by their names, those of the first cluster."""
+    prices: Prices = field(default_factory=Prices)
+    """What bytes cost."""
 
 
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
@@ -100,7 +109,21 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
         _masks(properties),
         _sql(properties),
         _workers(properties, STREAMS, "streams"),
+        _prices(properties),
     )
+
+
+def _prices(properties: Mapping[str, str]) -> Prices:
+    found = {}
+    for key in (STORED, WRITTEN, READ):
+        text = (properties.get(key) or "0").strip()
+        try:
+            found[key] = float(text)
+        except ValueError:
+            found[key] = -1.0
+        if not 0 <= found[key] < PRICE_MAX:
+            raise ConfigError(key, text, "a price, such as 0.10")
+    return Prices(found[STORED], found[WRITTEN], found[READ], (properties.get(CURRENCY) or "").strip()[:10])
 
 
 def _sql(properties: Mapping[str, str]) -> str | None:

@@ -7,7 +7,9 @@ import { useHere, useLoaded } from "../state";
 import type { PartitionRow, Topic } from "../types";
 import { Config } from "./config";
 import { stateKind } from "./groups";
+import CostPage from "./cost";
 import { KeyOverTime } from "./key";
+import LineagePage from "./lineage";
 import { Messages, Produce } from "./messages";
 import { caught } from "../caught";
 
@@ -56,6 +58,8 @@ export default function TopicPage({ name, tab }: { name: string; tab: string }) 
               { name: "A key", href: `${base}/key`, here: tab === "key" },
               { name: "Partitions", href: `${base}/partitions`, here: tab === "partitions", n: data.partitions },
               { name: "Groups", href: `${base}/groups`, here: tab === "groups", n: data.group_rows.length },
+              { name: "Lineage", href: `${base}/lineage`, here: tab === "lineage" },
+              { name: "Cost", href: `${base}/cost`, here: tab === "cost" },
               { name: "Configuration", href: `${base}/config`, here: tab === "config" },
             ]}
           />
@@ -63,6 +67,8 @@ export default function TopicPage({ name, tab }: { name: string; tab: string }) 
           {tab === "key" && <KeyOverTime topic={name} />}
           {tab === "partitions" && <Partitions rows={data.partition_rows} />}
           {tab === "groups" && <Groups topic={data} cluster={cluster} />}
+          {tab === "lineage" && <LineagePage topic={name} />}
+          {tab === "cost" && <CostPage topic={name} />}
           {tab === "config" && <Config title="Settings of the topic" path={`/api/c/${encodeURIComponent(cluster)}/topics/${encodeURIComponent(name)}/config`} type="topics" name={name} />}
           {dialog.value === "produce" && <Produce topic={name} close={() => (dialog.value = null)} />}
           {dialog.value === "partitions" && <AddPartitions topic={data} close={() => (dialog.value = null)} />}
