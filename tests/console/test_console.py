@@ -316,6 +316,17 @@ def test_changes_are_known_after_a_restart_and_can_be_taken_back(server: Server)
         assert back.body["outcome"] == "done" and back.body["id"] > done["id"], back
 
 
+def test_the_next_console_shows_the_figures_of_one_that_has_ended(server: Server) -> None:
+    def points(console: RunningConsole) -> list[Any]:
+        return list(console.get("/history?series=in")["points"])
+
+    with running_console(server.bootstrap) as first:
+        until(lambda: len(points(first)) > 1)
+        minute_ms = points(first)[0][0] // 60_000 * 60_000
+    with running_console(server.bootstrap) as second:
+        until(lambda: any(each[0] == minute_ms for each in points(second)))
+
+
 def refused(console: RunningConsole) -> list[Answer]:
     plan = {"action": "create-topic", "arguments": {"topic": "no", "partitions": 1}}
     return [console.post("/plans", plan), console.post("/topics/orders/records", {"value": "x"})]

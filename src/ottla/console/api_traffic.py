@@ -81,7 +81,7 @@ async def _cost(place: Place, request: Request) -> Reply:
         raise HttpError(404, f"There is no topic {topic}")
     figures = topic_figures(seen.sample, seen.before, only=topic)
     if topic is None and request.query.get("internal") != "true":
-        figures = [each for each in figures if not each.is_internal and not each.name.startswith("__")]
+        figures = [each for each in figures if not each.is_internal]
     rows = topic_costs(seen.sample, figures, place.prices)
     clients = client_costs(seen.sample, rows, place.prices)
     answer = {

@@ -14,6 +14,8 @@ __all__ = ["POINTS_MAX", "SERIES_MAX", "Bucket", "History", "Mark"]
 
 LEVELS: tuple[tuple[int, int], ...] = ((5_000, 720), (60_000, 1_440), (600_000, 2_016))
 """Of each level: the milliseconds between its points, and how many it keeps: an hour, a day, two weeks."""
+MINUTES = 1
+"""The level of the minutes."""
 SERIES_MAX = 500
 """Series that are kept: each has 4,176 points of 32 bytes at most, all of them 64 MiB; the least changed leave first."""
 POINTS_MAX = 600
@@ -55,20 +57,20 @@ class _Ring:
         """True once the oldest leave."""
         return len(self._at) >= self._size
 
-    def add(self, at_ms: int, value: float) -> None:
+    def add(self, at_ms: int, last: float, least: float, most: float) -> None:
         start = at_ms - at_ms % self._step_ms
         newest = (self._first - 1) % len(self._at) if self._at else -1
         if newest >= 0 and self._at[newest] >= start:
-            last = 3 * newest  # a clock that was set back adds to the newest
-            self._values[last] = value
-            self._values[last + 1] = min(self._values[last + 1], value)
-            self._values[last + 2] = max(self._values[last + 2], value)
+            at = 3 * newest  # a clock that was set back adds to the newest
+            self._values[at] = last
+            self._values[at + 1] = min(self._values[at + 1], least)
+            self._values[at + 2] = max(self._values[at + 2], most)
         elif len(self._at) < self._size:
             self._at.append(start)
-            self._values.extend((value, value, value))
+            self._values.extend((last, least, most))
         else:
             self._at[self._first] = start
-            self._values[3 * self._first : 3 * self._first + 3] = array("d", (value, value, value))
+            self._values[3 * self._first : 3 * self._first + 3] = array("d", (last, least, most))
             self._first = (self._first + 1) % self._size
 
     def __iter__(self) -> Iterator[Bucket]:
@@ -89,6 +91,11 @@ class History:
 
     def add(self, name: str, at_ms: int, value: float) -> None:
         """Take a point of a series in; where there are too many series, the one that changed longest ago leaves."""
+        self.take(name, Bucket(at_ms, value, value, value))
+
+    def take(self, name: str, bucket: Bucket) -> None:
+        """Take in a stretch of a series, which is later than what is there; see `add`."""
+        at_ms, value = bucket.at_ms, bucket.last
         rings = self._series.get(name)
         if rings is None:
             if len(self._series) >= self._series_max:
@@ -96,7 +103,7 @@ class History:
                 del self._series[oldest], self._last[oldest]
             rings = self._series[name] = [_Ring(step, size) for step, size in LEVELS]
         for ring in rings:
-            ring.add(at_ms, value)
+            ring.add(at_ms, value, bucket.least, bucket.most)
         known = self._last.get(name)
         if known is None or known[0] != value:
             self._last[name] = (value, at_ms)
@@ -110,6 +117,26 @@ class History:
         """Keep what happened to a series; the oldest of `MARKS_MAX` leave."""
         self._marks.append((name, mark))
         del self._marks[:-MARKS_MAX]
+
+    def absorb(self, newer: History) -> None:
+        """Take in what has happened since, point by point."""
+        for name, rings in newer._series.items():
+            for bucket in rings[0]:
+                self.take(name, bucket)
+        for name, mark in newer._marks:
+            self.mark(name, mark)
+
+    def minutes(self, from_ms: int, to_ms: int) -> dict[str, list[Bucket]]:
+        """Return the minutes of every series that begin in a time, `to_ms` left out; series without any are left out."""
+        found = {
+            name: [each for each in rings[MINUTES] if from_ms <= each.at_ms < to_ms]
+            for name, rings in self._series.items()
+        }
+        return {name: each for name, each in found.items() if each}
+
+    def marked(self, from_ms: int, to_ms: int) -> list[tuple[str, Mark]]:
+        """Return what happened to any series in a time, `to_ms` left out."""
+        return [(name, mark) for name, mark in self._marks if from_ms <= mark.at_ms < to_ms]
 
     def names(self, prefix: str = "") -> list[str]:
         """Return the series that there are, sorted."""

@@ -23,6 +23,7 @@ from ottla.console.audit_topic import AuditTopic
 from ottla.console.clusters import Cluster
 from ottla.console.endpoints import Endpoint, http_error, openapi_document
 from ottla.console.entry import SECURITY_HEADERS, SESSION_SECONDS_MAX, Entry, Session
+from ottla.console.history_topic import HistoryKeeper, HistoryTopic
 from ottla.console.live import Live
 from ottla.console.logins import USER_CHARACTERS_MAX, WRONG_LOGIN, log_in
 from ottla.console.places import Place
@@ -88,6 +89,7 @@ class Console:
         self._server: HttpServer | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._loading: list[asyncio.Task[None]] = []
+        self._keepers: list[HistoryKeeper] = []
         self._secret = secrets.token_bytes(32)
         self._searches = ScanProcesses()
         self._closing: set[asyncio.Task[None]] = set()
@@ -172,6 +174,12 @@ class Console:
         await self._searches.start()
         loop = asyncio.get_running_loop()
         self._loading = [loop.create_task(self._load_audit(place)) for place in self._places.values()]
+        self._keepers = [
+            HistoryKeeper(place.sampler, HistoryTopic(place.cluster.client, self._settings.history_topic), _now_ms)
+            for place in self._places.values()
+        ]
+        for keeper in self._keepers:
+            keeper.start(writes=not self._settings.read_only)
         self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
         self._tell_key(self._entry.key)
 
@@ -187,6 +195,7 @@ class Console:
         await asyncio.gather(*self._closing)
         if self._server is not None:
             await self._server.close()
+        await asyncio.gather(*(keeper.stop() for keeper in self._keepers))
         for place in self._places.values():
             await place.sampler.stop()
             await place.cluster.close()

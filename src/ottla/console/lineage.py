@@ -117,7 +117,7 @@ def lineage(
             if moves and topic in sample.topics:
                 found.keep(found.edge(actor, topic, writes=writes).with_flow(flow))
     if not internal:
-        found.edges = {key: each for key, each in found.edges.items() if not _is_internal(sample, each.topic)}
+        found.edges = {key: each for key, each in found.edges.items() if each.topic not in sample.internal}
     return found
 
 
@@ -141,10 +141,6 @@ def of_topic(whole: Lineage, topic: str) -> Lineage:
     }
     workers = {name: worker for name, worker in whole.workers.items() if Actor(CONNECTOR, name) in near}
     return Lineage(whole.counted, edges, workers)
-
-
-def _is_internal(sample: Sample, topic: str) -> bool:
-    return topic in sample.internal or topic.startswith("__")
 
 
 def _add_groups(found: Lineage, sample: Sample, before: Sample | None, connectors: Collection[str]) -> None:

@@ -112,7 +112,7 @@ class Sampling:
                 }
                 for name, topic in view.topics.items()
             },
-            internal=frozenset(name for name, topic in view.topics.items() if topic.is_internal),
+            internal=frozenset(name for name, each in view.topics.items() if each.is_internal or name.startswith("__")),
             groups={
                 name: replace(
                     each, committed=committed.get(name, {}), clients=self._seldom.clients.get(name, frozenset())

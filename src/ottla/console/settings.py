@@ -27,10 +27,11 @@ STREAMS = "ottla.console.streams.urls"
 STORED, WRITTEN, READ = (f"ottla.console.cost.{each}" for each in ("stored.gb.month", "written.gb", "read.gb"))
 CURRENCY = "ottla.console.cost.currency"
 AUDIT, AUDIT_DEFAULT = "ottla.console.audit.topic", "__ottla_console_audit"
+HISTORY, HISTORY_DEFAULT = "ottla.console.history.topic", "__ottla_console_history"
 MASKS, MASKS_FILE = "ottla.console.masks", "ottla.console.masks.file"
 KEYS = (
     *(LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, SQL, STREAMS, MASKS, MASKS_FILE, AUDIT),
-    *(STORED, WRITTEN, READ, CURRENCY),
+    *(STORED, WRITTEN, READ, CURRENCY, HISTORY),
 )
 PREFIX = "ottla.console."
 PRICE_MAX = 1e9
@@ -65,6 +66,8 @@ class ConsoleSettings:
     """Addresses of Streams' services and applications by their names, those of the first cluster."""
     prices: Prices = field(default_factory=Prices)
     """What bytes cost."""
+    history_topic: str = HISTORY_DEFAULT
+    """Where figures are kept; empty where only memory has them."""
 
 
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
@@ -110,6 +113,7 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
         _sql(properties),
         _workers(properties, STREAMS, "streams"),
         _prices(properties),
+        properties.get(HISTORY, HISTORY_DEFAULT).strip(),
     )
 
 

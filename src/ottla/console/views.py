@@ -275,6 +275,7 @@ def overview(seen: Seen) -> dict[str, object]:
         "brokers": broker_rows(sample),
         "racks": len({each.rack for each in sample.brokers.values() if each.rack}),
         "topics": len(rows),
+        "is_empty": all(each.is_internal for each in rows),
         "partitions": sum(each.partitions for each in rows),
         "in_per_s": sum(rates) if rates else None,
         "consumed_per_s": _sum(row["consumed_per_s"] for row in groups),

@@ -12,6 +12,7 @@ interface Overview {
   brokers: BrokerRow[];
   racks: number;
   topics: number;
+  is_empty: boolean;
   partitions: number;
   in_per_s: number | null;
   consumed_per_s: number | null;
@@ -52,7 +53,7 @@ export default function OverviewPage() {
               <Segments label="Time span" value={span} options={spans} set={setSpan} />
             </div>
           </div>
-          {data.topics === 0 ? <FirstSteps /> : null}
+          {data.is_empty ? <FirstSteps /> : null}
           <Figures data={data} />
           <div class="grid gap-top">
             <Card class="c5" title="Needs attention" right={data.findings.length ? plural(data.findings.length, "finding") : ""}>

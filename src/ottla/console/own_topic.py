@@ -1,0 +1,77 @@
+"""A topic of one partition in which a console keeps something of its own: made when first written, read from its start.
+
+The console writes and reads it as itself. What goes wrong is an OttlaError, for the caller to say: no page depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
+from ottla.client import EARLIEST, LATEST, Client, FetchPosition, NewTopic, create_topics
+from ottla.wire import Codec, Record, build_batch, iter_batch_records, iter_batches
+
+__all__ = ["OwnTopic"]
+
+FETCH_BYTES: Final = 8 << 20
+FETCHES_MAX: Final = 1000
+
+
+class OwnTopic:
+    """The topic; without a name there is none, and nothing is kept."""
+
+    def __init__(self, client: Client, name: str, configs: Mapping[str, str]) -> None:
+        self._client = client
+        self._configs = configs
+        self.name = name
+        self._place = TopicPartition(name, 0)
+
+    async def end(self) -> int:
+        """Return the offset behind its last record, 0 where it is not there yet; raises OttlaError."""
+        if not self.name or self.name not in (await self._client.metadata()).topics:
+            return 0
+        return int((await self._client.list_offsets({self._place: LATEST}))[self._place].offset)
+
+    async def records(self, *, newest: int | None = None, after: int = 0) -> AsyncIterator[Record]:
+        """Yield what it holds from an offset on, the last `newest` offsets at most; raises OttlaError."""
+        end = await self.end()
+        if end <= after:
+            return
+        start = int((await self._client.list_offsets({self._place: EARLIEST}))[self._place].offset)
+        at = max(start, after, 0 if newest is None else end - newest)
+        for _ in range(FETCHES_MAX):
+            if at >= end:
+                return
+            (answer,) = await self._client.fetch([FetchPosition(self._place, Offset(at), FETCH_BYTES)], max_wait_ms=100)
+            records = answer.check().records
+            for header, begins in iter_batches(records):
+                if not header.is_control:
+                    for each in iter_batch_records(records, begins, header):
+                        if each.offset >= at:
+                            yield each
+                at = max(at, int(header.next_offset))
+                await asyncio.sleep(0)
+
+    async def append(self, *records: Record, codec: Codec = Codec.NONE) -> int:
+        """Append records and return the first one's offset, -1 without a topic; makes it at need. Raises OttlaError."""
+        if not self.name or not records:
+            return -1
+        batch = {self._place: build_batch(list(records), codec=codec)}
+        try:
+            (answer,) = await self._client.produce(batch)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            await self._make()
+            (answer,) = await self._client.produce(batch)
+        if answer.error:
+            raise KafkaError(answer.error)
+        return int(answer.base_offset)
+
+    async def _make(self) -> None:
+        refused = await create_topics(self._client, [NewTopic(self.name, 1, configs=self._configs)])
+        error = refused.get(self.name)
+        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise error
