@@ -1,7 +1,8 @@
 """`make demo-console`: a broker with live data, a schema registry, and the console over both, until Ctrl+C.
 
 Orders come in, one group keeps up and one falls behind, transactions are open for a while, and some records are
-dead letters. Everything runs on this machine, on ports of the system's choice, in a folder that goes with it.
+dead letters. A connector makes up page views, a Streams application counts clicks, queries of SQL run, and two alerts
+watch. Everything runs on this machine, on ports of the system's choice, in a folder that goes with it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-TOPICS = {"orders": 6, "payments": 3, "clicks": 3, "payments.dlq": 2, "customers": 2}
+TOPICS = {
+    "orders": 6,
+    "payments": 3,
+    "clicks": 3,
+    "payments.dlq": 2,
+    "customers": 2,
+    "clicks-per-page": 3,
+    "pageviews": 2,
+    "alerts": 1,
+}
 COUNTRIES = ("NL", "DE", "FR", "ES", "IT", "PL")
 CAUSES = (
     ("org.apache.kafka.connect.errors.DataException", 'null value in column "country" of row {}'),
@@ -35,6 +45,40 @@ CREATE TABLE sales AS SELECT customer->country AS country, COUNT(*) AS orders, S
     FROM orders GROUP BY customer->country;
 CREATE STREAM failed_orders AS SELECT * FROM orders WHERE status = 'FAILED';
 """
+PAGES = """
+from ottla.streams import StreamsBuilder
+
+settings = {"application.id": "clicks-per-page", "execution": "continuous", "commit.interval.ms": "2000"}
+builder = StreamsBuilder()
+(
+    builder.stream("clicks", key_serde="string", value_serde="json")
+    .group_by(lambda key, click: click["page"], key_serde="string", value_serde="json")
+    .count(materialized="pages")
+    .to_stream()
+    .to("clicks-per-page", key_serde="string", value_serde="long")
+)
+"""
+WORKER = """
+bootstrap.servers={bootstrap}
+listeners=http://127.0.0.1:0
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter.schemas.enable=false
+offset.storage.file.filename={folder}/offsets
+"""
+VIEWS = """
+name=page-views
+connector.class=GeneratorSource
+kafka.topic=pageviews
+quickstart=pageviews
+rate=40
+"""
+ALERTS = (
+    {"name": "reports is behind", "condition": "lag('reports') > 2000 FOR 10 SECONDS", "targets": ["log"]},
+    {"name": "no orders", "condition": "written('orders') = 0 FOR 1 MINUTE", "severity": "warn", "targets": ["log"]},
+)
+SERVING = "serving "
+"""What stands behind the time in the line of a Streams application that has begun."""
 READY_SECONDS_MAX = 60.0
 
 
@@ -51,9 +95,10 @@ def started(*words: str, ready: str) -> tuple[subprocess.Popen[str], str]:
     assert process.stdout is not None
     until = time.monotonic() + READY_SECONDS_MAX
     for line in process.stdout:
-        if line.startswith(ready):
+        before, found, rest = line.partition(ready)
+        if found and (not before or ready == SERVING):
             threading.Thread(target=lambda: [None for _ in process.stdout or ()], daemon=True).start()
-            return process, line.removeprefix(ready).strip()
+            return process, rest.strip()
         if time.monotonic() > until:
             break
     process.terminate()
@@ -134,6 +179,32 @@ def read(bootstrap: str, ended: threading.Event, *, group: str, topic: str, per_
     reader.close()
 
 
+def pipelines(bootstrap: str, folder: Path) -> tuple[list[subprocess.Popen[str]], list[str]]:
+    """Start a Connect worker with a connector, and a Streams application; returns them with their addresses."""
+    worker, views, pages = folder / "worker.properties", folder / "views.properties", folder / "pages.py"
+    worker.write_text(WORKER.format(bootstrap=bootstrap, folder=folder))
+    views.write_text(VIEWS)
+    pages.write_text(PAGES)
+    connect, connect_url = started("connect-standalone", str(worker), str(views), ready="ready ")
+    streams, streams_url = started(
+        *("streams", "run", str(pages), "--bootstrap-server", bootstrap, "--http", "0"),
+        *("--property", f"state.dir={folder / 'state'}"),
+        ready=SERVING,
+    )
+    return [connect, streams], [connect_url.split()[0], streams_url.removesuffix("/status")]
+
+
+def watch(bootstrap: str) -> None:
+    """Make the rules of two alerts, as records of the topic that consoles follow."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    topic = NewTopic("__ottla_console_alerts", 1, config={"cleanup.policy": "compact"})
+    admin.create_topics([topic])["__ottla_console_alerts"].result()
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2})
+    for rule in ALERTS:
+        producer.produce("__ottla_console_alerts", json.dumps(rule), key=f"rule {rule['name']}")
+    producer.flush(10)
+
+
 def main() -> int:
     """Run it all until a signal comes; returns the exit code."""
     ended = threading.Event()
@@ -163,6 +234,9 @@ def main() -> int:
             processes.append(sql)
             ask = [sys.executable, "-m", "ottla.cli.main", "sql", sql_url, "-e", STATEMENTS]
             subprocess.run(ask, check=True, capture_output=True)
+            pipeline, urls = pipelines(bootstrap, Path(folder))
+            processes += pipeline
+            watch(bootstrap)
             masks = json.dumps([{"topics": "payments", "path": "value.card", "how": "last4"}])
             console, link = started(
                 *(
@@ -176,6 +250,13 @@ def main() -> int:
                 ),
                 *("--override", f"ottla.console.masks={masks}"),
                 *("--override", f"ottla.console.sql.url={sql_url}"),
+                *("--override", f"ottla.console.connect.urls=connect={urls[0]}"),
+                *("--override", f"ottla.console.streams.urls=clicks={urls[1]}"),
+                *("--override", "ottla.console.alerts.targets=log=topic:alerts"),
+                *("--override", "ottla.console.cost.stored.gb.month=0.10"),
+                *("--override", "ottla.console.cost.written.gb=0.05"),
+                *("--override", "ottla.console.cost.read.gb=0.05"),
+                *("--override", "ottla.console.cost.currency=EUR"),
                 ready="console ",
             )
             processes.append(console)

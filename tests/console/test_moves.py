@@ -23,6 +23,14 @@ def placed(bootstrap: str) -> dict[int, list[int]]:
     return {index: list(each.replicas) for index, each in found.items()}
 
 
+def has_no_throttle(reach: Reach) -> bool:
+    try:
+        plan_action(reach, "remove-throttle", {"topics": ["orders"]})
+    except AdminError:
+        return True
+    return False
+
+
 def moved(bootstrap: str) -> None:
     asking = AdminClient({"bootstrap.servers": bootstrap})
     asking.create_topics([NewTopic("orders", 4, replica_assignment=[[2]] * 4)])["orders"].result(60)
@@ -46,6 +54,7 @@ def moved(bootstrap: str) -> None:
             *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
         }
         throttle.run(reach)
+        until(lambda: has_no_throttle(reach))  # brokers hear of it one after the other
         with pytest.raises(AdminError, match="no throttle"):
             plan_action(reach, "remove-throttle", {"topics": ["orders"]})
         plan_action(reach, plan.undo.action, plan.undo.arguments).run(reach)

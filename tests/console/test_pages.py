@@ -29,10 +29,11 @@ PAGES = (
     *("/access", "/access/check", "/access/users", "/access/quotas", "/transactions", "/quorum", "/reassign"),
     *("/topics/orders/key?key=x", "/dlq", "/dlq/orders"),
     *("/connect", "/connect/files/lines", "/schemas", "/schemas/orders-value", "/sql", "/streams"),
-    *("/lineage", "/cost", "/topics/orders/lineage", "/topics/orders/cost"),
+    *("/lineage", "/cost", "/alerts", "/replays", "/topics/orders/lineage", "/topics/orders/cost"),
 )
 DIALOGS = (
     *("/topics?new=1", "/access?new=1", "/access/users?new=1", "/access/quotas?new=1", "/reassign?new=1"),
+    *("/alerts?edit=*", "/alerts?edit=slow", "/replays?new=orders"),
     *("/connect?new=files", "/schemas?new=1", "/topics/orders/messages?record=0-1"),
 )
 QUICK = (
@@ -75,6 +76,7 @@ def console(server: Server) -> Iterator[RunningConsole]:
         urls = f"files=http://127.0.0.1:{worker.port},away=http://127.0.0.1:1"
         options = ("--override", f"ottla.console.connect.urls={urls}", "--schema-registry", registry.url)
         with running_console(server.bootstrap, *options) as found:
+            found.run("set-alert", name="slow", condition="lag() >= 0 AND written('orders') >= 0", targets=[])
             plugin = {"connector.class": "tests.Secretive", "fail": "1", "note": HOSTILE}
             found.run("configure-connector", cluster="files", name="lines", config=plugin)
             for fields in ([], [{"name": "note", "type": ["null", "string"], "default": None, "doc": HOSTILE}]):

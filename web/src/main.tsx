@@ -57,6 +57,8 @@ const ApplicationPage = lazy<{ service: string; name: string }>(() => import("./
 const Sql = lazy(() => import("./pages/sql"));
 const Letters = lazy<{ topic?: string }>(() => import("./pages/letters"));
 const Lineage = lazy<{ topic?: string }>(() => import("./pages/lineage"));
+const Alerts = lazy(() => import("./pages/alerts"));
+const Replays = lazy(() => import("./pages/replays"));
 const Cost = lazy<{ topic?: string }>(() => import("./pages/cost"));
 const Schemas = lazy(() => import("./pages/schemas"));
 const Schema = lazy<{ subject: string }>(() => import("./pages/schema"));
@@ -243,6 +245,8 @@ function Shell({ cluster }: { cluster: string }) {
             <Route path="/c/:cluster/dlq">{() => <Letters />}</Route>
             <Route path="/c/:cluster/dlq/:topic">{(each) => <Letters topic={decodeURIComponent(each.topic)} />}</Route>
             <Route path="/c/:cluster/lineage">{() => <Lineage />}</Route>
+            <Route path="/c/:cluster/alerts" component={Alerts} />
+            <Route path="/c/:cluster/replays" component={Replays} />
             <Route path="/c/:cluster/cost">{() => <Cost />}</Route>
             <Route path="/c/:cluster/schemas" component={Schemas} />
             <Route path="/c/:cluster/schemas/:subject">{(each) => <Schema subject={decodeURIComponent(each.subject)} />}</Route>

@@ -42,6 +42,8 @@ const ICONS: Record<string, JSX.Element> = {
       <path d="M5.500 7V5a2.500 2.500 0 0 1 5 0v2M8 9.500v1.500" />
     </>
   ),
+  replays: <path d="M3 8a5 5 0 1 0 1.600-3.700M3 2.500v3h3M7 6v4.200l3-2.100z" />,
+  alerts: <path d="M4 11V7.500a4 4 0 0 1 8 0V11l1 1.500H3zM6.800 14h2.400" />,
   lineage: <path d="M2.500 4h2.500M2.500 12h2.500M11 8h2.500M5 4c3 0 3 4 6 4M5 12c3 0 3-4 6-4" />,
   cost: (
     <>

@@ -6,6 +6,7 @@ export const SECTIONS: { group: string; pages: { name: string; icon: string; pat
     pages: [
       { name: "Topics", icon: "topics", path: "/topics" },
       { name: "Schemas", icon: "schemas", path: "/schemas" },
+      { name: "Replays", icon: "replays", path: "/replays" },
       { name: "Lineage", icon: "lineage", path: "/lineage" },
     ],
   },
@@ -14,6 +15,7 @@ export const SECTIONS: { group: string; pages: { name: string; icon: string; pat
     pages: [
       { name: "Groups", icon: "groups", path: "/groups" },
       { name: "Dead letters", icon: "letters", path: "/dlq" },
+      { name: "Alerts", icon: "alerts", path: "/alerts" },
     ],
   },
   {

@@ -14,9 +14,11 @@ from ottla.admin import ConfigEntity, describe_config, describe_group, describe_
 from ottla.admin.actions import OF_SERVICES, plan_action
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
 from ottla.client import FetchPosition, Isolation, partition_of
+from ottla.console.api_alerts import alert_endpoints
 from ottla.console.api_cluster import cluster_endpoints
 from ottla.console.api_connect import connect_endpoints
 from ottla.console.api_letters import check_letters, letter_endpoints
+from ottla.console.api_replays import replay_endpoints
 from ottla.console.api_schemas import schema_endpoints
 from ottla.console.api_sql import check_masks, sql_endpoints
 from ottla.console.api_streams import streams_endpoints
@@ -33,6 +35,7 @@ from ottla.console.rows import Decoders, row_of
 from ottla.console.scan_processes import ScanJob
 from ottla.console.scans import Frame, ScanRequest, scan
 from ottla.console.views import (
+    Finding,
     Seen,
     broker_rows,
     findings,
@@ -89,6 +92,8 @@ class Api:
             *sql_endpoints(),
             *streams_endpoints(),
             *traffic_endpoints(),
+            *alert_endpoints(),
+            *replay_endpoints(),
             Endpoint("GET", "/audit", "The newest changes", self._audit),
             Endpoint("POST", "/audit/{entry}/undo", "A plan that takes a change back", self._undo, {}, changes=True),
         ]
@@ -97,11 +102,12 @@ class Api:
 
     async def _overview(self, place: Place, request: Request) -> Reply:
         seen = await place.seen()
-        return _sampled(place, seen, request, overview(seen))
+        return _sampled(place, seen, request, overview(seen, await _ringing(place)))
 
     async def _findings(self, place: Place, request: Request) -> Reply:
         seen = await place.seen()
-        return _sampled(place, seen, request, {"items": [asdict(each) for each in findings(seen)]})
+        found = [*await _ringing(place), *findings(seen)]
+        return _sampled(place, seen, request, {"items": [asdict(each) for each in found]})
 
     async def _topics(self, place: Place, request: Request) -> Reply:
         seen = await place.seen()
@@ -306,6 +312,15 @@ class Api:
         if entry.undo is None:
             raise HttpError(409, "This change cannot be taken back")
         return await self._planned(place, entry.undo.action, entry.undo.arguments)
+
+
+async def _ringing(place: Place) -> list[Finding]:
+    """Return the alerts that ring as findings, to who may see them."""
+    if place.alerts is None or (place.login is not None and "DESCRIBE" not in (await place.allowed()).cluster):
+        return []
+    return [
+        Finding(each.severity, f"Alert {each.name} rings", each.condition, "/alerts") for each in place.alerts.ringing()
+    ]
 
 
 async def scan_frames(place: Place, asked: Mapping[str, Any]) -> AsyncGenerator[Frame, None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ from urllib.parse import quote
 from ottla import __version__
 from ottla.admin import Worker
 from ottla.base import OttlaError
+from ottla.console.alert_keeper import ALERT_CONFIGS, AlertKeeper
 from ottla.console.api import Api, scan_frames
 from ottla.console.api_sql import sql_frames
 from ottla.console.audit import Audit
@@ -26,8 +28,11 @@ from ottla.console.entry import SECURITY_HEADERS, SESSION_SECONDS_MAX, Entry, Se
 from ottla.console.history_topic import HistoryKeeper, HistoryTopic
 from ottla.console.live import Live
 from ottla.console.logins import USER_CHARACTERS_MAX, WRONG_LOGIN, log_in
+from ottla.console.notices import Notices
+from ottla.console.own_topic import OwnTopic
 from ottla.console.places import Place
 from ottla.console.plans import Plans
+from ottla.console.replay_jobs import JOB_CONFIGS, ReplayJobs
 from ottla.console.requests import object_of
 from ottla.console.rights import KeptRights
 from ottla.console.sampler import PERIOD_SECONDS, Sampler
@@ -105,8 +110,8 @@ class Console:
         """Close what a session that is over has open."""
 
         async def close() -> None:
-            for socket in list(session.sockets):
-                await socket.close()
+            for each in list(session.sockets):
+                await each.close()
             for place in session.places.values():
                 await place.cluster.close()
             session.places.clear()
@@ -146,6 +151,8 @@ class Console:
                 secret=self._secret,
                 searches=self._searches,
                 prices=self._settings.prices,
+                alerts=self._alerts(cluster, sampler),
+                replays=self._replays(cluster),
             )
             self._places[each.name] = (
                 place
@@ -174,12 +181,18 @@ class Console:
         await self._searches.start()
         loop = asyncio.get_running_loop()
         self._loading = [loop.create_task(self._load_audit(place)) for place in self._places.values()]
+        self._loading += [
+            loop.create_task(self._load_replays(each)) for each in self._places.values() if each.replays is not None
+        ]
         self._keepers = [
             HistoryKeeper(place.sampler, HistoryTopic(place.cluster.client, self._settings.history_topic), _now_ms)
             for place in self._places.values()
         ]
         for keeper in self._keepers:
             keeper.start(writes=not self._settings.read_only)
+        for place in self._places.values():
+            if place.alerts is not None:
+                place.alerts.start()
         self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
         self._tell_key(self._entry.key)
 
@@ -196,10 +209,49 @@ class Console:
         if self._server is not None:
             await self._server.close()
         await asyncio.gather(*(keeper.stop() for keeper in self._keepers))
+        alerts = [place.alerts for place in self._places.values() if place.alerts is not None]
+        await asyncio.gather(*(each.stop() for each in alerts))
+        jobs = [place.replays for place in self._places.values() if place.replays is not None]
+        await asyncio.gather(*(each.stop() for each in jobs))
         for place in self._places.values():
             await place.sampler.stop()
             await place.cluster.close()
         self._places.clear()
+
+    def _alerts(self, cluster: Cluster, sampler: Sampler) -> AlertKeeper:
+        settings = self._settings
+        targets = {each.name: each for each in settings.targets}
+        return AlertKeeper(
+            sampler,
+            OwnTopic(cluster.client, settings.alerts_topic, ALERT_CONFIGS),
+            Notices(cluster.client, targets, settings.mail),
+            cluster=cluster.name,
+            link=lambda: f"{self.addresses[0] if self.addresses else ''}/c/{quote(cluster.name, safe='')}",
+            now_ms=_now_ms,
+            acts=not settings.read_only,
+        )
+
+    def _replays(self, cluster: Cluster) -> ReplayJobs | None:
+        settings = self._settings
+        if not settings.jobs_topic:
+            return None
+        home = f"{socket.gethostname()} {' '.join(f'{host}:{port}' for host, port in settings.listeners)}"
+        return ReplayJobs(OwnTopic(cluster.client, settings.jobs_topic, JOB_CONFIGS), home=home, now_ms=_now_ms)
+
+    async def _load_replays(self, place: Place) -> None:
+        """Take in the replays from before, and go on with them, as soon as the cluster answers."""
+        assert place.replays is not None
+        seen = 0
+        for _ in range(LOAD_TRIES_MAX):
+            seen = await place.sampler.next(seen)
+            try:
+                await place.replays.load()
+            except OttlaError as error:
+                log.warning("replays from before are not known yet: %s", error)
+                continue
+            if not self._settings.mechanisms and not self._settings.read_only:
+                await place.replays.go_on(place)
+            return
 
     # -- routes
 

@@ -27,12 +27,24 @@ class OwnTopic:
         self._configs = configs
         self.name = name
         self._place = TopicPartition(name, 0)
+        self._is_there = False
 
     async def end(self) -> int:
         """Return the offset behind its last record, 0 where it is not there yet; raises OttlaError."""
-        if not self.name or self.name not in (await self._client.metadata()).topics:
+        if not self.name:
             return 0
-        return int((await self._client.list_offsets({self._place: LATEST}))[self._place].offset)
+        if not self._is_there:
+            found = (await self._client.metadata([self.name])).topics.get(self.name)
+            self._is_there = found is not None and not found.error
+        if not self._is_there:
+            return 0
+        try:
+            return int((await self._client.list_offsets({self._place: LATEST}))[self._place].offset)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            self._is_there = False
+            return 0
 
     async def records(self, *, newest: int | None = None, after: int = 0) -> AsyncIterator[Record]:
         """Yield what it holds from an offset on, the last `newest` offsets at most; raises OttlaError."""

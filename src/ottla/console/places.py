@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from ottla.admin import Worker
 from ottla.admin.actions import Reach
 from ottla.client import BlockingClient
+from ottla.console.alert_keeper import AlertKeeper
 from ottla.console.audit_topic import AuditTopic
 from ottla.console.clusters import Cluster
 from ottla.console.costs import Prices
 from ottla.console.logins import Login
 from ottla.console.masks import Mask, Masks
+from ottla.console.replay_jobs import PlaceReplays, ReplayJobs
 from ottla.console.rights import KeptRights, Rights
 from ottla.console.sampler import Sampler
 from ottla.console.samples import Sample
@@ -52,6 +54,8 @@ class Place:
     registry_properties: Mapping[str, str] | None = None
     audit_topic: AuditTopic | None = None
     searches: ScanProcesses | None = None
+    alerts: AlertKeeper | None = None
+    replays: ReplayJobs | None = None
     prices: Prices = field(default_factory=Prices)
     """What bytes cost."""
     login: Login | None = None
@@ -68,7 +72,9 @@ class Place:
 
     def reach(self, client: BlockingClient) -> Reach:
         """Return what actions reach from here."""
-        return Reach(client, self.workers, self.schemas, self.sql, self.streams)
+        alerts = self.alerts if self.alerts is not None and self.alerts.topic else None
+        replays = None if self.replays is None else PlaceReplays(self.replays, self)
+        return Reach(client, self.workers, self.schemas, self.sql, self.streams, alerts, replays)
 
     def hidden(self, topic: str) -> Masks | None:
         """Return what of a topic's records is hidden from who asks."""

@@ -12,6 +12,7 @@ from ottla.console.clusters import ClusterSettings
 from ottla.console.costs import Prices
 from ottla.console.logins import MECHANISMS
 from ottla.console.masks import Mask, mask_rules
+from ottla.console.notices import Mail, Target, mail_settings, targets_of
 from ottla.http import is_loopback, serving_context
 
 __all__ = ["LISTENER_DEFAULT", "ConsoleSettings", "console_settings"]
@@ -28,10 +29,13 @@ STORED, WRITTEN, READ = (f"ottla.console.cost.{each}" for each in ("stored.gb.mo
 CURRENCY = "ottla.console.cost.currency"
 AUDIT, AUDIT_DEFAULT = "ottla.console.audit.topic", "__ottla_console_audit"
 HISTORY, HISTORY_DEFAULT = "ottla.console.history.topic", "__ottla_console_history"
+ALERTS, ALERTS_DEFAULT = "ottla.console.alerts.topic", "__ottla_console_alerts"
+JOBS, JOBS_DEFAULT = "ottla.console.jobs.topic", "__ottla_console_jobs"
+TARGETS, SMTP, SENDER = (f"ottla.console.alerts.{each}" for each in ("targets", "smtp.url", "smtp.from"))
 MASKS, MASKS_FILE = "ottla.console.masks", "ottla.console.masks.file"
 KEYS = (
     *(LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, SQL, STREAMS, MASKS, MASKS_FILE, AUDIT),
-    *(STORED, WRITTEN, READ, CURRENCY, HISTORY),
+    *(STORED, WRITTEN, READ, CURRENCY, HISTORY, ALERTS, TARGETS, SMTP, SENDER, JOBS),
 )
 PREFIX = "ottla.console."
 PRICE_MAX = 1e9
@@ -68,6 +72,13 @@ class ConsoleSettings:
     """What bytes cost."""
     history_topic: str = HISTORY_DEFAULT
     """Where figures are kept; empty where only memory has them."""
+    alerts_topic: str = ALERTS_DEFAULT
+    """Where rules of alerts are kept; empty where there are none."""
+    targets: tuple[Target, ...] = ()
+    """Who can be told of an alert."""
+    mail: Mail | None = None
+    jobs_topic: str = JOBS_DEFAULT
+    """Where replays are kept; empty where nothing is replayed."""
 
 
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
@@ -114,6 +125,12 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
         _workers(properties, STREAMS, "streams"),
         _prices(properties),
         properties.get(HISTORY, HISTORY_DEFAULT).strip(),
+        properties.get(ALERTS, ALERTS_DEFAULT).strip(),
+        targets_of(properties.get(TARGETS) or "", TARGETS),
+        mail_settings(properties[SMTP], properties.get(SENDER) or "ottla@localhost", SMTP)
+        if properties.get(SMTP)
+        else None,
+        properties.get(JOBS, JOBS_DEFAULT).strip(),
     )
 
 

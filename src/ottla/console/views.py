@@ -258,12 +258,15 @@ def _of_disks(sample: Sample) -> Iterable[Finding]:
             )
 
 
-def overview(seen: Seen) -> dict[str, object]:
-    """Return the first page: a verdict, the key figures, what needs attention, brokers and the groups with lag."""
+def overview(seen: Seen, also: Iterable[Finding] = ()) -> dict[str, object]:
+    """Return the first page: a verdict, the key figures, what needs attention, brokers and the groups with lag.
+
+    `also` are findings from elsewhere, which come first.
+    """
     sample = seen.sample
     rows = topic_figures(sample, seen.before)
     groups = group_rows(seen)
-    found = findings(seen)
+    found = [*also, *findings(seen)]
     copies = sum(len(each.replicas) for partitions in sample.topics.values() for each in partitions.values())
     in_sync = sum(len(each.in_sync) for partitions in sample.topics.values() for each in partitions.values())
     rates = [each.rate for each in rows if each.rate is not None]

@@ -6,7 +6,14 @@ refused is a `SqlError` in ksqlDB's words. `ottla.sql.testing` runs statements o
 
 from __future__ import annotations
 
-from ottla.sql.documents import Condition, document_condition, document_path
+from ottla.sql.documents import (
+    Condition,
+    Measure,
+    Measured,
+    document_condition,
+    document_path,
+    measured_condition,
+)
 from ottla.sql.errors import EvaluationError, ParseError, RegistryAwayError, SqlError, UnsupportedError
 from ottla.sql.parser.texts import (
     StatementText,
@@ -22,6 +29,8 @@ from ottla.sql.tree.statement_text import statement_text
 __all__ = [
     "Condition",
     "EvaluationError",
+    "Measure",
+    "Measured",
     "ParseError",
     "RegistryAwayError",
     "SqlError",
@@ -30,6 +39,7 @@ __all__ = [
     "document_condition",
     "document_path",
     "expression_text",
+    "measured_condition",
     "parse_expression",
     "parse_statement",
     "parse_type_text",

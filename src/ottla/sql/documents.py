@@ -23,7 +23,17 @@ from ottla.sql.parser.texts import parse_expression
 from ottla.sql.tree import expressions as e
 from ottla.sql.tree.expression_text import expression_text
 
-__all__ = ["ROOTS", "Condition", "Document", "Path", "document_condition", "document_path"]
+__all__ = [
+    "ROOTS",
+    "Condition",
+    "Document",
+    "Measure",
+    "Measured",
+    "Path",
+    "document_condition",
+    "document_path",
+    "measured_condition",
+]
 
 ROOTS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
 CONDITION_CHARACTERS_MAX = 4096
@@ -79,6 +89,39 @@ def document_condition(text: str) -> Condition:
         return evaluate(document) is True
 
     return Condition(text, holds, tuple(dict.fromkeys(compiler.paths)), tuple(_must_contain(tree)))
+
+
+Measure = Callable[[Any, tuple[str, ...]], object]
+"""A function of what is measured, and of the texts that it is called with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A condition over figures: three-valued, and what it asks of what is measured."""
+
+    text: str
+    evaluate: Callable[[Any], object] = field(repr=False)
+    """Returns True, False, or None where a figure is not known."""
+    calls: Mapping[str, Callable[[Any], object]] = field(repr=False)
+    """The figures by how they are written: `lag('billing')`."""
+
+
+def measured_condition(text: str, measures: Mapping[str, tuple[Measure, int]]) -> Measured:
+    """Return the condition of a text over figures: `lag('billing') > 1000 AND brokers() < 3`.
+
+    `measures` are functions by their names in lower case, with how many texts each takes at most. Raises ParseError with
+    line and column, SqlError for what is no condition.
+    """
+    if len(text) > CONDITION_CHARACTERS_MAX:
+        raise SqlError(f"A condition of {len(text)} characters: {CONDITION_CHARACTERS_MAX} at most")
+    compiler = _Measures(measures)
+    tree = parse_expression(text)
+    if not isinstance(tree, e.Logical | e.Not | e.Comparison | e.IsNull | e.Between | e.In | e.Like):
+        raise SqlError(f"A condition is true or false, such as {expression_text(tree)} > 0")
+    evaluate = compiler.compiled(tree)
+    if not compiler.calls:
+        raise SqlError(f"The condition asks for no figure: there are {compiler.names}")
+    return Measured(text, evaluate, compiler.calls)
 
 
 def document_path(text: str) -> Callable[[Document], object]:
@@ -283,6 +326,36 @@ class _Compiler:
             raise SqlError(f"{name} takes one argument")
         inner = self.compiled(arguments[0])
         return lambda document: function(inner(document))
+
+
+class _Measures(_Compiler):
+    """Makes closures over figures: what functions give, and no columns."""
+
+    def __init__(self, measures: Mapping[str, tuple[Measure, int]]) -> None:
+        super().__init__()
+        self._measures = measures
+        self.calls: dict[str, Callable[[Any], object]] = {}
+        self.names = ", ".join(f"{name}({'…' if most else ''})" for name, (_, most) in sorted(measures.items()))
+
+    def _path(self, tree: e.Expression) -> Evaluate:
+        raise SqlError(f"There are no columns here, and no {expression_text(tree)}: there are {self.names}")
+
+    def _call(self, name: str, arguments: Sequence[e.Expression]) -> Evaluate:
+        measure, most = self._measures.get(name.lower(), (None, 0))
+        if measure is None:
+            if name.upper() == "ABS":
+                return super()._call(name, arguments)
+            raise SqlError(f"There is no figure {name.lower()}: there are {self.names}")
+        texts = tuple(each.value for each in arguments if isinstance(each, e.StringLiteral))
+        if len(texts) != len(arguments) or len(texts) > most:
+            raise SqlError(f"{name.lower()} takes {f'at most {most} texts in quotes' if most else 'nothing'}")
+
+        def evaluate(figures: Any) -> object:
+            return measure(figures, texts)
+
+        said = ", ".join("'" + each.replace("'", "''") + "'" for each in texts)
+        self.calls[f"{name.lower()}({said})"] = evaluate
+        return evaluate
 
 
 _TEXT = frozenset({str})

@@ -33,7 +33,7 @@ const KEPT = 2000;
 const RAILS = 24;
 
 export function Messages({ topic, partitions }: { topic: string; partitions: number }) {
-  const { live } = useHere();
+  const { cluster, live } = useHere();
   const [from, setFrom] = useParam("from", "newest");
   const [at, setAt] = useParam("at");
   const [where, setWhere] = useParam("where");
@@ -162,6 +162,11 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
           </select>
         </label>
         {from !== "live" && <Export args={{ topic, from, where, ...(from === "offset" || from === "time" ? { at: position(from, at) ?? 0 } : {}), ...(partition ? { partitions: [Number(partition)] } : {}) }} />}
+        {from !== "live" && (
+          <Link class="btn m-hide" href={`/c/${cluster}/replays?new=${encodeURIComponent(topic)}${where ? `&where=${encodeURIComponent(where)}` : ""}`}>
+            Replay…
+          </Link>
+        )}
         {running.value ? (
           <button class="btn" onClick={() => stop.current()}>
             <Icon name="stop" />

@@ -216,7 +216,7 @@ function Behind({ rows, cluster }: { rows: GroupRow[]; cluster: string }) {
         {rows.map((each) => (
           <tr key={each.name}>
             <td class="clip">
-              <Link href={`/c/${cluster}/groups/${encodeURIComponent(each.name)}`}>{each.name}</Link>
+              <Link class="clip named" title={each.name} href={`/c/${cluster}/groups/${encodeURIComponent(each.name)}`}>{each.name}</Link>
             </td>
             <td class="num">{count(each.lag)}</td>
             <td class="num">{duration(each.lag_ms)}</td>

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.admin.actions.access import ACCESS, acl_fields
+from ottla.admin.actions.alerts import ALERTS
 from ottla.admin.actions.configs import CONFIGS
 from ottla.admin.actions.connectors import CONNECTORS, hidden_names, shown_value
 from ottla.admin.actions.dead_letters import DEAD_LETTERS
 from ottla.admin.actions.groups import GROUPS
 from ottla.admin.actions.moves import MOVES
-from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, Undo
+from ottla.admin.actions.plan import ActionPlan, AlertRules, Arguments, Difference, Planner, Reach, Replayer, Undo
+from ottla.admin.actions.replays import REPLAYS
 from ottla.admin.actions.schemas import SCHEMAS, compatibility_messages
 from ottla.admin.actions.sql import SQL
 from ottla.admin.actions.streams import STREAMS
@@ -25,8 +27,10 @@ __all__ = [
     "ACTIONS",
     "OF_SERVICES",
     "ActionPlan",
+    "AlertRules",
     "Difference",
     "Reach",
+    "Replayer",
     "Undo",
     "acl_fields",
     "compatibility_messages",
@@ -47,9 +51,11 @@ ACTIONS: Mapping[str, Planner] = {
     **SCHEMAS,
     **SQL,
     **STREAMS,
+    **ALERTS,
+    **REPLAYS,
 }
-OF_SERVICES = frozenset({*CONNECTORS, *SCHEMAS, *SQL, *STREAMS})
-"""Those that Connect, the registry, a SQL server or Streams does, and not the brokers."""
+OF_SERVICES = frozenset({*CONNECTORS, *SCHEMAS, *SQL, *STREAMS, *ALERTS})
+"""Those that Connect, the registry, a SQL server, Streams or who watches does, and not the brokers."""
 
 
 def plan_action(reach: Reach, action: str, arguments: Arguments) -> ActionPlan:

@@ -11,7 +11,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.admin.errors import AdminError
 from ottla.base import Offset, TopicPartition
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActionPlan",
+    "AlertRules",
     "Arguments",
     "Difference",
     "Planner",
     "Reach",
+    "Replayer",
     "Undo",
     "command",
     "number",
@@ -39,6 +41,47 @@ DIFFERENCES_MAX = 2000
 Arguments = Mapping[str, Any]
 
 
+class AlertRules(Protocol):
+    """Rules by which somebody watches a cluster and tells others; its methods may wait."""
+
+    @property
+    def topic(self) -> str:
+        """Where rules and silences are kept."""
+        ...
+
+    def rule(self, name: str) -> Mapping[str, object] | None:
+        """Return a rule in JSON's terms, None where there is none."""
+        ...
+
+    def silence(self, name: str) -> int:
+        """Return until when (ms) a rule tells nobody; 0 where it does."""
+        ...
+
+    def checked(self, given: Mapping[str, object]) -> Mapping[str, object]:
+        """Return a rule as it is kept; raises OttlaError for what cannot be one."""
+        ...
+
+    def put(self, name: str, given: Mapping[str, object] | None) -> None:
+        """Keep a rule, or None in its place; raises OttlaError."""
+        ...
+
+    def put_silence(self, name: str, until_ms: int) -> None:
+        """Have a rule tell nobody until then; raises OttlaError."""
+        ...
+
+
+class Replayer(Protocol):
+    """What writes records of one topic to another, in the background; its methods may wait."""
+
+    def prepared(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a replay whole: with its id, positions and ends, and what was `counted`. Raises OttlaError."""
+        ...
+
+    def begin(self, replay: Mapping[str, Any]) -> None:
+        """Begin it; raises OttlaError."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What actions reach: the cluster's client, Connect's clusters of workers by name, and a schema registry."""
@@ -50,6 +93,9 @@ class Reach:
     """A SQL server."""
     applications: Mapping[str, Worker] = field(default_factory=dict)
     """Services and applications of Streams, by name."""
+    alerts: AlertRules | None = None
+    """The rules of whoever watches the cluster."""
+    replays: Replayer | None = None
 
     def worker(self, name: str) -> Worker:
         """Return one of Connect's clusters; raises AdminError where there is none of that name."""
@@ -72,6 +118,18 @@ class Reach:
             known = ", ".join(self.applications) or "none"
             raise AdminError(f"There is no Streams service called {name}: there are {known}")
         return found
+
+    def watch(self) -> AlertRules:
+        """Return the rules of alerts; raises AdminError where nobody watches."""
+        if self.alerts is None:
+            raise AdminError("No alerts are kept here (ottla.console.alerts.topic)")
+        return self.alerts
+
+    def replayer(self) -> Replayer:
+        """Return what replays; raises AdminError where nothing does."""
+        if self.replays is None:
+            raise AdminError("Nothing replays here: a console does")
+        return self.replays
 
     def sql(self) -> Worker:
         """Return the SQL server; raises AdminError where there is none."""
