@@ -17,16 +17,16 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ottla.base import ConfigError, Millis
 from ottla.base import TopicPartition as Partition
 from ottla.client import Client
-from ottla.console.alert_keeper import ALERT_CONFIGS, OWNER_GONE_MS, AlertKeeper
-from ottla.console.alerts import OK, RINGING, WAITING, AlertError, State, next_state, rule_of
-from ottla.console.figures import FIGURES, FIGURES_SAID
-from ottla.console.history import History
-from ottla.console.notices import Notices, mail_settings, targets_of
-from ottla.console.offset_times import OffsetTimes
+from ottla.console.alerts.keeper import ALERT_CONFIGS, OWNER_GONE_MS, AlertKeeper
+from ottla.console.alerts.notices import Notices, mail_settings, targets_of
+from ottla.console.alerts.rules import OK, RINGING, WAITING, AlertError, State, next_state, rule_of
+from ottla.console.figures.history import History
+from ottla.console.figures.measures import FIGURES, FIGURES_SAID
+from ottla.console.figures.offset_times import OffsetTimes
+from ottla.console.figures.sampler import Sampler
+from ottla.console.figures.samples import BrokerSample, GroupSample, PartitionSample, Sample
+from ottla.console.figures.views import Seen
 from ottla.console.own_topic import OwnTopic
-from ottla.console.sampler import Sampler
-from ottla.console.samples import BrokerSample, GroupSample, PartitionSample, Sample
-from ottla.console.views import Seen
 from ottla.wire import Record
 from tests.console.running import running_console
 from tests.server import Server, running_server
@@ -335,7 +335,7 @@ def test_a_silence_holds_over_a_restart_and_what_still_rings_behind_it_is_told(w
 
 
 def test_a_target_that_fails_is_tried_again_and_said(world: Any, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.console.notices.PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr("ottla.console.alerts.notices.PAUSES_S", (0.0, 0.0, 0.0))
 
     async def test(found: World) -> None:
         hook.status = 302

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Producer
 
 from ottla.client import Client
-from ottla.console.history import Bucket, History, Mark
-from ottla.console.history_topic import BLOCK_MS, Block, HistoryKeeper, HistoryTopic, block_of, read_block
+from ottla.console.figures.history import Bucket, History, Mark
+from ottla.console.figures.history_topic import BLOCK_MS, Block, HistoryKeeper, HistoryTopic, block_of, read_block
+from ottla.console.figures.sampler import Sampler
 from ottla.console.own_topic import OwnTopic
-from ottla.console.sampler import Sampler
 from tests.server import Server, running_server
 
 BEGIN_MS = 1_790_000_000_000 - 1_790_000_000_000 % BLOCK_MS
@@ -195,7 +195,7 @@ def test_a_cluster_that_cannot_keep_it_is_said_once(server: Server, caplog: pyte
                 await at.keeper.write()
 
     asyncio.run(test())
-    said = [each.getMessage() for each in caplog.records if each.name == "ottla.console.history_topic"]
+    said = [each.getMessage() for each in caplog.records if each.name == "ottla.console.figures.history_topic"]
     assert len(said) == 1 and said[0].startswith("figures are not kept: ")
 
 

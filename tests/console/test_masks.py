@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base import ConfigError, Millis, Offset
-from ottla.console.masks import Masks, mask_rules
+from ottla.console.records.masks import Masks, mask_rules
 from ottla.sql import document_condition
 from ottla.wire import Record
 from tests.console.running import RunningConsole, running_console

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.base import KafkaError
 from ottla.client import Client
-from ottla.console.replays import FROM_HEADER, Replay, Replaying, counted
+from ottla.console.records.replays import FROM_HEADER, Replay, Replaying, counted
 from ottla.wire import Record
 from tests.console.running import RunningConsole, running_console
 from tests.ports import free_port

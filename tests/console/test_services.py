@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.console.api_connect import root_cause
+from ottla.console.api.connect import root_cause
 from tests.connect.rest.worker import FILE, Worker, running_worker
 from tests.console.running import RunningConsole, running_console
 from tests.registry.running import running_registry

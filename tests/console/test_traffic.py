@@ -7,10 +7,19 @@ from dataclasses import replace
 import pytest
 
 from ottla.base import TopicPartition
-from ottla.console.costs import MONTH_S, Prices, client_costs, topic_costs
-from ottla.console.lineage import Actor, Connector, Lineage, lineage, of_topic
+from ottla.console.figures.costs import MONTH_S, Prices, client_costs, topic_costs
+from ottla.console.figures.lineage import Actor, Connector, Lineage, lineage, of_topic
+from ottla.console.figures.samples import (
+    Flow,
+    GroupSample,
+    Moved,
+    PartitionSample,
+    Sample,
+    Traffic,
+    flow_rates,
+    topic_figures,
+)
 from ottla.console.rights import Rights
-from ottla.console.samples import Flow, GroupSample, Moved, PartitionSample, Sample, Traffic, flow_rates, topic_figures
 
 MB = 10**6
 SECONDS = 15
@@ -146,9 +155,9 @@ def test_who_may_see_one_topic_sees_its_clients_and_no_names_of_users() -> None:
         (flow("orders", "shop", "User:b"), moved(), moved(30, 1)),
         (flow("alerts", "pager", "User:c"), moved(), moved(15, 1)),
     )
-    from ottla.console.history import History
-    from ottla.console.offset_times import OffsetTimes
-    from ottla.console.views import Seen
+    from ottla.console.figures.history import History
+    from ottla.console.figures.offset_times import OffsetTimes
+    from ottla.console.figures.views import Seen
 
     seen = Seen(sample, None, History(), OffsetTimes(), 5.0)
     shown = Rights(topics={"orders": frozenset({"DESCRIBE"})}).narrowed(seen).sample

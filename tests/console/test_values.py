@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base import Millis, Offset, TopicPartition
-from ottla.console.decoding import decode, registry_frame
-from ottla.console.history import History
-from ottla.console.offset_times import OffsetTimes
-from ottla.console.samples import BrokerSample, GroupSample, PartitionSample, Sample, topic_figures
-from ottla.console.scan_plan import Limits, Progress, newest_first, reason_to_end, windows_backwards
-from ottla.console.views import Seen, findings, group_row, overview, why_behind
+from ottla.console.figures.history import History
+from ottla.console.figures.offset_times import OffsetTimes
+from ottla.console.figures.samples import BrokerSample, GroupSample, PartitionSample, Sample, topic_figures
+from ottla.console.figures.views import Seen, findings, group_row, overview, why_behind
+from ottla.console.records.decoding import decode, registry_frame
+from ottla.console.records.scan_plan import Limits, Progress, newest_first, reason_to_end, windows_backwards
 from ottla.wire import Record
 
 ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", each) for each in range(3))

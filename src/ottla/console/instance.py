@@ -17,26 +17,26 @@ from urllib.parse import quote
 from ottla import __version__
 from ottla.admin import Worker
 from ottla.base import OttlaError
-from ottla.console.alert_keeper import ALERT_CONFIGS, AlertKeeper
-from ottla.console.api import Api, scan_frames
-from ottla.console.api_sql import sql_frames
+from ottla.console.alerts.keeper import ALERT_CONFIGS, AlertKeeper
+from ottla.console.alerts.notices import Notices
+from ottla.console.api.endpoints import Endpoint, http_error, openapi_document
+from ottla.console.api.sql import sql_frames
+from ottla.console.api.table import Api, scan_frames
 from ottla.console.audit import Audit
 from ottla.console.audit_topic import AuditTopic
 from ottla.console.clusters import Cluster
-from ottla.console.endpoints import Endpoint, http_error, openapi_document
 from ottla.console.entry import SECURITY_HEADERS, SESSION_SECONDS_MAX, Entry, Session
-from ottla.console.history_topic import HistoryKeeper, HistoryTopic
+from ottla.console.figures.history_topic import HistoryKeeper, HistoryTopic
+from ottla.console.figures.sampler import PERIOD_SECONDS, Sampler
 from ottla.console.live import Live
 from ottla.console.logins import USER_CHARACTERS_MAX, WRONG_LOGIN, log_in
-from ottla.console.notices import Notices
 from ottla.console.own_topic import OwnTopic
 from ottla.console.places import Place
 from ottla.console.plans import Plans
-from ottla.console.replay_jobs import JOB_CONFIGS, ReplayJobs
-from ottla.console.requests import object_of
+from ottla.console.records.replay_jobs import JOB_CONFIGS, ReplayJobs
+from ottla.console.records.requests import object_of
+from ottla.console.records.scan_processes import ScanProcesses
 from ottla.console.rights import KeptRights
-from ottla.console.sampler import PERIOD_SECONDS, Sampler
-from ottla.console.scan_processes import ScanProcesses
 from ottla.console.settings import ConsoleSettings
 from ottla.http import (
     HttpError,
@@ -52,7 +52,7 @@ from ottla.http import (
 )
 
 if TYPE_CHECKING:
-    from ottla.console.registry_values import RegistryValues
+    from ottla.console.records.registry_values import RegistryValues
 
 __all__ = ["Console"]
 
@@ -428,7 +428,7 @@ def _registry_values(settings: ConsoleSettings) -> RegistryValues | None:
     """Return what reads by a registry; its libraries are loaded only where one is named. Raises ConfigError."""
     if settings.registry is None:
         return None
-    from ottla.console.registry_values import RegistryValues
+    from ottla.console.records.registry_values import RegistryValues
 
     return RegistryValues(settings.registry)
 

@@ -14,8 +14,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from ottla.base import OttlaError
-from ottla.console.sampler import Sampler
-from ottla.console.scans import Frame
+from ottla.console.figures.sampler import Sampler
+from ottla.console.records.scans import Frame
 from ottla.http import HttpError, Socket
 
 __all__ = ["Credit", "Live"]

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 from ottla.admin import Worker
 from ottla.admin.actions import Reach
 from ottla.client import BlockingClient
-from ottla.console.alert_keeper import AlertKeeper
+from ottla.console.alerts.keeper import AlertKeeper
 from ottla.console.audit_topic import AuditTopic
 from ottla.console.clusters import Cluster
-from ottla.console.costs import Prices
+from ottla.console.figures.costs import Prices
+from ottla.console.figures.sampler import Sampler
+from ottla.console.figures.samples import Sample
+from ottla.console.figures.views import Seen
 from ottla.console.logins import Login
-from ottla.console.masks import Mask, Masks
-from ottla.console.replay_jobs import PlaceReplays, ReplayJobs
+from ottla.console.records.masks import Mask, Masks
+from ottla.console.records.replay_jobs import PlaceReplays, ReplayJobs
+from ottla.console.records.scan_processes import ScanProcesses
 from ottla.console.rights import KeptRights, Rights
-from ottla.console.sampler import Sampler
-from ottla.console.samples import Sample
-from ottla.console.scan_processes import ScanProcesses
-from ottla.console.views import Seen
 
 if TYPE_CHECKING:
-    from ottla.console.registry_values import RegistryValues
+    from ottla.console.records.registry_values import RegistryValues
 
 __all__ = ["CONSOLE", "Place"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from ottla.base import OttlaError
 from ottla.client import Client
-from ottla.console.samples import Flow, Moved, Sample, Traffic
-from ottla.console.views import Seen
+from ottla.console.figures.samples import Flow, Moved, Sample, Traffic
+from ottla.console.figures.views import Seen
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.metadata import MetadataRequest

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ottla.base import ConfigError
+from ottla.console.alerts.notices import Mail, Target, mail_settings, targets_of
 from ottla.console.clusters import ClusterSettings
-from ottla.console.costs import Prices
+from ottla.console.figures.costs import Prices
 from ottla.console.logins import MECHANISMS
-from ottla.console.masks import Mask, mask_rules
-from ottla.console.notices import Mail, Target, mail_settings, targets_of
+from ottla.console.records.masks import Mask, mask_rules
 from ottla.http import is_loopback, serving_context
 
 __all__ = ["LISTENER_DEFAULT", "ConsoleSettings", "console_settings"]

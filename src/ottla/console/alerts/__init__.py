@@ -1,0 +1,1 @@
+"""Alerts: `rules` are conditions over figures, `keeper` watches by them, `notices` tells others."""

@@ -1,0 +1,103 @@
+"""A query at a SQL server, its rows as frames for a tab: as fast as the tab takes them, and ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import threading
+import urllib.error
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from ottla.admin import RestError, Worker
+from ottla.console.records.scans import Frame
+
+__all__ = ["query_frames"]
+
+ROWS_MAX, WAIT_SECONDS = 200, 0.1
+"""Rows of a frame at most, and how long the first of them waits for others."""
+WAITING_MAX = 2000
+"""Rows that wait for the tab; then the server waits."""
+DELIMITED = "application/vnd.ksqlapi.delimited.v1"
+
+
+class _Reading:
+    """Reads a query's lines in a thread, and hands them to a loop."""
+
+    def __init__(self, server: Worker, statement: str, properties: Mapping[str, str]) -> None:
+        self._server, self._body = server, {"sql": statement, "properties": dict(properties)}
+        self._loop = asyncio.get_running_loop()
+        self.lines: asyncio.Queue[Any] = asyncio.Queue()
+        self._room = threading.Semaphore(WAITING_MAX)
+        self._answer: http.client.HTTPResponse | None = None
+        self._is_over = False
+        threading.Thread(target=self._run, name="console-sql", daemon=True).start()
+
+    def _tell(self, item: Any) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.lines.put_nowait, item)
+
+    def _run(self) -> None:
+        try:
+            with self._server.opened("POST", "/query-stream", self._body, accept=DELIMITED) as answer:
+                self._answer = answer
+                for line in answer:
+                    self._room.acquire()
+                    if self._is_over:
+                        return
+                    if line.strip():
+                        self._tell(json.loads(line, parse_float=str))  # decimals keep their scale
+            self._tell(None)
+        except (RestError, OSError, ValueError, http.client.HTTPException, urllib.error.URLError) as error:
+            if not self._is_over:
+                self._tell(error)
+
+    def taken(self) -> None:
+        """Say that a line was taken."""
+        self._room.release()
+
+    def end(self) -> None:
+        """End the query: the server sees that nobody listens any more."""
+        self._is_over = True
+        self._room.release()
+        answer = self._answer
+        if answer is not None:
+            self._server.hang_up(answer)
+
+
+async def query_frames(server: Worker, statement: str, properties: Mapping[str, str]) -> AsyncGenerator[Frame, None]:
+    """Yield `columns`, then `rows`, and `done` where the query ends by itself; raises RestError in the server's words."""
+    reading = _Reading(server, statement, properties)
+    try:
+        rows: list[Any] = []
+        while True:
+            try:
+                async with asyncio.timeout(WAIT_SECONDS if rows else None):
+                    item = await reading.lines.get()
+            except TimeoutError:
+                yield {"type": "rows", "rows": rows}
+                rows = []
+                continue
+            reading.taken()
+            if isinstance(item, list):
+                rows.append(item)
+                if len(rows) < ROWS_MAX:
+                    continue
+            if rows:
+                yield {"type": "rows", "rows": rows}
+                rows = []
+            if item is None:
+                yield {"type": "done", "reason": "end"}
+                return
+            if isinstance(item, RestError):
+                raise item
+            if isinstance(item, Exception):
+                raise RestError(f"the SQL server's answer broke off: {item}")
+            if isinstance(item, dict) and "columnNames" in item:
+                names, types = item["columnNames"], item.get("columnTypes") or []
+                yield {"type": "columns", "names": names, "types": types, "id": item.get("queryId")}
+            elif isinstance(item, dict) and item.get("message"):
+                raise RestError(str(item["message"]))
+    finally:
+        reading.end()

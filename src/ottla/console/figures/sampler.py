@@ -1,0 +1,171 @@
+"""The one sampler of a cluster, whatever tabs are open: it keeps the newest two samples and the history, and says when."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from ottla.base import OttlaError
+from ottla.client import Client
+from ottla.console.figures.history import History, Mark
+from ottla.console.figures.offset_times import OffsetTimes
+from ottla.console.figures.samples import Sample, group_lags, topic_figures
+from ottla.console.figures.sampling import Sampling
+from ottla.console.figures.views import Seen
+
+__all__ = ["Sampler"]
+
+log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 5.0
+PERIOD_SECONDS_MAX = 160.0
+HURRY_SECONDS_MIN = 2.0
+"""Between two looks that somebody waits for."""
+SHARE_MAX = 0.2
+"""A sample that takes more than this share of the period doubles it; one that takes a quarter of that halves it again."""
+
+
+class Sampler:
+    """Samples a cluster for as long as it runs."""
+
+    def __init__(
+        self, client: Client, *, period_s: float = PERIOD_SECONDS, now_ms: Callable[[], int] | None = None
+    ) -> None:
+        self._sampling = Sampling(client)
+        self._least_s = period_s
+        self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+        self.period_s = period_s
+        """How often it looks now; longer where looking takes long."""
+        self.history = History()
+        self.times = OffsetTimes()
+        self.newest: Sample | None = None
+        self.before: Sample | None = None
+        self.error: str | None = None
+        """Why the last try brought nothing; the newest sample is then as old as it says."""
+        self.count = 0
+        """Tries so far."""
+        self._begun = 0
+        self._hurried_s = float("-inf")
+        self._changed = asyncio.Condition()
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def look_now(self) -> None:
+        """Look soon, at everything: something has been changed."""
+        self._sampling.look_again()
+        self._wanted.set()
+
+    async def look_again(self) -> None:
+        """Wait for a look at everything that begins after this call."""
+        wanted = self._begun + 1
+        self.look_now()
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.count >= wanted)
+
+    async def next(self, after: int) -> int:
+        """Wait for a try that is later than the given one; returns its number."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.count > after)
+            return self.count
+
+    async def seen(self) -> Seen:
+        """Return what is known, after the first try at the earliest; raises OttlaError where no try has brought anything."""
+        if self.count == 0:
+            await self.next(0)
+        if self.newest is None:
+            raise OttlaError(self.error or "the cluster was not looked at yet")
+        return Seen(self.newest, self.before, self.history, self.times, self.period_s)
+
+    async def seen_with(self, holds: Callable[[Sample], bool]) -> Seen:
+        """Return what is known; where something of it is missing, after one more look, unless it has just looked."""
+        seen = await self.seen()
+        now_s = asyncio.get_running_loop().time()
+        if not holds(seen.sample) and now_s - self._hurried_s >= HURRY_SECONDS_MIN:
+            self._hurried_s = now_s
+            await self.look_again()
+            seen = await self.seen()
+        return seen
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            await self._look()
+            took_s = loop.time() - began_s
+            self.period_s = _period(self.period_s, took_s, self._least_s)
+            try:
+                async with asyncio.timeout(max(0.0, self.period_s - took_s)):
+                    await self._wanted.wait()
+            except TimeoutError:
+                pass
+            self._wanted.clear()
+
+    async def _look(self) -> None:
+        self._begun += 1
+        try:
+            sample = await self._sampling.take(self._now_ms())
+        except OttlaError as error:
+            self.error = str(error)
+            self._sampling.look_again()
+        except Exception:  # a mistake of ours costs one sample, and is said
+            log.exception("a sample failed")
+            self.error = "The console has failed to look; its log says why."
+        else:
+            self.error = None
+            self.before, self.newest = self.newest, sample
+            self._remember(sample)
+        async with self._changed:
+            self.count += 1
+            self._changed.notify_all()
+
+    def _remember(self, sample: Sample) -> None:
+        at = sample.at_ms
+        self.times.add(at, sample.ends())
+        rates = [each for each in topic_figures(sample, self.before) if each.rate is not None]
+        if rates:
+            self.history.add("in", at, sum(each.rate or 0 for each in rates))
+            for each in rates:
+                if not each.is_internal:
+                    self.history.add(f"in/{each.name}", at, each.rate or 0)
+        for name, group in sample.groups.items():
+            lags = [lag for lag in group_lags(sample, group).values() if lag is not None]
+            if lags:
+                self.history.add(f"lag/{name}", at, sum(lags))
+            self._mark_state(name, sample)
+        _rates_of_groups(self.history, sample, self.before)
+
+    def _mark_state(self, name: str, sample: Sample) -> None:
+        old = self.before.groups.get(name) if self.before is not None else None
+        new = sample.groups[name]
+        if old is not None and old.state != new.state:
+            self.history.mark(f"lag/{name}", Mark(sample.at_ms, "state", f"{old.state} → {new.state}"))
+
+
+def _period(period_s: float, took_s: float, least_s: float) -> float:
+    if took_s > SHARE_MAX * period_s:
+        return min(2 * period_s, PERIOD_SECONDS_MAX)
+    return max(least_s, period_s / 2) if took_s < SHARE_MAX * period_s / 4 else period_s
+
+
+def _rates_of_groups(history: History, sample: Sample, before: Sample | None) -> None:
+    """Records a second that groups have consumed since the sample before."""
+    if before is None or sample.at_ms <= before.at_ms:
+        return
+    for name, group in sample.groups.items():
+        old = before.groups.get(name)
+        if old is None or not group.committed:
+            continue
+        moved = sum(max(0, offset - old.committed.get(each, offset)) for each, offset in group.committed.items())
+        history.add(f"consumed/{name}", sample.at_ms, moved * 1000 / (sample.at_ms - before.at_ms))

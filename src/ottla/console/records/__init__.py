@@ -1,0 +1,1 @@
+"""Records of topics: searched, decoded, masked, exported and replayed."""
