@@ -96,6 +96,36 @@ def test_letters_are_grouped_and_each_is_sent_back_once(server: Server, console:
     ] == 100
 
 
+def test_letters_are_mended_by_sql_before_they_are_sent_back(server: Server, console: RunningConsole) -> None:
+    asking = AdminClient({"bootstrap.servers": server.bootstrap})
+    for each in asking.create_topics([NewTopic("mended", 1), NewTopic("mended.dlq", 1)]).values():
+        each.result()
+    producer = Producer({"bootstrap.servers": server.bootstrap})
+    for number in range(20):
+        value = json.dumps({"n": number}) if number else "broken"
+        producer.produce("mended.dlq", value, key="k", headers=said_by(CONNECT, number))
+    producer.flush()
+    asked = {"topic": "mended.dlq", "to": "mended", "fix": "value.n = value.n * 2, headers['by'] = 'hand'"}
+    plan = console.post("/plans", {"action": "redrive", "arguments": asked}).body
+    assert plan["diff"][:3] == [
+        {"path": "topic mended/records sent back from mended.dlq", "before": 0, "after": 19},
+        {"path": "mended.dlq-0@1/value.n", "before": 1, "after": 2},
+        {"path": "mended.dlq-0@1/headers.by", "before": None, "after": "hand"},
+    ]
+    assert len(plan["diff"]) == 1 + 2 * 10, "ten are tried"
+    assert any("does not fit 1 letters" in each and "mended.dlq-0@0" in each for each in plan["warnings"])
+    done = console.post(f"/plans/{plan['id']}/run", {"hash": plan["hash"]}).body
+    assert done["outcome"] == "done", done
+    found = console.scan(topic="mended", **{"from": "oldest"})
+    sent = [row for frame in found if frame["type"] == "rows" for row in frame["rows"]]
+    assert [json.loads(each["value"]["text"])["n"] for each in sent] == [2 * number for number in range(1, 20)]
+    assert {header["name"] for header in sent[0]["headers"]} == {"own", "by", "ottla.redriven.from"}
+    wrong = console.post("/plans", {"action": "redrive", "arguments": {**asked, "fix": "value.n >"}})
+    assert wrong.status == 400 and "line 1" in wrong.body["message"]
+    none = console.post("/plans", {"action": "redrive", "arguments": {**asked, "fix": "value.x.y = 1"}})
+    assert none.status == 400 and "fits none" in none.body["message"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

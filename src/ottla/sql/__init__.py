@@ -7,9 +7,11 @@ refused is a `SqlError` in ksqlDB's words. `ottla.sql.testing` runs statements o
 from __future__ import annotations
 
 from ottla.sql.documents import (
+    Change,
     Condition,
     Measure,
     Measured,
+    document_changes,
     document_condition,
     document_path,
     measured_condition,
@@ -27,6 +29,7 @@ from ottla.sql.tree.expression_text import expression_text, quoted
 from ottla.sql.tree.statement_text import statement_text
 
 __all__ = [
+    "Change",
     "Condition",
     "EvaluationError",
     "Measure",
@@ -36,6 +39,7 @@ __all__ = [
     "SqlError",
     "StatementText",
     "UnsupportedError",
+    "document_changes",
     "document_condition",
     "document_path",
     "expression_text",

@@ -91,6 +91,61 @@ def document_condition(text: str) -> Condition:
     return Condition(text, holds, tuple(dict.fromkeys(compiler.paths)), tuple(_must_contain(tree)))
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One assignment: what is set, as a path, and to what."""
+
+    path: tuple[str | int, ...]
+    """A root (`key`, `value`, `headers`), then names of fields, and numbers of elements from 1 or from the end."""
+    evaluate: Evaluate = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """The path as it is written."""
+        steps = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in self.path[1:])
+        return f"{self.path[0]}{''.join(steps)}"
+
+
+CHANGED_ROOTS = ("key", "value", "headers")
+
+
+def document_changes(text: str) -> list[Change]:
+    """Return the assignments of a text: `value.country = 'NL', value.amount = value.amount * 100, headers['fixed'] = 'yes'`.
+
+    All of them see the document as it was. Raises ParseError with line and column, SqlError for what is no assignment.
+    """
+    if len(text) > CONDITION_CHARACTERS_MAX:
+        raise SqlError(f"Assignments of {len(text)} characters: {CONDITION_CHARACTERS_MAX} at most")
+    compiler = _Compiler()
+    found = [_change(compiler, each) for each in _at_commas(text)]
+    if not found:
+        raise SqlError("An assignment is needed, such as value.country = 'NL'")
+    return found
+
+
+def _at_commas(text: str) -> list[str]:
+    """Return a text's parts between commas that stand in no brackets."""
+    parts, start, depth = [], 0, 0
+    for each in tokens(text):
+        depth += (each.text in ("(", "[")) - (each.text in (")", "]"))
+        if each.text == "," and depth == 0 and each.kind == "symbol":
+            parts.append(text[start : each.start])
+            start = each.end
+    return [each for each in (*parts, text[start:]) if each.strip()]
+
+
+def _change(compiler: _Compiler, text: str) -> Change:
+    tree = parse_expression(_with_arrows(text, tokens(text)))
+    if not isinstance(tree, e.Comparison) or tree.operator != "=":
+        raise SqlError(f"An assignment is PATH = EXPRESSION, not {text.strip()}")
+    path = compiler.path_of(tree.left)
+    if path[0] not in CHANGED_ROOTS:
+        raise SqlError(f"What is set is a part of {', '.join(CHANGED_ROOTS)}, not of {path[0]}")
+    if path[0] == "headers" and len(path) != 2:
+        raise SqlError("A header is set by its name: headers['name'] = 'text'")
+    return Change(path, compiler.compiled(tree.right))
+
+
 Measure = Callable[[Any, tuple[str, ...]], object]
 """A function of what is measured, and of the texts that it is called with."""
 
@@ -244,6 +299,14 @@ class _Compiler:
         raise SqlError(f"A filter over documents has no {type(tree).__name__}: {expression_text(tree)}")
 
     def _path(self, tree: e.Expression) -> Evaluate:
+        root, *steps = self.path_of(tree)
+        self.paths.append((str(root), *map(str, steps)))
+        if not steps:
+            return lambda document: document.get(str(root))
+        return _steps(str(root), tuple(steps))
+
+    def path_of(self, tree: e.Expression) -> tuple[str | int, ...]:
+        """Return a root and the steps below it; raises SqlError for what is no path."""
         steps: list[str | int] = []
         while not isinstance(tree, e.Column):
             match tree:
@@ -264,11 +327,7 @@ class _Compiler:
         if tree.source is not None or root not in ROOTS:
             name = f"{tree.source}.{tree.name}" if tree.source else tree.name
             raise SqlError(f"There is no column {name} in a record: its parts are {', '.join(ROOTS)}")
-        steps.reverse()
-        self.paths.append((root, *map(str, steps)))
-        if not steps:
-            return lambda document: document.get(root)
-        return _steps(root, tuple(steps))
+        return (root, *reversed(steps))
 
     def _comparison(self, which: str, left: e.Expression, right: e.Expression) -> Evaluate:
         one, two = self.compiled(_time(left, right)), self.compiled(_time(right, left))

@@ -129,7 +129,21 @@ function Letters({ topic }: { topic: string }) {
           );
         }}
       </Shown>
-      {plan.value && <PlanDialog request={plan.value} close={() => (plan.value = null)} done={loaded.again} />}
+      {plan.value && <SendBack request={plan.value} close={() => (plan.value = null)} done={loaded.again} />}
     </>
+  );
+}
+
+function SendBack({ request, close, done }: { request: PlanRequest; close: () => void; done: () => void }) {
+  const fix = useSignal("");
+  const given = fix.value.trim() ? { ...request.arguments, fix: fix.value.trim() } : request.arguments;
+  return (
+    <PlanDialog request={{ ...request, ...(given ? { arguments: given } : {}) }} close={close} done={done}>
+      <label class="stack gap">
+        Mend them first
+        <textarea class="area" rows={2} spellcheck={false} placeholder="value.country = 'NL', value.amount = value.amount * 100" value={fix.value} onInput={(event) => (fix.value = event.currentTarget.value)} />
+      </label>
+      <p class="dim gap-s">Assignments to parts of key, value or headers['name']; what they change in the first ten letters is shown below.</p>
+    </PlanDialog>
   );
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, command, text
 from ottla.admin.dead_letters import DONE_TOPIC, DeadLetter, dead_letters, redriven
 from ottla.admin.errors import AdminError
+from ottla.admin.fixes import Fix, Fixed, FixError
 from ottla.base import ErrorCode, KafkaError, TopicPartition
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DEAD_LETTERS"]
 
+TRIED_MAX = 10
+"""Letters of which the plan shows what a fix changes."""
 LETTERS_AT_ONCE = 500
 """In one transaction."""
 TIMEOUT_MS = 60_000
@@ -30,11 +33,19 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
     given = arguments.get("ends")
     ends = None if not isinstance(given, Mapping) else {int(index): int(end) for index, end in given.items()}
     letters, ends = dead_letters(reach.client, topic, ends)
+    fix = None if not (words := arguments.get("fix")) else _fix(text(arguments, "fix"))
     chosen = [each for each in letters if cause is None or each.cause == cause]
     lost = [each for each in chosen if to is None and each.topic is None]
     wanted = [each for each in chosen if to is not None or each.topic is not None]
     done = redriven(reach.client, topic)
     fresh = [each for each in wanted if each.key not in done]
+    tried: dict[bytes, Fixed] = {}
+    unfit: list[str] = []
+    if fix is not None:
+        tried, unfit = _tried(fix, fresh)
+        fresh = [each for each in fresh if each.key in tried]
+        if not fresh and unfit:
+            raise AdminError(f"The fix fits none of {len(unfit):,} letters: {unfit[0]}")
     if not fresh:
         reasons = "none of them says where it came from" if lost and not wanted else "all of them have been sent back"
         raise AdminError(f"There is nothing to send: {reasons}")
@@ -55,23 +66,60 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
     )
     warnings = ["Where the reason is still there they come back as dead letters."]
     warnings += [f"{len(lost):,} letters do not say where they came from, and stay."] if lost else []
+    warnings += [f"The fix does not fit {len(unfit):,} letters, which stay: {unfit[0]}"] if unfit else []
     pinned = {"topic": topic, "cause": cause, "to": to, "ends": {str(index): end for index, end in ends.items()}}
+    pinned["fix"] = words or None
     return ActionPlan(
         "redrive",
         dict(arguments),
-        tuple(
-            Difference(f"topic {name}/records sent back from {topic}", 0, count)
-            for name, count in sorted(counts.items())
+        (
+            *(
+                Difference(f"topic {name}/records sent back from {topic}", 0, count)
+                for name, count in sorted(counts.items())
+            ),
+            *_shown(fresh, tried),
         ),
         command("plan", "redrive", *(f"{name}={value}" for name, value in pinned.items() if isinstance(value, str))),
         effects=tuple(effects),
         warnings=tuple(warnings),
         pinned=pinned,
-        run=lambda each: _send(each, topic, fresh, to),
+        run=lambda each: _send(each, topic, fresh, to, tried),
     )
 
 
-def _send(reach: Reach, topic: str, letters: Sequence[DeadLetter], to: str | None) -> None:
+def _fix(words: str) -> Fix:
+    from ottla.sql import SqlError
+
+    try:
+        return Fix(words)
+    except SqlError as error:
+        raise AdminError(str(error)) from None
+    except RecursionError:
+        raise AdminError("The fix is nested too deeply") from None
+
+
+def _tried(fix: Fix, letters: Sequence[DeadLetter]) -> tuple[dict[bytes, Fixed], list[str]]:
+    """Return letters mended, by their keys, and why others cannot be."""
+    found: dict[bytes, Fixed] = {}
+    unfit: list[str] = []
+    for each in letters:
+        try:
+            found[each.key] = fix.apply(each.record, each.headers())
+        except FixError as error:
+            unfit.append(f"{each.place}@{each.record.offset}: {error}")
+    return found, unfit
+
+
+def _shown(letters: Sequence[DeadLetter], fixed: Mapping[bytes, Fixed]) -> Iterator[Difference]:
+    """Yield what a fix changes in the first letters."""
+    for each in letters[:TRIED_MAX]:
+        for mended in fixed[each.key].mended if each.key in fixed else ():
+            yield Difference(f"{each.place}@{each.record.offset}/{mended.path}", mended.before, mended.after)
+
+
+def _send(
+    reach: Reach, topic: str, letters: Sequence[DeadLetter], to: str | None, fixed: Mapping[bytes, Fixed]
+) -> None:
     """Write letters and what remembers them in transactions; whoever else sends letters of this topic is fenced."""
     from ottla.client import NewTopic, TransactionalProducer, create_topics, partition_of
     from ottla.wire import Record, build_batch
@@ -93,14 +141,15 @@ def _send(reach: Reach, topic: str, letters: Sequence[DeadLetter], to: str | Non
             for each in fresh[first : first + LETTERS_AT_ONCE]:
                 name = to or str(each.topic)
                 index = each.partition if to is None and each.partition is not None else None
-                if index is None or index >= counts[name]:
-                    index = partition_of(each.record.key, counts[name]) if each.record.key is not None else 0
+                own = fixed.get(each.key) or Fixed(each.record.key, each.record.value, each.headers(), ())
+                if index is None or index >= counts[name] or own.key != each.record.key:
+                    index = partition_of(own.key, counts[name]) if own.key is not None else 0
                 whence = f"{each.place}@{each.record.offset}".encode()
                 record = Record(
                     timestamp=each.record.timestamp,
-                    key=each.record.key,
-                    value=each.record.value,
-                    headers=(*each.headers(), (FROM, whence)),
+                    key=own.key,
+                    value=own.value,
+                    headers=(*own.headers, (FROM, whence)),
                 )
                 by_place.setdefault(TopicPartition(name, index), []).append(record)
                 kept = Record(timestamp=each.record.timestamp, key=each.key, value=name.encode())
