@@ -17,6 +17,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.admin import ClientTraffic, client_traffic
+from ottla.client import BlockingClient
 from ottla.console.live import Credit
 from tests.console.running import Answer, RunningConsole, running_console
 from tests.server import Server, running_server
@@ -279,6 +281,45 @@ def test_a_tab_is_told_of_samples_and_sees_new_records(server: Server, console: 
 
     (row,) = asyncio.run(live())
     assert row["key"]["text"] == "live"
+
+
+def test_those_who_look_at_one_topic_share_one_reader(server: Server, console: RunningConsole) -> None:
+    async def test() -> None:
+        filters: list[dict[str, Any]] = [{}, {}, {"where": "value.n >= 50"}, {"partitions": [0]}, {"where": "nothing"}]
+        async with opened(console) as socket:
+            for number, more in enumerate(filters):
+                args = {"topic": "shared", "from": "live", **more}
+                await socket.send_json({"sub": number, "kind": "scan", "args": args})
+            begun: set[int] = set()
+            while len(begun) < len(filters):
+                begun.add((await socket.receive_json(timeout=20))["sub"])
+            before = await asyncio.to_thread(bytes_out)
+            producer = Producer({"bootstrap.servers": server.bootstrap})
+            for number in range(100):
+                producer.produce("shared", json.dumps({"n": number}), partition=number % 2)
+            await asyncio.to_thread(producer.flush)
+            seen: dict[int, set[tuple[int, int]]] = {number: set() for number in range(len(filters))}
+            while sum(map(len, seen.values())) < 300:
+                frame = await socket.receive_json(timeout=20)
+                seen[frame["sub"]] |= {(each["partition"], each["offset"]) for each in frame.get("rows", ())}
+                await socket.send_json({"credit": frame["sub"], "frames": 1})
+            assert [len(each) for each in seen.values()] == [100, 100, 50, 50, 0]
+            read = await asyncio.to_thread(bytes_out) - before
+            assert 0 < read <= await asyncio.to_thread(written), "the records were fetched once"
+
+    def flows() -> list[ClientTraffic]:
+        with BlockingClient(server.bootstrap) as client:
+            return client_traffic(client, ("shared",))
+
+    def bytes_out() -> int:
+        return sum(each.bytes_out for each in flows() if each.client_id == "ottla-console")
+
+    def written() -> int:
+        return sum(each.bytes_in for each in flows())
+
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    admin.create_topics([NewTopic("shared", 2)])["shared"].result()
+    asyncio.run(test())
 
 
 def test_frames_wait_for_credit_and_credit_is_bounded() -> None:

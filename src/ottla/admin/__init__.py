@@ -143,6 +143,7 @@ from ottla.admin.topics import (
     describe_topics,
     topic_with_id,
 )
+from ottla.admin.traffic import ClientTraffic, client_traffic
 from ottla.admin.transactions import (
     ListedTransaction,
     PartitionProducer,
@@ -168,6 +169,7 @@ __all__ = [
     "METADATA_VERSIONS",
     "AdminError",
     "ClientQuota",
+    "ClientTraffic",
     "ConfigChange",
     "ConfigEntity",
     "ConfigSynonym",
@@ -227,6 +229,7 @@ __all__ = [
     "apply_throttles",
     "broker_ids",
     "by_topic",
+    "client_traffic",
     "config_names",
     "consumer_groups",
     "create_acls",

@@ -31,6 +31,8 @@ interface Answer extends Sampled {
   counted: boolean;
   prices: { stored: number; written: number; read: number; currency: string; are_set: boolean };
   topics: TopicCost[];
+  left_out: number;
+  total: number;
   clients: ClientCost[] | null;
 }
 
@@ -63,7 +65,7 @@ export default function CostPage({ topic }: { topic?: string }) {
                   <b>These brokers do not tell what their clients move.</b> What lies on disks is counted, what is written and read is not. Ottla’s brokers count it.
                 </div>
               )}
-              <Topics rows={topics} prices={data.prices} q={q} />
+              <Topics rows={topics} data={data} q={q} />
               {data.clients !== null && <Clients rows={clients} prices={data.prices} />}
             </>
           );
@@ -77,10 +79,10 @@ function money(value: number | null, prices: Answer["prices"]): string {
   return value === null ? "–" : `${value > 0 && value < 0.01 ? "< 0.01" : value < 100 ? value.toFixed(2) : trim(value)} ${prices.currency}`.trim();
 }
 
-function Topics({ rows, prices, q }: { rows: TopicCost[]; prices: Answer["prices"]; q: string }) {
+function Topics({ rows, data, q }: { rows: TopicCost[]; data: Answer; q: string }) {
+  const { prices } = data;
   const { cluster } = useHere();
   const stored = Math.max(1, ...rows.map((each) => each.stored ?? 0));
-  const total = rows.reduce((sum, each) => sum + (each.cost ?? 0), 0);
   const columns: Column<TopicCost>[] = [
     { name: "Topic", cell: (row) => <Link href={`/c/${cluster}/topics/${encodeURIComponent(row.topic)}/cost`}>{row.topic}</Link> },
     {
@@ -108,7 +110,7 @@ function Topics({ rows, prices, q }: { rows: TopicCost[]; prices: Answer["prices
       : []),
   ];
   return (
-    <Card class="gap" title="Topics" right={prices.are_set ? `${money(total, prices)} a month` : plural(rows.length, "topic")}>
+    <Card class="gap" title="Topics" right={`${prices.are_set ? `${money(data.total, prices)} a month` : plural(rows.length + data.left_out, "topic")}${data.left_out ? `; ${plural(rows.length, "topic")} shown` : ""}`}>
       {rows.length === 0 ? <Empty title={q ? `No topic contains “${q}”.` : "There are no topics."} /> : <Rows rows={rows} columns={columns} id={(row) => row.topic} label="Topics" />}
     </Card>
   );

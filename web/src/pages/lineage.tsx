@@ -25,6 +25,7 @@ interface Edge {
 interface Answer extends Sampled {
   counted: boolean;
   edges: Edge[];
+  left_out: number;
   workers: Record<string, string>;
 }
 
@@ -42,9 +43,8 @@ export default function LineagePage({ topic }: { topic?: string }) {
   const { cluster } = useHere();
   const [q, setQ] = useParam("q");
   const [internal, setInternal] = useParam("internal");
-  const query = topic === undefined ? (internal ? "?internal=true" : "") : `?topic=${encodeURIComponent(topic)}`;
-  const loaded = useLoaded<Answer>(`/api/c/${encodeURIComponent(cluster)}/lineage${query}`);
-  const matches = (edge: Edge) => !q || [edge.actor.name, edge.topic, ...edge.clients, ...edge.principals].some((each) => each.toLowerCase().includes(q.toLowerCase()));
+  const asked = { ...(topic === undefined ? (internal ? { internal: "true" } : {}) : { topic }), ...(q ? { q } : {}) };
+  const loaded = useLoaded<Answer>(`/api/c/${encodeURIComponent(cluster)}/lineage?${new URLSearchParams(asked).toString()}`);
   return (
     <>
       {topic === undefined && <Head title="Lineage" sub={<span>who writes topics, and who reads them</span>} />}
@@ -58,7 +58,7 @@ export default function LineagePage({ topic }: { topic?: string }) {
       )}
       <Shown loaded={loaded}>
         {(data) => {
-          const edges = data.edges.filter(matches);
+          const edges = data.edges;
           return (
             <>
               <Partial said={data.partial} />
@@ -76,7 +76,7 @@ export default function LineagePage({ topic }: { topic?: string }) {
                   <Card class="gap m-hide" label="Lineage">
                     <Drawing edges={edges} workers={data.workers} here={topic} />
                   </Card>
-                  <Flows edges={edges} workers={data.workers} />
+                  <Flows edges={edges} more={data.left_out} workers={data.workers} />
                 </>
               )}
             </>
@@ -180,7 +180,7 @@ function Lines(props: { edges: Edge[]; from: Node[]; to: Node[]; fromKey: (edge:
   );
 }
 
-function Flows({ edges, workers }: { edges: Edge[]; workers: Record<string, string> }) {
+function Flows({ edges, more, workers }: { edges: Edge[]; more: number; workers: Record<string, string> }) {
   const { cluster } = useHere();
   const columns: Column<Edge>[] = [
     {
@@ -208,7 +208,7 @@ function Flows({ edges, workers }: { edges: Edge[]; workers: Record<string, stri
     },
   ];
   return (
-    <Card title="What flows" right={plural(edges.length, "flow")}>
+    <Card title="What flows" right={more > 0 ? `${count(edges.length)} of ${count(edges.length + more)} flows` : plural(edges.length, "flow")}>
       <Rows rows={edges} columns={columns} id={(row) => `${of(row)} ${row.topic} ${row.writes}`} label="What flows" />
     </Card>
   );

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from ottla.admin import RestError, Worker
 from ottla.console.api.endpoints import Endpoint
 from ottla.console.figures.costs import client_costs, topic_costs
-from ottla.console.figures.lineage import Connector, lineage, of_topic
+from ottla.console.figures.lineage import Connector, lineage, named, of_topic
 from ottla.console.figures.samples import topic_figures
 from ottla.console.places import Place
 from ottla.http import HttpError, Reply, Request, json_reply
@@ -22,6 +22,8 @@ __all__ = ["traffic_endpoints"]
 CONNECTORS_SECONDS = 30.0
 """How long what workers say of connectors' topics holds."""
 CONNECTORS_MAX = 200
+ROWS_MAX = 1000
+"""Topics, and users, that one answer has, the dearest first."""
 
 
 class _Connectors:
@@ -66,10 +68,14 @@ def traffic_endpoints() -> list[Endpoint]:
         known = await connectors.of(place.workers if sees_connectors else {})
         internal = request.query.get("internal") == "true" or topic is not None
         found = lineage(seen.sample, seen.before, known, internal=internal)
-        return _reply(place, seen.sample.at_ms, (found if topic is None else of_topic(found, topic)).shown())
+        if topic is not None:
+            found = of_topic(found, topic)
+        if words := request.query.get("q"):
+            found = named(found, words)
+        return _reply(place, seen.sample.at_ms, found.shown())
 
     return [
-        Endpoint("GET", "/lineage", "Who writes and who reads topics: ?topic=&internal=", _lineage),
+        Endpoint("GET", "/lineage", "Who writes and who reads topics: ?topic=&q=&internal=", _lineage),
         Endpoint("GET", "/cost", "What topics and their users cost: ?topic=&internal=", _cost),
     ]
 
@@ -87,8 +93,10 @@ async def _cost(place: Place, request: Request) -> Reply:
     answer = {
         "counted": seen.sample.traffic is not None,
         "prices": {**asdict(place.prices), "are_set": place.prices.are_set},
-        "topics": [{**asdict(each), "cost": each.cost} for each in rows],
-        "clients": None if clients is None else [asdict(each) for each in clients],
+        "topics": [{**asdict(each), "cost": each.cost} for each in rows[:ROWS_MAX]],
+        "left_out": max(0, len(rows) - ROWS_MAX),
+        "total": sum(each.cost or 0 for each in rows),
+        "clients": None if clients is None else [asdict(each) for each in clients[:ROWS_MAX]],
     }
     return _reply(place, seen.sample.at_ms, answer)
 

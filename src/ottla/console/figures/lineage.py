@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass, field, replace
 
 from ottla.console.figures.samples import FlowRate, Sample, flow_rates, group_lags
 
-__all__ = ["Actor", "Connector", "Edge", "Lineage", "lineage", "of_topic"]
+__all__ = ["Actor", "Connector", "Edge", "Lineage", "lineage", "named", "of_topic"]
 
 OF_CONNECTOR = re.compile(r"connector-(?:producer|consumer|dlq-producer|adminclient)-(.+)-\d+")
 """Kafka's names for the clients of a connector's tasks."""
+EDGES_MAX = 1000
+"""Edges that one answer has; a search by name or topic finds the others."""
 GROUP_OF_CONNECTOR = "connect-"
 CONNECTOR, GROUP, CLIENT, QUERY = "connector", "group", "client", "query"
 OF_QUERY = "_confluent-ksql-"
@@ -89,12 +91,17 @@ class Lineage:
         self.edges[edge.actor, edge.topic, edge.writes] = edge
 
     def shown(self) -> dict[str, object]:
-        """Return it as JSON has it: edges that carry most first."""
+        """Return it as JSON has it: edges that carry most first, and how many there are besides."""
         found = sorted(
             self.edges.values(),
             key=lambda each: (-(each.bytes_per_s or 0), -(each.records_per_s or 0), each.topic, each.actor),
         )
-        return {"counted": self.counted, "edges": [asdict(each) for each in found], "workers": self.workers}
+        return {
+            "counted": self.counted,
+            "edges": [asdict(each) for each in found[:EDGES_MAX]],
+            "left_out": max(0, len(found) - EDGES_MAX),
+            "workers": self.workers,
+        }
 
 
 def lineage(
@@ -127,6 +134,17 @@ def _named_by_clients(sample: Sample) -> set[str]:
     if sample.traffic is not None:
         clients |= {flow.client_id for flows in sample.traffic.flows.values() for flow in flows}
     return {found.group(1) for each in clients if (found := OF_CONNECTOR.fullmatch(each))}
+
+
+def named(whole: Lineage, words: str) -> Lineage:
+    """Return the edges of which an actor, topic, client or principal contains some words."""
+    wanted = words.casefold()
+
+    def has(edge: Edge) -> bool:
+        texts = (edge.actor.name, edge.topic, *edge.clients, *edge.principals)
+        return any(wanted in each.casefold() for each in texts)
+
+    return Lineage(whole.counted, {key: each for key, each in whole.edges.items() if has(each)}, whole.workers)
 
 
 def of_topic(whole: Lineage, topic: str) -> Lineage:

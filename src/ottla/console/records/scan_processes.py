@@ -10,6 +10,7 @@ import asyncio
 import logging
 import pickle
 import sys
+import zlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ class ScanProcesses:
                 mine = self._of_one.setdefault(who, asyncio.Semaphore(AT_ONCE_OF_ONE))
                 await turns.enter_async_context(mine)
                 await turns.enter_async_context(self._all)
-            worker = await self._chosen()
+            worker = await self._chosen(job)
             self._last += 1
             number = self._last
             worker.open.add(number)
@@ -123,9 +124,14 @@ class ScanProcesses:
                 if worker.is_alive:
                     worker.say("close", number)
 
-    async def _chosen(self) -> _Worker:
+    async def _chosen(self, job: ScanJob) -> _Worker:
+        """Return the worker that has least to do; for what comes from now on, the one that reads the topic already."""
         if sum(each.is_alive for each in self._workers) < WORKERS:
             await self.start()
+        if job.body.get("from") == "live":
+            place = zlib.crc32(f"{job.settings.name} {job.body.get('topic')}".encode()) % WORKERS
+            if self._workers[place].is_alive:
+                return self._workers[place]
         return min((each for each in self._workers if each.is_alive), key=lambda each: len(each.open))
 
     async def _next(self, worker: _Worker, number: int) -> Frame | None:

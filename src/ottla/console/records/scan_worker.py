@@ -1,6 +1,6 @@
 """A process that searches for a console: told of searches on standard input, it answers with frames on standard output.
 
-It ends with its input, so with the console. `python -m ottla.console.scan_worker` is started by `scan_processes` alone.
+It ends with its input, so with the console. `scan_processes` alone starts it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import os
 import pickle
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -19,6 +19,7 @@ from ottla.console.clusters import Cluster
 from ottla.console.records.requests import scan_request
 from ottla.console.records.scan_processes import HEAD_BYTES, ScanJob
 from ottla.console.records.scans import Frame, scan
+from ottla.console.records.tails import Tail, Tails
 from ottla.http import HttpError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class _Searches:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._registries: dict[tuple[tuple[str, str], ...], RegistryValues] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._tails = Tails()
 
     def take(self, kind: str, number: int, job: ScanJob | None = None) -> None:
         loop = asyncio.get_running_loop()
@@ -59,7 +61,13 @@ class _Searches:
         if job.positions is not None:
             request = replace(request, positions=job.positions)
         cluster = Cluster(job.settings, job.credentials)
-        return scan(cluster.client, request, self._registry(job.registry), job.masks)
+        registry = self._registry(job.registry)
+        key = _key(job), request.topic, request.isolation
+
+        def make() -> Tail:
+            return Tail(Cluster(job.settings, job.credentials).client, request.topic, request.isolation, registry)
+
+        return scan(cluster.client, request, registry, job.masks, lambda: self._tails.followed(key, make))
 
     def _registry(self, properties: Mapping[str, str] | None) -> RegistryValues | None:
         if properties is None:
@@ -101,6 +109,13 @@ class _Searches:
         data = pickle.dumps(message)
         self._out.write(len(data).to_bytes(HEAD_BYTES, "big") + data)
         self._out.flush()
+
+
+def _key(job: ScanJob) -> Hashable:
+    """What searches have in common that read the same as the same user."""
+    properties = tuple(sorted(job.settings.properties.items()))
+    registry = None if job.registry is None else tuple(sorted(job.registry.items()))
+    return job.settings.name, job.settings.bootstrap, properties, registry, pickle.dumps(job.credentials)
 
 
 async def _failing(error: OttlaError) -> AsyncGenerator[Frame, None]:

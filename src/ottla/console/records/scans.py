@@ -8,7 +8,8 @@ shared: between slices of a few milliseconds others have their turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from ottla.console.records.masks import Masks
 from ottla.console.records.reads import Read
 from ottla.console.records.rows import Decoders, document_of, row_of
 from ottla.console.records.scan_plan import Limits, Progress, Window, newest_first, reason_to_end, windows_backwards
+from ottla.console.records.tails import Feed, Tail, Tails
 from ottla.sql import Condition
 from ottla.wire import AbortedTransactions, BatchHeader, Record, iter_batch_records, iter_batches, records_payload
 
@@ -27,9 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "Scan", "ScanRequest", "scan"]
 
 Frame = Mapping[str, object]
+Follow = Callable[[], AbstractAsyncContextManager[Feed]]
 FETCH_BYTES = 8 << 20
 PARTITION_BYTES = 1 << 20
-LIVE_WAIT_MS = 250
+LIVE_WAIT_SECONDS = 0.25
 PROGRESS_SECONDS = 0.25
 SLICE_SECONDS = 0.004
 ROWS_PER_SECOND_MAX = 200
@@ -54,13 +57,17 @@ class ScanRequest:
 
 
 def scan(
-    client: Client, request: ScanRequest, registry: RegistryValues | None = None, masks: Masks | None = None
+    client: Client,
+    request: ScanRequest,
+    registry: RegistryValues | None = None,
+    masks: Masks | None = None,
+    follow: Follow | None = None,
 ) -> AsyncGenerator[Frame, None]:
     """Return the frames of a search; `client` is its own and is closed at its end. Raises KafkaError when first asked.
 
-    What `masks` hide is hidden before the condition looks.
+    What `masks` hide is hidden before the condition looks. `follow` gives what comes from now on where others see it too.
     """
-    return Scan(client, request, registry, masks).frames()
+    return Scan(client, request, registry, masks, follow).frames()
 
 
 class Scan:
@@ -72,11 +79,13 @@ class Scan:
         request: ScanRequest,
         registry: RegistryValues | None = None,
         masks: Masks | None = None,
+        follow: Follow | None = None,
     ) -> None:
         self._client = client
         self._registry = registry
         self._masks = masks
         self._request = request
+        self._follow = follow or self._alone
         self._progress = Progress()
         self._loop = asyncio.get_running_loop()
         self._began_s = self._loop.time()
@@ -88,18 +97,23 @@ class Scan:
     async def frames(self) -> AsyncGenerator[Frame, None]:
         """Yield frames until the search is over."""
         try:
+            if self._request.direction == "live":
+                async with self._follow() as feed:
+                    await self._find_bounds()
+                    async for frame in self._live(feed):
+                        yield frame
+                return
             await self._find_bounds()
-            match self._request.direction:
-                case "newest":
-                    frames = self._backwards()
-                case "live":
-                    frames = self._live()
-                case _:
-                    frames = self._forwards()
+            frames = self._backwards() if self._request.direction == "newest" else self._forwards()
             async for frame in frames:
                 yield frame
         finally:
             await self._client.close()
+
+    def _alone(self) -> AbstractAsyncContextManager[Feed]:
+        """Follow a topic for this search only."""
+        request = self._request
+        return Tails().followed(None, lambda: Tail(self._client, request.topic, request.isolation, self._registry))
 
     async def _find_bounds(self) -> None:
         topic = self._request.topic
@@ -165,19 +179,23 @@ class Scan:
         yield self._told()
         yield self._done("end", positions)
 
-    async def _live(self) -> AsyncGenerator[Frame, None]:
+    async def _live(self, feed: Feed) -> AsyncGenerator[Frame, None]:
         """What comes from now on, at most so many rows a second; never ends by itself."""
         positions = dict(self._ends)
-        allowed, since_s, skipped = ROWS_PER_SECOND_MAX, self._loop.time(), 0
+        allowed, since_s, skipped, dropped = ROWS_PER_SECOND_MAX, self._loop.time(), 0, 0
         yield self._told()
         while True:
-            found = await self._fetched(positions, None, LIVE_WAIT_MS)
+            found: list[tuple[int, Record | Read]] = []
+            for index, records in await feed.next(LIVE_WAIT_SECONDS):
+                if index in positions:
+                    found += await self._hits(index, records, positions[index], None)
             now_s = self._loop.time()
             if now_s - since_s >= 1.0:
                 allowed, since_s = ROWS_PER_SECOND_MAX, now_s
             shown = found[-allowed:] if allowed else []
             allowed -= len(shown)
-            skipped += len(found) - len(shown)
+            skipped += len(found) - len(shown) + feed.dropped - dropped
+            dropped = feed.dropped
             self._progress.hits += len(found)
             if shown:
                 yield {**self._rows(shown), "skipped": skipped}
@@ -204,14 +222,14 @@ class Scan:
                 return
 
     async def _fetched(
-        self, positions: dict[int, int], ends: Mapping[int, int] | None, wait_ms: int
+        self, positions: dict[int, int], ends: Mapping[int, int], wait_ms: int
     ) -> list[tuple[int, Record | Read]]:
         """Fetch once from every partition that is not at its end; returns the hits, and moves the positions."""
         topic = self._request.topic
         asked = [
             FetchPosition(TopicPartition(topic, index), Offset(at), PARTITION_BYTES)
             for index, at in positions.items()
-            if ends is None or at < ends[index]
+            if at < ends[index]
         ]
         answers = await self._client.fetch(
             asked, max_wait_ms=wait_ms, max_bytes=FETCH_BYTES, isolation=self._request.isolation
@@ -223,7 +241,7 @@ class Scan:
                 positions[index] = max(int(answer.log_start_offset), positions[index] + 1)
                 continue
             records = answer.check().records
-            end = None if ends is None else ends[index]
+            end = ends[index]
             aborted = AbortedTransactions(answer.aborted)
             is_committed = self._request.isolation is Isolation.READ_COMMITTED
             for header, at in iter_batches(records):
@@ -238,8 +256,7 @@ class Scan:
                         self._progress.records += header.record_count
                     await self._pause()
                 positions[index] = max(positions[index], int(header.next_offset))
-            if end is not None:
-                positions[index] = min(positions[index], end)
+            positions[index] = min(positions[index], end)
             self._progress.bytes += len(records)
         return hits
 
