@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -172,8 +173,49 @@ def test_one_partition_with_most_of_the_lag_is_named() -> None:
     ends = {ORDERS_0: 10_000, ORDERS_1: 10_000, ORDERS_2: 10_000}
     old = sample(0, dict.fromkeys(ends, 1), dict.fromkeys(ends, 0))
     new = sample(600_000, ends, {ORDERS_0: 10_000, ORDERS_1: 1, ORDERS_2: 10_000})
-    found = why_behind(seen(old, new, rate=33.0), "g", 3)
+    members = {str(each): frozenset({each}) for each in ends}
+    found = why_behind(seen(old, new, rate=33.0), "g", members)
     assert found is not None and found.startswith("Partition orders-1 has 100% of the lag")
+
+
+FOUR = tuple(TopicPartition("orders", each) for each in range(4))
+TWO_MEMBERS = {"a": frozenset(FOUR[:2]), "b": frozenset(FOUR[2:])}
+ENDS = dict.fromkeys(FOUR, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("committed", "members", "words"),
+    [
+        (
+            (10_000, 10_000, 9_000, 8_000),
+            TWO_MEMBERS,
+            "100% of the lag is in the 2 partitions of member b, which is slower",
+        ),
+        ((10_000, 9_990, 0, 0), TWO_MEMBERS, "2 partitions of member b, and none of their offsets moves"),
+        ((5_000, 6_000, 5_500, 5_000), TWO_MEMBERS, "2 members share 4 partitions"),
+        ((5_000, 6_000, 5_500, 5_000), {str(each): frozenset({each}) for each in FOUR}, "more partitions"),
+        ((1, 1, 1, 1), TWO_MEMBERS, "It reads nothing: 2 members are there"),
+        ((10_000, 10_000, 10_000, 10), TWO_MEMBERS, "Partition orders-3 has 100% of the lag"),
+        ((10_000, 10_000, 10_000, 10_000), TWO_MEMBERS, None),
+    ],
+)
+def test_why_a_group_is_behind_names_what_is_the_matter(
+    committed: tuple[int, ...], members: dict[str, frozenset[TopicPartition]], words: str | None
+) -> None:
+    old = sample(0, dict.fromkeys(FOUR, 1), dict.fromkeys(FOUR, 0))
+    new = sample(600_000, ENDS, dict(zip(FOUR, committed, strict=True)))
+    found = why_behind(seen(old, new, rate=(sum(committed) - 4) / 600), "g", members)
+    assert found is None if words is None else found is not None and words in found, found
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_healthy_group_is_told_nothing_of(seed: int) -> None:
+    random = Random(seed)
+    ends = {each: 10_000 + random.randrange(5_000) for each in FOUR}
+    committed = {each: end - random.randrange(200) for each, end in ends.items()}
+    old = sample(0, dict.fromkeys(FOUR, 10_000), dict.fromkeys(FOUR, 9_900))
+    new = sample(random.choice((5_000, 60_000)), ends, committed)
+    assert why_behind(seen(old, new, rate=random.uniform(50, 5_000)), "g", TWO_MEMBERS) is None
 
 
 def test_a_group_without_members_is_a_finding_and_one_that_keeps_up_is_none() -> None:

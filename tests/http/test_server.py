@@ -130,3 +130,17 @@ def test_an_address_that_is_taken_is_an_os_error_and_closing_frees_it() -> None:
         await second.close()
 
     run(test)
+
+
+def test_what_is_no_http_is_answered_and_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving(Route("GET", "/", named)) as url:
+            port = int(url.rpartition(":")[2])
+            for data in (b"GET / HTTP/1.1\r\nHost: h\r\nX: \x00\r\n\r\n", b"nonsense\r\n\r\n", b"GET / HTTP/9\r\n\r\n"):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(data)
+                assert (await reader.readline()).split()[1] == b"400"
+                writer.close()
+
+    run(test)
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]

@@ -401,7 +401,7 @@ class Console:
 
     async def _openapi(self, request: Request) -> Reply:
         self._admitted(request)
-        return json_reply(openapi_document(self._endpoints, __version__))
+        return json_reply(openapi_document(self._endpoints, __version__, self._offered()))
 
     def _admit_socket(self, request: Request) -> None:
         session = self._admitted(request)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from ottla.base import OttlaError
 from ottla.http.door import FIRST_REQUEST_SECONDS_MAX, HANDSHAKE_SECONDS_MAX, SILENT_CONNECTIONS_MAX, Door
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["HttpServer", "Request", "Route", "SocketRoute"]
 
 log = logging.getLogger(__name__)
+requests_log = logging.getLogger(f"{__name__}.requests")
+"""What goes wrong with requests; not that one was no HTTP: that is answered with 400, and anybody could fill logs so."""
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+requests_log.addFilter(_is_ours)
 
 Request = web.Request
 """What a route is asked: `match_info` has the path's names, `query` what follows `?`; `await request.json()` the body."""
@@ -98,6 +109,7 @@ class HttpServer:
         self._runner = web.AppRunner(
             app,
             access_log=None,
+            logger=requests_log,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
             shutdown_timeout=CLOSE_SECONDS_MAX,
             auto_decompress=False,  # a small body could be a gigabyte, which the loop would have to unpack to its end

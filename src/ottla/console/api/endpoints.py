@@ -98,7 +98,7 @@ def need(place: Place, rights: Rights, operation: str) -> None:
         raise HttpError(403, f"needs {operation} on the cluster", error_code=40300)
 
 
-def openapi_document(endpoints: list[Endpoint], version: str) -> dict[str, object]:
+def openapi_document(endpoints: list[Endpoint], version: str, clusters: list[str]) -> dict[str, object]:
     """Return the table as OpenAPI 3.1."""
     paths: dict[str, dict[str, object]] = {}
     for each in endpoints:
@@ -106,7 +106,13 @@ def openapi_document(endpoints: list[Endpoint], version: str) -> dict[str, objec
         operation: dict[str, object] = {
             "summary": each.summary,
             "parameters": [
-                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+                {
+                    "name": name,
+                    "in": "path",
+                    "required": True,
+                    "schema": {"type": "string", **({"enum": clusters} if name == "cluster" else {})},
+                }
+                for name in names
             ],
             "responses": {"default": {"description": "JSON; errors have error_code and message"}},
         }

@@ -141,6 +141,7 @@ class Api:
         if group is None:
             raise HttpError(404, f"There is no group {name}")
         members, assignor, epoch = None, "", None
+        has: dict[str, frozenset[TopicPartition]] | None = None
         try:
             describe = describe_share_group if group.type == "share" else describe_group
             described = await place.cluster.admin(describe, name)
@@ -148,6 +149,10 @@ class Api:
             said = str(error)
         else:
             said, assignor, epoch = "", described.assignor, described.epoch
+            has = {
+                f"{each.client_id} at {each.host} ({each.member_id[-6:]})": frozenset(each.assignment)
+                for each in described.members
+            }
             members = [
                 {
                     "id": each.member_id,
@@ -166,7 +171,7 @@ class Api:
             "members_error": said,
             "assignor": assignor,
             "epoch": epoch,
-            "why": why_behind(seen, name, None if members is None else len(members)),
+            "why": why_behind(seen, name, has),
             "marks": [asdict(each) for each in marks],
         }
         return _sampled(place, seen, request, answer)

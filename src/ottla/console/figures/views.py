@@ -159,8 +159,16 @@ def group_partitions(seen: Seen, name: str) -> list[dict[str, object]]:
     return rows
 
 
-def why_behind(seen: Seen, name: str, members: int | None) -> str | None:
-    """Say in a sentence or two why a group is behind; None where it is not, or where nothing can be said."""
+Members = Mapping[str, frozenset[TopicPartition]]
+"""Which partitions each member has, by what it is called."""
+
+
+def why_behind(seen: Seen, name: str, found: Members | None) -> str | None:
+    """Say in a sentence or two why a group is behind; None where it is not, or where nothing can be said.
+
+    `found` is None where its members are not known.
+    """
+    members = None if found is None else len(found)
     group = seen.sample.groups[name]
     row, lags = group_row(seen, name, group), group_lags(seen.sample, group)
     lag = row["lag"]
@@ -182,6 +190,8 @@ def why_behind(seen: Seen, name: str, members: int | None) -> str | None:
     if consumed >= comes:
         return None
     worst, most = max(lags.items(), key=lambda each: each[1] or 0)
+    if found is not None and (slow := _slow_member(seen, name, lag, found)) is not None:
+        return slow
     rates = f"{comes:,.0f} records/s come in, {consumed:,.0f} are consumed"
     if len(lags) > 2 and (most or 0) > MOST_OF_LAG * lag:
         return (
@@ -191,6 +201,28 @@ def why_behind(seen: Seen, name: str, members: int | None) -> str | None:
     if members is not None and members < len(lags):
         return f"{rates}. {members} members share {len(lags)} partitions: up to {len(lags)} members would help."
     return f"{rates}. Each partition has its consumer: they have to become quicker, or the topic needs more partitions."
+
+
+def _slow_member(seen: Seen, name: str, lag: int, members: Members) -> str | None:
+    """Say which member is behind while the others keep up: one that has several partitions, nearly all of the lag."""
+    if len(members) < 2:
+        return None
+    group, before = seen.sample.groups[name], None if seen.before is None else seen.before.groups.get(name)
+    lags = group_lags(seen.sample, group)
+    sums = {member: sum(lags.get(each) or 0 for each in has) for member, has in members.items()}
+    worst = max(sums, key=lambda each: sums[each])
+    has = members[worst]
+    behind = [each for each in has if lags.get(each)]
+    if sums[worst] <= MOST_OF_LAG * lag or len(behind) < 2 or before is None:
+        return None
+    moved = sum(max(0, group.committed.get(each, 0) - before.committed.get(each, 0)) for each in has)
+    share = f"{sums[worst] / lag:.0%} of the lag is in the {len(behind)} partitions of member {worst}"
+    if moved == 0:
+        return (
+            f"{share}, and none of their offsets moves: it is paused, stuck in a record, or gone without having left. "
+            "The other members keep up."
+        )
+    return f"{share}, which is slower than the others: look at that process, its machine, and what it calls."
 
 
 def broker_rows(sample: Sample) -> list[dict[str, object]]:
