@@ -165,6 +165,7 @@ class Console:
                     sql=_sql_server(self._settings),
                     streams=_streams(self._settings),
                     registry_properties=self._settings.registry,
+                    decoders=self._settings.decoders,
                 )
             )
         self._server = HttpServer(self._routes(), headers=SECURITY_HEADERS)

@@ -17,6 +17,7 @@ from ottla.console.figures.sampler import Sampler
 from ottla.console.figures.samples import Sample
 from ottla.console.figures.views import Seen
 from ottla.console.logins import Login
+from ottla.console.records.file_decoders import FileDecoder, Values, values_of
 from ottla.console.records.masks import Mask, Masks
 from ottla.console.records.replay_jobs import PlaceReplays, ReplayJobs
 from ottla.console.records.scan_processes import ScanProcesses
@@ -52,6 +53,7 @@ class Place:
     secret: bytes = field(default=b"", repr=False)
     """What hashes of hidden values are made with."""
     registry_properties: Mapping[str, str] | None = None
+    decoders: tuple[FileDecoder, ...] = ()
     audit_topic: AuditTopic | None = None
     searches: ScanProcesses | None = None
     alerts: AlertKeeper | None = None
@@ -79,6 +81,10 @@ class Place:
     def hidden(self, topic: str) -> Masks | None:
         """Return what of a topic's records is hidden from who asks."""
         return Masks.of(self.masks, topic, self.who, self.secret)
+
+    def values(self, topic: str) -> Values | None:
+        """Return what reads a topic's keys and values by their schemas; None where nothing does."""
+        return values_of(self.decoders, self.registry, topic)
 
     async def allowed(self) -> Rights:
         """Return what may be seen and done here; raises OttlaError."""

@@ -12,6 +12,7 @@ from ottla.console.alerts.notices import Mail, Target, mail_settings, targets_of
 from ottla.console.clusters import ClusterSettings
 from ottla.console.figures.costs import Prices
 from ottla.console.logins import MECHANISMS
+from ottla.console.records.file_decoders import FileDecoder, file_decoders
 from ottla.console.records.masks import Mask, mask_rules
 from ottla.http import is_loopback, serving_context
 
@@ -30,12 +31,13 @@ CURRENCY = "ottla.console.cost.currency"
 AUDIT, AUDIT_DEFAULT = "ottla.console.audit.topic", "__ottla_console_audit"
 HISTORY, HISTORY_DEFAULT = "ottla.console.history.topic", "__ottla_console_history"
 ALERTS, ALERTS_DEFAULT = "ottla.console.alerts.topic", "__ottla_console_alerts"
+DECODERS = "ottla.console.decoders.file"
 JOBS, JOBS_DEFAULT = "ottla.console.jobs.topic", "__ottla_console_jobs"
 TARGETS, SMTP, SENDER = (f"ottla.console.alerts.{each}" for each in ("targets", "smtp.url", "smtp.from"))
 MASKS, MASKS_FILE = "ottla.console.masks", "ottla.console.masks.file"
 KEYS = (
     *(LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, SQL, STREAMS, MASKS, MASKS_FILE, AUDIT),
-    *(STORED, WRITTEN, READ, CURRENCY, HISTORY, ALERTS, TARGETS, SMTP, SENDER, JOBS),
+    *(STORED, WRITTEN, READ, CURRENCY, HISTORY, ALERTS, TARGETS, SMTP, SENDER, JOBS, DECODERS),
 )
 PREFIX = "ottla.console."
 PRICE_MAX = 1e9
@@ -79,6 +81,8 @@ class ConsoleSettings:
     mail: Mail | None = None
     jobs_topic: str = JOBS_DEFAULT
     """Where replays are kept; empty where nothing is replayed."""
+    decoders: tuple[FileDecoder, ...] = ()
+    """Schemas in files by which topics are read, those of the first cluster."""
 
 
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
@@ -131,6 +135,7 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
         if properties.get(SMTP)
         else None,
         properties.get(JOBS, JOBS_DEFAULT).strip(),
+        file_decoders(properties[DECODERS], DECODERS) if properties.get(DECODERS) else (),
     )
 
 

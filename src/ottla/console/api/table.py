@@ -219,8 +219,9 @@ class Api:
         if wanted is not None and wanted not in DECODERS:
             raise HttpError(400, f"decoder is one of {', '.join(DECODERS)}")
         found: Record | Read = await _read_record(place.cluster, partition, offset)
-        if place.registry is not None and isinstance(found, Record):
-            (found,) = await place.registry.read([found])
+        values = place.values(partition.topic)
+        if values is not None and isinstance(found, Record):
+            (found,) = await values.read([found])
         masks = place.hidden(partition.topic)
         if masks is not None:
             found = masks.masked(found)
@@ -257,7 +258,7 @@ class Api:
     async def _export(self, place: Place, request: Request) -> StreamedReply:
         asked = {"hits": EXPORT_ROWS_MAX, **object_of(await body(request))}
         kind = asked.pop("format", "jsonl")
-        if kind not in FORMATS:
+        if not isinstance(kind, str) or kind not in FORMATS:
             raise HttpError(400, f"format is one of {', '.join(FORMATS)}")
         if asked.get("from") == "live":
             raise HttpError(400, "What is exported ends: from is newest, oldest, offset or time")
@@ -340,14 +341,15 @@ async def scan_frames(place: Place, asked: Mapping[str, Any]) -> AsyncGenerator[
             raise HttpError(403, f"{hidden} is masked here: no search may ask about it", error_code=40302)
     if request.key is not None and request.partitions is None and asked.get("everywhere") is not True:
         request = replace(request, partitions=(await _partition(place, request.topic, request.key),))
-    if at is not None and not request.positions:
-        request = await _placed(place, request, str(asked["from"]), at)
+    start = asked.get("from")
+    if at is not None and start in ("offset", "time") and not request.positions:
+        request = await _placed(place, request, start, at)
     if place.searches is None:
-        return scan(place.cluster.reader(), request, place.registry, masks)
+        return scan(place.cluster.reader(), request, place.values(request.topic), masks)
     body = {**asked, "partitions": None if request.partitions is None else list(request.partitions)}
     job = ScanJob(
         *(place.cluster.settings, place.cluster.credentials, body, request.positions or None),
-        *(place.registry_properties, masks),
+        *(place.registry_properties, masks, place.decoders),
     )
     return place.searches.frames(job, place.who)
 

@@ -28,8 +28,8 @@ from ottla.wire import Record
 
 if TYPE_CHECKING:
     from ottla.console.clusters import Cluster
+    from ottla.console.records.file_decoders import Values
     from ottla.console.records.masks import Masks
-    from ottla.console.records.registry_values import RegistryValues
     from ottla.sql import Condition
 
 __all__ = ["JOB_CONFIGS", "Job", "PlaceReplays", "ReplayJobs"]
@@ -95,9 +95,8 @@ class Somebody(Protocol):
         """The doors to the cluster, as this user."""
         ...
 
-    @property
-    def registry(self) -> RegistryValues | None:
-        """What reads values that name a schema."""
+    def values(self, topic: str) -> Values | None:
+        """Return what reads a topic's keys and values by their schemas."""
         ...
 
     def hidden(self, topic: str) -> Masks | None:
@@ -221,7 +220,7 @@ class ReplayJobs:
         if len(self._running) + len(self._beginning) >= RUNNING_MAX:
             raise AdminError(f"{RUNNING_MAX} replays run already: wait for one, or pause it")
         refuse_masked(place, job.replay.source)
-        matching = matching_of(place.registry, job.replay)
+        matching = matching_of(place.values(job.replay.source), job.replay)
         self._beginning.add(name)
         try:
             await self._keep(job)
@@ -330,7 +329,7 @@ async def _looked_at(place: Somebody, given: Mapping[str, Any]) -> dict[str, Any
             None if request.key is None else request.key.decode(),
             given.get("rate"),
         )
-        found = await counted(client, replay, matching_of(place.registry, replay))
+        found = await counted(client, replay, matching_of(place.values(source), replay))
     finally:
         await client.close()
     told = {"looked": found.looked, "hits": found.hits, "is_whole": found.is_whole}
@@ -360,7 +359,7 @@ def refuse_masked(place: Somebody, topic: str) -> None:
         raise AdminError(f"Parts of {topic} are masked here: it is not replayed")
 
 
-def matching_of(registry: RegistryValues | None, replay: Replay) -> Matching:
+def matching_of(values: Values | None, replay: Replay) -> Matching:
     """Return what says which records are wanted; raises AdminError for a condition that is none."""
     try:
         request, _ = scan_request({"topic": replay.source, "where": replay.where, "key": replay.key})
@@ -371,7 +370,7 @@ def matching_of(registry: RegistryValues | None, replay: Replay) -> Matching:
     async def matching(index: int, records: Sequence[Record]) -> list[bool]:
         if condition is None and key is None:
             return [True] * len(records)
-        seen = records if registry is None or condition is None else await registry.read(records)
+        seen = records if values is None or condition is None else await values.read(records)
         return [
             (key is None or record.key == key) and (condition is None or _holds(condition, replay.source, index, one))
             for record, one in zip(records, seen, strict=True)

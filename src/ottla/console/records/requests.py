@@ -109,7 +109,7 @@ def _partitions(given: object) -> tuple[int, ...] | None:
 
 def _decoder(body: Mapping[str, Any], name: str) -> str | None:
     value = body.get(name)
-    if value is not None and value not in DECODERS:
+    if value is not None and (not isinstance(value, str) or value not in DECODERS):
         raise HttpError(400, f"{name} is one of {', '.join(DECODERS)}")
     return str(value) if value is not None else None
 

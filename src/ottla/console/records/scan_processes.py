@@ -18,6 +18,7 @@ from typing import Any
 
 from ottla.base import ErrorCode, KafkaError, OttlaError
 from ottla.console.clusters import ClusterSettings, Credentials
+from ottla.console.records.file_decoders import FileDecoder
 from ottla.console.records.masks import Masks
 from ottla.console.records.scans import Frame
 from ottla.http import HttpError
@@ -45,6 +46,7 @@ class ScanJob:
     positions: Mapping[int, int] | None = None
     registry: Mapping[str, str] | None = None
     masks: Masks | None = None
+    decoders: tuple[FileDecoder, ...] = ()
 
 
 @dataclass

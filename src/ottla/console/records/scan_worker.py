@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ottla.base import KafkaError, OttlaError
 from ottla.console.clusters import Cluster
+from ottla.console.records.file_decoders import values_of
 from ottla.console.records.requests import scan_request
 from ottla.console.records.scan_processes import HEAD_BYTES, ScanJob
 from ottla.console.records.scans import Frame, scan
@@ -61,13 +62,13 @@ class _Searches:
         if job.positions is not None:
             request = replace(request, positions=job.positions)
         cluster = Cluster(job.settings, job.credentials)
-        registry = self._registry(job.registry)
+        values = values_of(job.decoders, self._registry(job.registry), request.topic)
         key = _key(job), request.topic, request.isolation
 
         def make() -> Tail:
-            return Tail(Cluster(job.settings, job.credentials).client, request.topic, request.isolation, registry)
+            return Tail(Cluster(job.settings, job.credentials).client, request.topic, request.isolation, values)
 
-        return scan(cluster.client, request, registry, job.masks, lambda: self._tails.followed(key, make))
+        return scan(cluster.client, request, values, job.masks, lambda: self._tails.followed(key, make))
 
     def _registry(self, properties: Mapping[str, str] | None) -> RegistryValues | None:
         if properties is None:
@@ -115,7 +116,7 @@ def _key(job: ScanJob) -> Hashable:
     """What searches have in common that read the same as the same user."""
     properties = tuple(sorted(job.settings.properties.items()))
     registry = None if job.registry is None else tuple(sorted(job.registry.items()))
-    return job.settings.name, job.settings.bootstrap, properties, registry, pickle.dumps(job.credentials)
+    return job.settings.name, job.settings.bootstrap, properties, registry, job.decoders, pickle.dumps(job.credentials)
 
 
 async def _failing(error: OttlaError) -> AsyncGenerator[Frame, None]:

@@ -24,7 +24,7 @@ from ottla.sql import Condition
 from ottla.wire import AbortedTransactions, BatchHeader, Record, iter_batch_records, iter_batches, records_payload
 
 if TYPE_CHECKING:
-    from ottla.console.records.registry_values import RegistryValues
+    from ottla.console.records.file_decoders import Values
 
 __all__ = ["Frame", "Scan", "ScanRequest", "scan"]
 
@@ -59,7 +59,7 @@ class ScanRequest:
 def scan(
     client: Client,
     request: ScanRequest,
-    registry: RegistryValues | None = None,
+    values: Values | None = None,
     masks: Masks | None = None,
     follow: Follow | None = None,
 ) -> AsyncGenerator[Frame, None]:
@@ -67,7 +67,7 @@ def scan(
 
     What `masks` hide is hidden before the condition looks. `follow` gives what comes from now on where others see it too.
     """
-    return Scan(client, request, registry, masks, follow).frames()
+    return Scan(client, request, values, masks, follow).frames()
 
 
 class Scan:
@@ -77,12 +77,12 @@ class Scan:
         self,
         client: Client,
         request: ScanRequest,
-        registry: RegistryValues | None = None,
+        values: Values | None = None,
         masks: Masks | None = None,
         follow: Follow | None = None,
     ) -> None:
         self._client = client
-        self._registry = registry
+        self._values = values
         self._masks = masks
         self._request = request
         self._follow = follow or self._alone
@@ -113,7 +113,7 @@ class Scan:
     def _alone(self) -> AbstractAsyncContextManager[Feed]:
         """Follow a topic for this search only."""
         request = self._request
-        return Tails().followed(None, lambda: Tail(self._client, request.topic, request.isolation, self._registry))
+        return Tails().followed(None, lambda: Tail(self._client, request.topic, request.isolation, self._values))
 
     async def _find_bounds(self) -> None:
         topic = self._request.topic
@@ -247,8 +247,8 @@ class Scan:
             for header, at in iter_batches(records):
                 hidden = aborted.hides(header) if is_committed else header.is_control
                 if not hidden and header.next_offset > positions[index]:
-                    if self._registry is not None:
-                        read = await self._registry.read(iter_batch_records(records, at, header))
+                    if self._values is not None:
+                        read = await self._values.read(iter_batch_records(records, at, header))
                         hits += await self._hits(index, read, positions[index], end)
                     elif self._masks is not None or _may_hold(self._request, records, at, header):
                         hits += await self._hits(index, iter_batch_records(records, at, header), positions[index], end)

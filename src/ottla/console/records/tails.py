@@ -19,7 +19,7 @@ from ottla.console.records.reads import Read
 from ottla.wire import AbortedTransactions, Record, iter_batch_records, iter_batches
 
 if TYPE_CHECKING:
-    from ottla.console.records.registry_values import RegistryValues
+    from ottla.console.records.file_decoders import Values
 
 __all__ = ["Feed", "Found", "Tail", "Tails"]
 
@@ -81,8 +81,8 @@ class Feed:
 class Tail:
     """One topic as it grows; it owns its client."""
 
-    def __init__(self, client: Client, topic: str, isolation: Isolation, registry: RegistryValues | None) -> None:
-        self._client, self._topic, self._isolation, self._registry = client, topic, isolation, registry
+    def __init__(self, client: Client, topic: str, isolation: Isolation, values: Values | None) -> None:
+        self._client, self._topic, self._isolation, self._values = client, topic, isolation, values
         self.feeds: set[Feed] = set()
         self.is_over = False
         """True where it has failed: who comes now begins another."""
@@ -148,7 +148,7 @@ class Tail:
                 start = self._positions[index]
                 if not hidden and header.next_offset > start:
                     found = [each for each in iter_batch_records(records, at, header) if each.offset >= start]
-                    read = found if self._registry is None else await self._registry.read(found)
+                    read = found if self._values is None else await self._values.read(found)
                     size = sum(len(each.key or b"") + len(each.value or b"") for each in found)
                     for feed in self.feeds:
                         feed.put((index, read), size)
