@@ -45,7 +45,7 @@ MATRIX: dict[str, set[str]] = {
         *("schemas", "serdes"),  # columns and serdes by a registry
     },
     "sql_server": {*_SERVICES, "wire", "security", "streams", "sql", "spark", "registry", "schemas", "serdes"},
-    "console": {*_SERVICES, "wire", "admin", "sql", "serdes", "security"},  # who logs in, and entries of access
+    "console": {*_SERVICES, "wire", "admin", "sql", "schemas", "serdes", "security"},  # who logs in, schemas in files
 }
 """Package -> the packages that it may import. `cli` may import any, but all except `admin` only inside functions."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ from tests.waiting import until
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 CONVERTERS = {f"{kind}.converter": BYTES for kind in ("key", "value", "header")}
+MEASURED = {"ottla.http.listeners": "http://127.0.0.1:0"}
 WITH_ACLS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found=true",
@@ -112,6 +114,11 @@ def flow(servers: tuple[Server, Server], **more: str) -> dict[str, str]:
     }
 
 
+def metrics(worker: WholeWorker) -> list[str]:
+    with urllib.request.urlopen(f"{worker.worker.metrics_urls[0]}/metrics", timeout=20) as answer:
+        return [line for line in answer.read().decode().splitlines() if "mirror" in line]
+
+
 def create(worker: WholeWorker, kind: str, config: dict[str, str]) -> None:
     worker.create(f"{kind}", {**config, "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector"})
 
@@ -129,9 +136,14 @@ def test_topics_and_records_follow_with_all_that_belongs_to_them(
     def own() -> dict[str, str | None]:
         return {each.name: each.value for each in describe_config(west, entity) if each.is_set_for(entity)}
 
-    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS) as worker:
+    with running_connect(tmp_path, servers[1].bootstrap, **CONVERTERS, **MEASURED) as worker:
         create(worker, "Source", flow(servers, topics="orders|later"))
         until(lambda: values(west, "east.orders") == Counter(("one", "two")), "what was there before")
+        counted = (
+            'kafka_connect_mirror_mirrorsourceconnector_record_count{source="east",target="west",'
+            'topic="east.orders",partition="0",connector="Source",task="0"} 2'
+        )
+        until(lambda: counted in metrics(worker), lambda: metrics(worker))
         [first, second] = read(west, "east.orders")
         assert (first.key, first.timestamp, first.headers) == (b"k0", 1_700_000_000_000, (("h", b"1"), ("n", None)))
         assert first.offset == 0 and second.timestamp == 1_700_000_000_001

@@ -61,6 +61,7 @@ from ottla.admin.features import (
     release_levels,
     update_features,
 )
+from ottla.admin.fixes import Fixed, FixError, Fixing, Mended
 from ottla.admin.group_offsets import (
     GroupLag,
     MovedOffset,
@@ -181,6 +182,9 @@ __all__ = [
     "DescribedConfig",
     "FeatureUpdate",
     "FeatureVersions",
+    "FixError",
+    "Fixed",
+    "Fixing",
     "GroupDescription",
     "GroupLag",
     "LetterGroup",
@@ -189,6 +193,7 @@ __all__ = [
     "LogDirMoveError",
     "LogDirTimeoutError",
     "MemberDescription",
+    "Mended",
     "MovedOffset",
     "NewPassword",
     "OffsetDeletion",

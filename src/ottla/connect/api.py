@@ -18,6 +18,7 @@ The connector is found by an entry point of the group `ottla.connect`, or in a f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ottla.base import TopicPartition
@@ -36,6 +37,7 @@ __all__ = [
     "Converter",
     "ErrantRecordReporter",
     "HeaderConverter",
+    "Measure",
     "Offsets",
     "Plugin",
     "Predicate",
@@ -276,6 +278,17 @@ class SinkConnector(Connector):
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Metrics of a task's own, as one MBean: `kafka.connect.mirror:type=MirrorSourceConnector,topic=…`."""
+
+    domain: str
+    type: str
+    labels: Mapping[str, str]
+    values: Mapping[str, float]
+    """By the attributes' names, in Kafka's spelling: `record-age-ms-max`."""
+
+
 class SourceTask:
     """A share of a source connector's work. `context` is set before `start`."""
 
@@ -303,6 +316,10 @@ class SourceTask:
 
     def commit_batch(self, batch: SourceBatch, first: int, count: int, offset: int | None) -> None:
         """Called when `count` records of a batch, from the one at `first` on, are in their topic, from that offset on."""
+
+    def measures(self) -> Sequence[Measure]:
+        """Return what the task measures itself; asked about once a second, and shown by the worker (KIP-877)."""
+        return ()
 
     def stop(self) -> None:
         """End; may be called while `poll` waits."""

@@ -7,6 +7,7 @@ which it is run. The pages are built from `web/` and lie in `static`. Importing 
 
 from ottla.console.clusters import ClusterSettings
 from ottla.console.instance import Console
+from ottla.console.records.fixes import Fix
 from ottla.console.settings import ConsoleSettings, console_settings
 
-__all__ = ["ClusterSettings", "Console", "ConsoleSettings", "console_settings"]
+__all__ = ["ClusterSettings", "Console", "ConsoleSettings", "Fix", "console_settings"]

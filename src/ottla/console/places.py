@@ -18,6 +18,7 @@ from ottla.console.figures.samples import Sample
 from ottla.console.figures.views import Seen
 from ottla.console.logins import Login
 from ottla.console.records.file_decoders import FileDecoder, Values, values_of
+from ottla.console.records.fixes import Fix
 from ottla.console.records.masks import Mask, Masks
 from ottla.console.records.replay_jobs import PlaceReplays, ReplayJobs
 from ottla.console.records.scan_processes import ScanProcesses
@@ -76,7 +77,7 @@ class Place:
         """Return what actions reach from here."""
         alerts = self.alerts if self.alerts is not None and self.alerts.topic else None
         replays = None if self.replays is None else PlaceReplays(self.replays, self)
-        return Reach(client, self.workers, self.schemas, self.sql, self.streams, alerts, replays)
+        return Reach(client, self.workers, self.schemas, self.sql, self.streams, alerts, replays, Fix)
 
     def hidden(self, topic: str) -> Masks | None:
         """Return what of a topic's records is hidden from who asks."""

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 from ottla.admin import consumer_groups, group_state
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 from ottla.client import BlockingClient
-from ottla.connect import ConfigValue, SourceConnector, SourceRecord, SourceTask
+from ottla.connect import ConfigValue, Measure, SourceConnector, SourceRecord, SourceTask
 from ottla.connect.data import BYTES
 from ottla.mirror.clusters import CompactedTopic, connected, make_compacted_topic
+from ottla.mirror.metrics import CheckpointMetrics
 from ottla.mirror.offset_syncs import OffsetSyncStore
 from ottla.mirror.offsets import same_offsets
 from ottla.mirror.policies import ReplicationPolicy, policy_of
@@ -77,6 +78,7 @@ class MirrorCheckpointTask(SourceTask):
         self._settings = settings = CHECKPOINT_DEF.parse(props)
         self._alias, self._target_alias = settings["source.cluster.alias"], settings["target.cluster.alias"]
         self._policy, self._topics = policy_of(settings), topic_filter(settings)
+        self._metrics = CheckpointMetrics(self._alias, self._target_alias)
         self._groups = [each for each in props[GROUPS].split(",") if each]
         self._interval_s = settings["emit.checkpoints.interval.seconds"]
         self._sync_s = settings["sync.group.offsets.interval.seconds"] if settings["sync.group.offsets.enabled"] else 0
@@ -183,6 +185,15 @@ class MirrorCheckpointTask(SourceTask):
             source_partition=partition,
             source_offset={"offset": 0},
         )
+
+    def commit_record(self, record: SourceRecord, offset: int | None) -> None:
+        """Note how long a checkpoint took to be told."""
+        if offset is not None and record.source_partition is not None and record.timestamp is not None:
+            self._metrics.arrived(record.source_partition, record.timestamp)
+
+    def measures(self) -> list[Measure]:
+        """Return latencies by group and partition of the target."""
+        return self._metrics.measures()
 
     # -- groups on the target
 

@@ -16,9 +16,10 @@ from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, Produc
 from ottla.client import EARLIEST, LATEST, Appended, BlockingClient, Fetched, FetchPosition, Isolation, Pending
 from ottla.client.arrow.batches import Placed, Rows, TopicRows, encode_placed
 from ottla.client.arrow.gathering import Gatherer
-from ottla.connect import ConnectError, Header, SourceBatch, SourceRecord, SourceTask
+from ottla.connect import ConnectError, Header, Measure, SourceBatch, SourceRecord, SourceTask
 from ottla.connect.data import OPTIONAL_BYTES
 from ottla.mirror.clusters import connected
+from ottla.mirror.metrics import SourceMetrics
 from ottla.mirror.offset_syncs import SyncPlan
 from ottla.mirror.policies import policy_of
 from ottla.mirror.records import OffsetSync
@@ -87,6 +88,7 @@ class MirrorSourceTask(SourceTask):
         settings = SOURCE_DEF.parse(props)
         self._alias, self._target = settings["source.cluster.alias"], settings["target.cluster.alias"]
         self._policy = policy_of(settings)
+        self._metrics = SourceMetrics(self._alias, self._target)
         consumer = client_properties(props, "source", "consumer")
         committed = consumer.get("isolation.level", "").lower() == "read_committed"
         self._isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
@@ -136,7 +138,9 @@ class MirrorSourceTask(SourceTask):
                 return None
             self._tell()
             try:
-                return self._fetched() or None
+                found = self._fetched()
+                self._metrics.polled(found)
+                return found or None
             except (KafkaError, OSError) as error:
                 log.warning("%s cannot be read now, and is asked again: %s", self._alias, error)
         self._stopping.wait(RETRY_SECONDS)
@@ -277,6 +281,8 @@ class MirrorSourceTask(SourceTask):
 
     def commit_record(self, record: SourceRecord, offset: int | None) -> None:
         """Note where a record lies on the target."""
+        if offset is not None:
+            self._metrics.arrived(record)
         if self._telling is None or offset is None or offset < 0 or record.source_offset is None:
             return
         place = TopicPartition(str(record.source_partition["topic"]), int(record.source_partition["partition"]))
@@ -286,11 +292,17 @@ class MirrorSourceTask(SourceTask):
 
     def commit_batch(self, batch: SourceBatch, first: int, count: int, offset: int | None) -> None:
         """Note where records of a batch lie on the target."""
+        if offset is not None:
+            self._metrics.arrived(batch, count)
         if self._telling is None or offset is None or offset < 0:
             return
         place = TopicPartition(str(batch.source_partition["topic"]), int(batch.source_partition["partition"]))
         upstream = int(batch.source_offset["offset"]) - batch.count + 1 + first
         self._due += self._syncs.arrived_batch(place, upstream, offset, count)
+
+    def measures(self) -> list[Measure]:
+        """Return ages, latencies, records and bytes by partition of the target."""
+        return self._metrics.measures()
 
     def commit(self) -> None:
         """Tell what was kept back."""

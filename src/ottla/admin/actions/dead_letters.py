@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, command, text
 from ottla.admin.dead_letters import DONE_TOPIC, DeadLetter, dead_letters, redriven
 from ottla.admin.errors import AdminError
-from ottla.admin.fixes import Fix, Fixed, FixError
-from ottla.base import ErrorCode, KafkaError, TopicPartition
+from ottla.admin.fixes import Fixed, FixError, Fixing
+from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.wire import Record
@@ -33,7 +33,7 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
     given = arguments.get("ends")
     ends = None if not isinstance(given, Mapping) else {int(index): int(end) for index, end in given.items()}
     letters, ends = dead_letters(reach.client, topic, ends)
-    fix = None if not (words := arguments.get("fix")) else _fix(text(arguments, "fix"))
+    fix = None if not (words := arguments.get("fix")) else _fix(reach, text(arguments, "fix"))
     chosen = [each for each in letters if cause is None or each.cause == cause]
     lost = [each for each in chosen if to is None and each.topic is None]
     wanted = [each for each in chosen if to is not None or each.topic is not None]
@@ -87,18 +87,18 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
     )
 
 
-def _fix(words: str) -> Fix:
-    from ottla.sql import SqlError
-
+def _fix(reach: Reach, words: str) -> Fixing:
+    if reach.fix is None:
+        raise AdminError("Letters are not mended here")
     try:
-        return Fix(words)
-    except SqlError as error:
+        return reach.fix(words)
+    except OttlaError as error:
         raise AdminError(str(error)) from None
     except RecursionError:
         raise AdminError("The fix is nested too deeply") from None
 
 
-def _tried(fix: Fix, letters: Sequence[DeadLetter]) -> tuple[dict[bytes, Fixed], list[str]]:
+def _tried(fix: Fixing, letters: Sequence[DeadLetter]) -> tuple[dict[bytes, Fixed], list[str]]:
     """Return letters mended, by their keys, and why others cannot be."""
     found: dict[bytes, Fixed] = {}
     unfit: list[str] = []

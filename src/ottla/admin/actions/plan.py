@@ -17,6 +17,7 @@ from ottla.admin.errors import AdminError
 from ottla.base import Offset, TopicPartition
 
 if TYPE_CHECKING:
+    from ottla.admin.fixes import Fixing
     from ottla.admin.rest import Worker
     from ottla.client import BlockingClient
 
@@ -96,6 +97,8 @@ class Reach:
     alerts: AlertRules | None = None
     """The rules of whoever watches the cluster."""
     replays: Replayer | None = None
+    fix: Callable[[str], Fixing] | None = None
+    """What reads the words of a fix; raises OttlaError."""
 
     def worker(self, name: str) -> Worker:
         """Return one of Connect's clusters; raises AdminError where there is none of that name."""

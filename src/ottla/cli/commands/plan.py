@@ -12,6 +12,7 @@ from ottla.cli.options import Options, UsageError, check_required, open_client, 
 from ottla.cli.output import print_json
 
 if TYPE_CHECKING:
+    from ottla.admin import Fixing
     from ottla.admin.actions import ActionPlan
 
 __all__ = ["main", "options"]
@@ -31,6 +32,7 @@ def main(argv: list[str]) -> int:
             client,
             {name: Worker(url) for name, url in workers.items()},
             Worker(args.schema_registry, what="schema registry") if args.schema_registry else None,
+            fix=_fix,
         )
         plan = plan_action(reach, args.action, arguments)
         if args.run is None:
@@ -44,6 +46,12 @@ def main(argv: list[str]) -> int:
         plan.run(reach)
     print("done")
     return 0
+
+
+def _fix(words: str) -> Fixing:
+    from ottla.console import Fix
+
+    return Fix(words)
 
 
 def options() -> Options:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from ottla.connect.tasks.interface import TaskPort, TaskSpec, WorkerClients
     from ottla.connect.tasks.loop_sink import SinkLoop
     from ottla.connect.tasks.loop_source import SourceLoop
-    from ottla.connect.tasks.metrics import Lags, SampleWindow
+    from ottla.connect.tasks.metrics import Average, Lags, SampleWindow, Total
     from ottla.connect.tasks.modelled import run_on_model
     from ottla.connect.tasks.port import Dial, RemotePort
     from ottla.connect.tasks.run import run_task
 
 __all__ = [
+    "Average",
     "Dial",
     "Lags",
     "RemotePort",
@@ -29,6 +30,7 @@ __all__ = [
     "SourceLoop",
     "TaskPort",
     "TaskSpec",
+    "Total",
     "WorkerClients",
     "run_on_model",
     "run_task",
@@ -36,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("TaskPort", "TaskSpec", "WorkerClients"), "ottla.connect.tasks.interface"),
-    **dict.fromkeys(("Lags", "SampleWindow"), "ottla.connect.tasks.metrics"),
+    **dict.fromkeys(("Average", "Lags", "SampleWindow", "Total"), "ottla.connect.tasks.metrics"),
     **dict.fromkeys(("Dial", "RemotePort"), "ottla.connect.tasks.port"),
     "SinkLoop": "ottla.connect.tasks.loop_sink",
     "SourceLoop": "ottla.connect.tasks.loop_source",

@@ -26,7 +26,7 @@ from ottla.connect.tasks.creation import TopicCreator, creation_groups
 from ottla.connect.tasks.dead_letters import dead_letter_refused, ensure_queue, source_dead_letter
 from ottla.connect.tasks.error_handler import ErrorHandler, Failed, StoppingError
 from ottla.connect.tasks.interface import TaskPort, TaskSpec
-from ottla.connect.tasks.metrics import Average, SampleWindow, TaskMetrics, Total
+from ottla.connect.tasks.metrics import Average, SampleWindow, TaskMetrics, Total, flat
 from ottla.connect.tasks.offsets_topic import OffsetsTopic
 from ottla.connect.tasks.pipeline import FailedSource, SourcePipeline, converts_columns
 from ottla.connect.tasks.plugins import TaskPlugins, equip
@@ -91,6 +91,7 @@ class SourceLoop:
         window = SampleWindow.of(spec.worker)
         self._metrics = TaskMetrics(port.report, window)
         self._metrics.more = self._own_metrics
+        self._measures_failed = False
         self._handler = ErrorHandler(self._errors, spec.task, port, self._metrics, reach.now)
         self._pipeline = SourcePipeline(self._equipment, self._handler)
         self._hears_records = type(self._task).commit_record is not SourceTask.commit_record
@@ -540,7 +541,17 @@ class SourceLoop:
             "source-record-active-count-max": self._active.max,
             "source-record-active-count-avg": self._active.mean,
         }
-        return found | self._offsets.own_metrics()
+        return found | self._offsets.own_metrics() | self._measured()
+
+    def _measured(self) -> dict[str, float]:
+        """What the task measures itself; its mistake there costs nothing else."""
+        try:
+            return flat(self._task.measures())
+        except Exception:
+            if not self._measures_failed:
+                log.exception("Task %s cannot say what it measures", self._spec.task)
+            self._measures_failed = True
+            return {}
 
 
 def _count_of(polled: SourceRecord | Columns | SourceBatch) -> int:

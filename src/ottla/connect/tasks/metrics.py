@@ -6,15 +6,20 @@ worker says otherwise.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla.base import TopicPartition
+from ottla.connect.api import Measure
 from ottla.connect.tasks.settings import integer
 
-__all__ = ["Average", "Lags", "SampleWindow", "TaskMetrics", "Total"]
+__all__ = ["PLUGIN", "Average", "Lags", "SampleWindow", "TaskMetrics", "Total", "flat"]
+
+PLUGIN = "plugin "
+"""How names of metrics begin that a task measures itself; then its MBean in JSON, a space, and the attribute."""
 
 REPORT_SECONDS = 1.0
 Clock = Callable[[], float]
@@ -104,6 +109,14 @@ class Average:
         sample.max = max(sample.max, value)
         sample.min = min(sample.min, value)
 
+    def add_evenly(self, least: float, most: float, count: int) -> None:
+        """Take so many values that lie evenly between two."""
+        sample = self._samples.current()
+        sample.count += count
+        sample.sum += count * (least + most) / 2
+        sample.max = max(sample.max, most)
+        sample.min = min(sample.min, least)
+
     @property
     def count(self) -> int:
         """How many there are."""
@@ -150,6 +163,15 @@ class Lags:
             name = f"{each.topic}-{each.partition}.records-lag"
             found |= {name: lag, f"{name}-avg": of_one.mean, f"{name}-max": of_one.max}
         return {**found, "records-lag-max": self._whole.max} if lags else found
+
+
+def flat(measures: Iterable[Measure]) -> dict[str, float]:
+    """Return a task's own metrics by one name each."""
+    found: dict[str, float] = {}
+    for each in measures:
+        mbean = json.dumps([each.domain, each.type, dict(each.labels)], separators=(",", ":"))
+        found |= {f"{PLUGIN}{mbean} {name}": value for name, value in each.values.items()}
+    return found
 
 
 class TaskMetrics:

@@ -118,8 +118,7 @@ def _codec(rule: FileDecoder) -> _Codec:
 class _Schema:
     def __init__(self, rule: FileDecoder) -> None:
         from ottla.schemas import InvalidSchemaError, SchemaType, parse
-        from ottla.serdes import SerdeError
-        from ottla.serdes.codecs import codec_of
+        from ottla.serdes import SerdeError, codec_of
 
         kind = SchemaType.AVRO if rule.kind == "avro" else SchemaType.PROTOBUF
         try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from ottla.connect import Herder, Plugins, decisions, rest, storage
+from ottla.connect.tasks.metrics import PLUGIN
 from ottla.http import HttpServer, Reply, Request, Route, json_reply, text_reply
 from ottla.spark.connect.runner import SparkTaskRunner
 
@@ -64,6 +66,9 @@ def metrics_text(
         config = view.config.configs.get(task.connector, {})
         client = config.get("consumer.override.client.id") or f"connector-consumer-{task}"
         for name, value in sorted(metrics.items()):
+            if name.startswith(PLUGIN):
+                _of_plugin(page, name.removeprefix(PLUGIN), value, labels)
+                continue
             place, _, metric = name.rpartition(".")
             group = group_of(metric)
             if group != _FETCH_GROUP:
@@ -77,6 +82,14 @@ def metrics_text(
         kind = "counter" if name.endswith("_total") else "gauge"
         lines += [f"# TYPE {name} {kind}", *page[name]]
     return "\n".join(lines) + "\n"
+
+
+def _of_plugin(page: Family, name: str, value: float, labels: Labels) -> None:
+    """Add what a task measures itself, as the JMX exporter writes an MBean of that domain, type and attribute."""
+    mbean, _, attribute = name.rpartition(" ")
+    domain, kind, own = json.loads(mbean)
+    room = f"{domain.replace('.', '_')}_{kind.lower()}_"
+    _add(page, attribute, value, {**own, **labels}, room=room)
 
 
 def _of_connector(page: Family, view: decisions.View, connector: str, plugins: Plugins) -> None:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.admin.fixes import Fix, FixError
+from ottla.admin import FixError
 from ottla.base import Millis
+from ottla.console.records.fixes import Fix
 from ottla.sql import SqlError
 from ottla.wire import Record
 
