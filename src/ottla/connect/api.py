@@ -287,6 +287,8 @@ class Measure:
     labels: Mapping[str, str]
     values: Mapping[str, float]
     """By the attributes' names, in Kafka's spelling: `record-age-ms-max`."""
+    prefix: str = ""
+    """How their names begin where the rules that people use write others than domain and type give."""
 
 
 class SourceTask:

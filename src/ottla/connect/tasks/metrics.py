@@ -169,7 +169,7 @@ def flat(measures: Iterable[Measure]) -> dict[str, float]:
     """Return a task's own metrics by one name each."""
     found: dict[str, float] = {}
     for each in measures:
-        mbean = json.dumps([each.domain, each.type, dict(each.labels)], separators=(",", ":"))
+        mbean = json.dumps([each.domain, each.type, dict(each.labels), each.prefix], separators=(",", ":"))
         found |= {f"{PLUGIN}{mbean} {name}": value for name, value in each.values.items()}
     return found
 

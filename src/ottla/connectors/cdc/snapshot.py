@@ -10,6 +10,7 @@ from typing import Any
 from ottla.connect import SourceRecord
 from ottla.connectors.cdc.catalog import Catalog, CatalogTable
 from ottla.connectors.cdc.events import Events, Moment
+from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.positions import SeenTransactions
 from ottla.connectors.cdc.replication import lsn_of, quoted
 from ottla.connectors.cdc.signals import Request
@@ -28,8 +29,10 @@ class Snapshot:
         settings: Mapping[str, Any],
         events: Events,
         requests: Sequence[Request] | None = None,
+        metrics: CaptureMetrics | None = None,
     ) -> None:
         """Read all captured tables, or those of the `requests` of a signal, with their conditions."""
+        self._metrics = metrics or CaptureMetrics("")
         self._catalog, self._events = catalog, events
         self._conditions = {} if requests is None else {each.table: each.condition for each in requests}
         self._fetch = settings["snapshot.fetch.size"]
@@ -52,6 +55,7 @@ class Snapshot:
 
     def records(self) -> Iterator[SourceRecord]:
         """Yield each row's record, marked as Debezium marks the first and last of a table and of all."""
+        self._metrics.snapshot_began(len(self._tables))
         waiting: SourceRecord | None = None
         for table in self._tables:
             is_first = True
@@ -63,12 +67,15 @@ class Snapshot:
                     mark = "first"
                 _mark(record, mark)
                 waiting, is_first = record, False
+                self._metrics.read(str(table.id))
+            self._metrics.table_done()
             if waiting is not None and not is_first and waiting.value["source"]["snapshot"] != "first":
                 _mark(waiting, "last_in_data_collection")
         if waiting is not None:
             _mark(waiting, "last")
             yield waiting
         self._catalog.run("commit")
+        self._metrics.snapshot_ended()
 
     def _rows(self, table: CatalogTable) -> Iterator[SourceRecord]:
         maker = self._events.table(table)

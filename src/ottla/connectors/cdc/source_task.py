@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from ottla.connect import ConnectError, DataError, SourceRecord, SourceTask
+from ottla.connect import ConnectError, DataError, Measure, SourceRecord, SourceTask
 from ottla.connectors.cdc import pgoutput
 from ottla.connectors.cdc.catalog import Catalog, CatalogColumn, CatalogTable, TableId
 from ottla.connectors.cdc.column_masks import column_rules
 from ottla.connectors.cdc.events import Events, Moment, TableEvents, Transaction
 from ottla.connectors.cdc.incremental import IncrementalSnapshot, Progress
+from ottla.connectors.cdc.metrics import CaptureMetrics
 from ottla.connectors.cdc.positions import Position
 from ottla.connectors.cdc.replication import (
     Keepalive,
@@ -80,6 +81,7 @@ class PostgresSourceTask(SourceTask):
             log.warning("These settings have no effect here: %s", ", ".join(unused))
         self._selection = Selection.of(settings)
         self._events = Events(settings, kind_settings(settings), self._selection, column_rules(props))
+        self._metrics = CaptureMetrics(settings["topic.prefix"])
         self._skips = frozenset(each.strip() for each in settings["skipped.operations"])
         self._heartbeat_s = settings["heartbeat.interval.ms"] / 1000
         self._heartbeat_at_s = time.monotonic() + self._heartbeat_s
@@ -101,7 +103,7 @@ class PostgresSourceTask(SourceTask):
         self._last_commit = None if position is None else position.commit_lsn
         if mode == "always" or (position is None and mode not in ("no_data", "never")):
             self._stopping.wait(settings["snapshot.delay.ms"] / 1000)
-            snapshot = Snapshot(self._catalog, settings, self._events)
+            snapshot = Snapshot(self._catalog, settings, self._events, metrics=self._metrics)
             self._position = Position(self._position.commit_lsn, 0, snapshot.seen, self._position.more)
             self._reading = snapshot.records()
 
@@ -117,6 +119,10 @@ class PostgresSourceTask(SourceTask):
             self._catalog.rows("select pg_drop_replication_slot(%s)", self._settings["slot.name"])
             return None
         return position
+
+    def measures(self) -> list[Measure]:
+        """Return what Debezium's connector measures."""
+        return self._metrics.measures()
 
     # -- polling
 
@@ -161,12 +167,14 @@ class PostgresSourceTask(SourceTask):
         try:
             if self._catalog is None:
                 self._catalog = opened_catalog(self._settings)
-            self._reading = Snapshot(self._catalog, self._settings, self._events, self._blocking).records()
+            snapshot = Snapshot(self._catalog, self._settings, self._events, self._blocking, self._metrics)
+            self._reading = snapshot.records()
         except ConnectError as error:
             self._ended(error)
 
     def _ended(self, error: ConnectError) -> None:
         """A snapshot has failed: one of a signal begins anew where the server has gone away, and is given up otherwise."""
+        self._metrics.snapshot_ended(aborted=True)
         if not self._blocking:
             raise error
         self._reading = None
@@ -282,6 +290,7 @@ class PostgresSourceTask(SourceTask):
             self._lost(error)
             return False
         self._stream = stream
+        self._metrics.is_connected = True
         self._to_skip = self._position.changes
         self._begin, self._transaction = None, None
         self._tables.clear()
@@ -292,6 +301,7 @@ class PostgresSourceTask(SourceTask):
     def _lost(self, error: ServerAwayError) -> None:
         """Hang up, and try again after a while."""
         log.warning("%s; trying again in %.0f s", error, RETRY_SECONDS)
+        self._metrics.is_connected = False
         self._hang_up()
         self._retry_at_s = time.monotonic() + RETRY_SECONDS
 
@@ -355,6 +365,7 @@ class PostgresSourceTask(SourceTask):
     def _committed(self, message: pgoutput.Commit) -> None:
         self._position = self._position.after_commit(message.end_lsn)
         self._last_commit, self._to_skip = message.end_lsn, 0
+        self._metrics.committed += 1
         if self._transaction is not None and self._begin is not None:
             id_ = f"{self._begin.xid}:{message.end_lsn}"
             self._waiting.append(self._events.transaction("END", id_, self._begin.commit_us, self._transaction))
@@ -372,6 +383,11 @@ class PostgresSourceTask(SourceTask):
         if self._is_seen:
             return
         made = self._records(message, lsn, self._transaction)
+        if not made:
+            self._metrics.filtered()
+        elif not self._to_skip:
+            operation = OPERATIONS[message.kind] if isinstance(message, pgoutput.Change) else "other"
+            self._metrics.changed(operation, None if self._begin is None else self._begin.commit_us)
         if self._incremental.is_waiting:
             self._tell_changed(message)
         if isinstance(message, pgoutput.Change) and message.oid == self._signals and not self._to_skip:

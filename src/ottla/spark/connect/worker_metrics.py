@@ -87,8 +87,8 @@ def metrics_text(
 def _of_plugin(page: Family, name: str, value: float, labels: Labels) -> None:
     """Add what a task measures itself, as the JMX exporter writes an MBean of that domain, type and attribute."""
     mbean, _, attribute = name.rpartition(" ")
-    domain, kind, own = json.loads(mbean)
-    room = f"{domain.replace('.', '_')}_{kind.lower()}_"
+    domain, kind, own, prefix = json.loads(mbean)
+    room = prefix or f"{domain.replace('.', '_')}_{kind.lower()}_"
     _add(page, attribute, value, {**own, **labels}, room=room)
 
 
