@@ -547,7 +547,7 @@ class SourceLoop:
         """What the task measures itself; its mistake there costs nothing else."""
         try:
             return flat(self._task.measures())
-        except Exception:
+        except Exception:  # a mistake of the plugin's: it is said once, and costs these metrics alone
             if not self._measures_failed:
                 log.exception("Task %s cannot say what it measures", self._spec.task)
             self._measures_failed = True
