@@ -8,6 +8,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -17,7 +18,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.base import KafkaError
-from ottla.client import Client
+from ottla.client import LATEST, Client
 from ottla.console.records.replays import FROM_HEADER, Replay, Replaying, counted
 from ottla.wire import Record
 from tests.console.running import RunningConsole, running_console
@@ -90,10 +91,6 @@ def replay(target: str, **more: Any) -> Replay:
 
 
 async def bounded(client: Client, found: Replay) -> Replay:
-    from dataclasses import replace
-
-    from ottla.client import LATEST
-
     await client.metadata([found.source])
     places = client.cluster.partitions_of(found.source)
     ends = await client.list_offsets(dict.fromkeys(places, LATEST))
@@ -144,7 +141,8 @@ def test_of_two_that_replay_the_same_one_is_fenced_and_nothing_is_doubled(server
     async def test() -> None:
         clients = [Client(server.bootstrap) for _ in range(2)]
         wanted = await bounded(clients[0], replay(target))
-        first, second = (Replaying(each, wanted, everything) for each in clients)
+        slow = replace(wanted, rate=500)
+        first, second = Replaying(clients[0], slow, everything), Replaying(clients[1], wanted, everything)
         running = asyncio.create_task(first.run())
         await until_async(lambda: first.written or running.done(), every=0.001)
         await second.run()
