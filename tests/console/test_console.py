@@ -251,8 +251,17 @@ def test_pages_carry_the_policy_that_keeps_scripts_out(console: RunningConsole) 
 @asynccontextmanager
 async def opened(console: RunningConsole) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     headers = {"Cookie": console.cookie, "Origin": console.base}
-    async with aiohttp.ClientSession(headers=headers) as session, session.ws_connect(f"{console.base}{LIVE}") as socket:
-        yield socket
+    async with aiohttp.ClientSession(headers=headers) as session:
+        for left in reversed(range(100)):
+            try:
+                socket = await session.ws_connect(f"{console.base}{LIVE}")
+                break
+            except aiohttp.WSServerHandshakeError as error:  # calls have come too quickly
+                if error.status != 429 or not left:
+                    raise
+                await asyncio.sleep(0.1)
+        async with socket:
+            yield socket
 
 
 async def frames_of(console: RunningConsole, said: list[dict[str, Any]], count: int) -> list[Any]:

@@ -228,6 +228,7 @@ def test_a_topic_is_made_written_to_and_deleted_by_keyboard_and_pointer(browser:
     visit = Visit(browser, console)
     page = visit.go("")
     page.keyboard.press("Control+k")
+    page.wait_for_selector("dialog.palette input:focus")
     page.keyboard.type("create")
     page.keyboard.press("Enter")
     page.wait_for_selector("dialog input")

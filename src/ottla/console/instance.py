@@ -182,6 +182,9 @@ class Console:
         await self._searches.start()
         loop = asyncio.get_running_loop()
         self._loading = [loop.create_task(self._load_audit(place)) for place in self._places.values()]
+        for place in self._places.values():
+            if place.replays is not None:
+                place.replays.start()
         self._loading += [
             loop.create_task(self._load_replays(each)) for each in self._places.values() if each.replays is not None
         ]

@@ -43,6 +43,7 @@ JOBS_MAX: Final = 200
 RUNNING_MAX: Final = 8
 ID: Final = re.compile(r"[0-9a-f]{12}")
 DOOR_SECONDS: Final = 30.0
+KNOWN_SECONDS: Final = 15.0
 STARTS: Final = ("oldest", "offset", "time")
 
 
@@ -115,9 +116,12 @@ class ReplayJobs:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.loaded = asyncio.Event()
 
+    def start(self) -> None:
+        """Say on which loop it runs."""
+        self._loop = asyncio.get_running_loop()
+
     async def load(self) -> None:
         """Read the jobs that there are; raises OttlaError."""
-        self._loop = asyncio.get_running_loop()
         async for record in self._topic.records():
             kind, _, name = (record.key or b"").decode("utf-8", "replace").partition(" ")
             if kind != "job":
@@ -270,10 +274,15 @@ class ReplayJobs:
         """Await something of the console's from another thread."""
 
         async def called() -> Any:
+            try:
+                async with asyncio.timeout(KNOWN_SECONDS):
+                    await self.loaded.wait()
+            except TimeoutError:
+                raise AdminError("Replays from before are not known yet: wait until the cluster answers") from None
             return await call()
 
         if self._loop is None:
-            raise AdminError("Replays are not known yet: wait until the cluster answers")
+            raise AdminError("Nothing is replayed by a console that does not run")
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result(DOOR_SECONDS)
 
 
