@@ -69,7 +69,7 @@ CONSOLE_SEES = [
 
 
 @contextmanager
-def secured_server(folder: Path, *, tokens: bool) -> Iterator[Server]:
+def secured_server(folder: Path, *more: str, tokens: bool, mechanisms: str = MECHANISMS) -> Iterator[Server]:
     """A broker whose rights are kept; `ann` may read `a*`, `bob` nothing, `root` everything, `console` sees."""
     quoted = {user: password(user).replace("\\", "\\\\").replace('"', '\\"') for user in USERS}
     users = " ".join(f'user_{user}="{each}"' for user, each in quoted.items())
@@ -77,7 +77,7 @@ def secured_server(folder: Path, *, tokens: bool) -> Iterator[Server]:
         "listeners=SASL_PLAINTEXT://127.0.0.1:0",
         "security.inter.broker.protocol=SASL_PLAINTEXT",
         "sasl.mechanism.inter.broker.protocol=PLAIN",
-        f"sasl.enabled.mechanisms={MECHANISMS}",
+        f"sasl.enabled.mechanisms={mechanisms}",
         f'listener.name.sasl_plaintext.plain.sasl.jaas.config={PLAIN} required username="root" '
         f'password="{quoted["root"]}" {users};',
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -85,6 +85,7 @@ def secured_server(folder: Path, *, tokens: bool) -> Iterator[Server]:
         "group.initial.rebalance.delay.ms=0",
         "offsets.topic.num.partitions=1",
         *(["delegation.token.secret.key=the cluster's own"] if tokens else []),
+        *more,
     ]
     command = ["storage", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "--override", f"log.dirs={folder / 'data'}"]
     command += ["--add-scram", f"SCRAM-SHA-512=[name=ann,password={password('ann')}]"]
@@ -97,11 +98,13 @@ def secured_server(folder: Path, *, tokens: bool) -> Iterator[Server]:
 
 
 @contextmanager
-def console_with_logins(server: Server, folder: Path, *options: str) -> Iterator[RunningConsole]:
+def console_with_logins(
+    server: Server, folder: Path, *options: str, mechanisms: str = MECHANISMS, listen: str = "127.0.0.1:0"
+) -> Iterator[RunningConsole]:
     """A console over it on which nobody has logged in."""
     given = folder / "console.properties"
     lines = [f"{key}={value.replace(chr(92), chr(92) * 2)}" for key, value in properties("console").items()]
     given.write_text("\n".join(lines))
-    more = ["--command-config", str(given), "--override", f"ottla.console.login.mechanisms={MECHANISMS}", *options]
-    with running_console(server.bootstrap, *more, log_in=False) as console:
+    more = ["--command-config", str(given), "--override", f"ottla.console.login.mechanisms={mechanisms}", *options]
+    with running_console(server.bootstrap, *more, log_in=False, listen=listen) as console:
         yield console

@@ -15,6 +15,8 @@ export interface Session {
 export interface Way {
   mechanisms: string[];
   clusters?: string[];
+  issuer?: string;
+  failed?: string;
 }
 
 const NOT_LOGGED_IN = 40102;
@@ -78,7 +80,9 @@ export async function enter(): Promise<void> {
       loginError.value = (error as Error).message;
     }
   }
-  way.value = await call<Way>("/api/door").catch(() => way.value);
+  const failed = new URLSearchParams(location.search).get("failed");
+  if (failed) history.replaceState(null, "", location.pathname);
+  way.value = await call<Way>(`/api/door${failed ? `?failed=${encodeURIComponent(failed)}` : ""}`).catch(() => way.value);
   try {
     session.value = await call<Session>("/api/session");
     loginError.value = "";
@@ -89,6 +93,16 @@ export async function enter(): Promise<void> {
 
 export async function logIn(cluster: string, mechanism: string, user: string, password: string): Promise<void> {
   session.value = await call<Session>("/api/login", { method: "POST", body: { cluster, mechanism, user, password } });
+}
+
+export async function logInByCertificate(cluster: string): Promise<void> {
+  session.value = await call<Session>("/api/login", { method: "POST", body: { cluster, mechanism: "CERTIFICATE" } });
+}
+
+// Where the issuer's page is, from which one comes back to this one.
+export function issuerPage(cluster: string): string {
+  const to = location.pathname.startsWith("/c/") ? location.pathname + location.search : "/";
+  return `/api/login/issuer?${new URLSearchParams({ cluster, to })}`;
 }
 
 export async function logOut(): Promise<void> {

@@ -1,6 +1,6 @@
 // Before anything is shown: the console's link, or a user and a password of the cluster.
 import { useSignal } from "@preact/signals";
-import { logIn, loginError, session, way } from "./api";
+import { issuerPage, logIn, logInByCertificate, loginError, session, way } from "./api";
 import { Mark } from "./mark";
 
 export function Door({ cluster }: { cluster?: string }) {
@@ -29,20 +29,19 @@ function TheLink() {
 
 function Form({ cluster }: { cluster: string | undefined }) {
   const clusters = way.value.clusters ?? session.value?.clusters ?? [];
-  const mechanisms = way.value.mechanisms.length ? way.value.mechanisms : (session.value?.mechanisms ?? []);
+  const all = way.value.mechanisms.length ? way.value.mechanisms : (session.value?.mechanisms ?? []);
+  const mechanisms = all.filter((each) => each !== "OAUTHBEARER" && each !== "CERTIFICATE");
   const at = useSignal(cluster ?? clusters[0] ?? "");
   const mechanism = useSignal(mechanisms[0] ?? "");
   const user = useSignal("");
   const password = useSignal("");
-  const error = useSignal("");
+  const error = useSignal(way.value.failed ?? "");
   const working = useSignal(false);
-  const enter = async () => {
+  const enter = async (by: () => Promise<void>) => {
     working.value = true;
     error.value = "";
-    const given = password.value;
-    password.value = "";
     try {
-      await logIn(at.value, mechanism.value, user.value, given);
+      await by();
     } catch (cause) {
       error.value = (cause as Error).message;
     } finally {
@@ -54,7 +53,9 @@ function Form({ cluster }: { cluster: string | undefined }) {
       class="stack-all login"
       onSubmit={(event) => {
         event.preventDefault();
-        void enter();
+        const given = password.value;
+        password.value = "";
+        void enter(() => logIn(at.value, mechanism.value, user.value, given));
       }}
     >
       <h1>Log in</h1>
@@ -74,27 +75,49 @@ function Form({ cluster }: { cluster: string | undefined }) {
           </select>
         </label>
       )}
-      <label class="stack">
-        User
-        <input class="field" autofocus autocomplete="username" value={user.value} onInput={(event) => (user.value = event.currentTarget.value)} />
-      </label>
-      <label class="stack">
-        Password
-        <input class="field" type="password" autocomplete="current-password" value={password.value} onInput={(event) => (password.value = event.currentTarget.value)} />
-      </label>
-      {mechanisms.length > 1 && (
+      {mechanisms.length > 0 && (
+        <>
         <label class="stack">
-          Mechanism
-          <select class="field" value={mechanism.value} onChange={(event) => (mechanism.value = event.currentTarget.value)}>
-            {mechanisms.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
+          User
+          <input class="field" autofocus autocomplete="username" value={user.value} onInput={(event) => (user.value = event.currentTarget.value)} />
         </label>
+        <label class="stack">
+          Password
+          <input class="field" type="password" autocomplete="current-password" value={password.value} onInput={(event) => (password.value = event.currentTarget.value)} />
+        </label>
+        {mechanisms.length > 1 && (
+          <label class="stack">
+            Mechanism
+            <select class="field" value={mechanism.value} onChange={(event) => (mechanism.value = event.currentTarget.value)}>
+              {mechanisms.map((each) => (
+                <option key={each}>{each}</option>
+              ))}
+            </select>
+          </label>
+        )}
+        <button class="btn go" disabled={working.value || !user.value || !password.value}>
+          {working.value ? "Logging in…" : "Log in"}
+        </button>
+        </>
       )}
-      <button class="btn go" disabled={working.value || !user.value || !password.value}>
-        {working.value ? "Logging in…" : "Log in"}
-      </button>
+      {all.includes("OAUTHBEARER") && (
+        <a class="btn" href={issuerPage(at.value)}>
+          Log in at {hostOf(way.value.issuer)}
+        </a>
+      )}
+      {all.includes("CERTIFICATE") && (
+        <button type="button" class="btn" disabled={working.value} onClick={() => void enter(() => logInByCertificate(at.value))}>
+          Log in by certificate
+        </button>
+      )}
     </form>
   );
+}
+
+function hostOf(url: string | undefined): string {
+  try {
+    return new URL(url ?? "").host;
+  } catch {
+    return "the issuer";
+  }
 }

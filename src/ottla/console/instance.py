@@ -7,11 +7,11 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ottla import __version__
@@ -25,16 +25,15 @@ from ottla.console.api.table import Api, scan_frames
 from ottla.console.audit import Audit
 from ottla.console.audit_topic import AuditTopic
 from ottla.console.clusters import Cluster
-from ottla.console.entry import SECURITY_HEADERS, SESSION_SECONDS_MAX, Entry, Session
+from ottla.console.entry import SECURITY_HEADERS, Entry, Session
 from ottla.console.figures.history_topic import HistoryKeeper, HistoryTopic
 from ottla.console.figures.sampler import PERIOD_SECONDS, Sampler
 from ottla.console.live import Live
-from ottla.console.logins import USER_CHARACTERS_MAX, WRONG_LOGIN, log_in
+from ottla.console.login_routes import LoginRoutes
 from ottla.console.own_topic import OwnTopic
 from ottla.console.places import Place
 from ottla.console.plans import Plans
 from ottla.console.records.replay_jobs import JOB_CONFIGS, ReplayJobs
-from ottla.console.records.requests import object_of
 from ottla.console.records.scan_processes import ScanProcesses
 from ottla.console.rights import KeptRights
 from ottla.console.settings import ConsoleSettings
@@ -58,7 +57,6 @@ __all__ = ["Console"]
 
 log = logging.getLogger(__name__)
 
-COOKIE = "ottla_console"
 LOAD_TRIES_MAX = 100
 SWEEP_SECONDS = 30.0
 REST_SECONDS_MAX = 20.0
@@ -91,6 +89,7 @@ class Console:
         self._api = Api(plans, now_ms=_now_ms)
         self._endpoints = self._api.endpoints()
         self._places: dict[str, Place] = {}
+        self._logins = LoginRoutes(settings, self._entry, self._places)
         self._server: HttpServer | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._loading: list[asyncio.Task[None]] = []
@@ -261,10 +260,7 @@ class Console:
 
     def _routes(self) -> list[Route | SocketRoute]:
         routes: list[Route | SocketRoute] = [
-            Route("GET", "/api/door", self._door),
-            Route("POST", "/api/login", self._login),
-            Route("POST", "/api/logout", self._logout),
-            Route("GET", "/api/session", self._session),
+            *self._logins.routes(),
             Route("GET", "/api/openapi.json", self._openapi),
             SocketRoute("/api/c/{cluster}/live", self._live, admit=self._admit_socket),
         ]
@@ -282,7 +278,7 @@ class Console:
 
     def _guarded(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Reply | StreamedReply]]:
         async def answer(request: Request) -> Reply | StreamedReply:
-            session = self._admitted(request)
+            session = self._logins.admitted(request)
             if request.method not in SAFE:
                 self._entry.check_change(session, request.headers)
             if endpoint.changes and self._settings.read_only:
@@ -296,124 +292,31 @@ class Console:
 
         return answer
 
-    def _admitted(self, request: Request) -> Session:
-        self._entry.check_host(request.headers)
-        return self._entry.session(request.cookies.get(self._cookie(request)))
-
-    def _cookie(self, request: Request) -> str:
-        """Cookies are kept by host alone, so that consoles on two ports would take each other's."""
-        port = (request.headers.get("Host") or "").rpartition(":")[2]
-        name = f"{COOKIE}_{port}" if port.isdigit() else COOKIE
-        return name if self._settings.tls is None else f"__Host-{name}"
-
     def _place(self, request: Request, session: Session) -> Place:
         name = request.match_info["cluster"]
         place = self._places.get(name)
         if place is None:
-            raise HttpError(404, f"This console has no cluster {name}: it has {', '.join(self._offered())}")
+            raise HttpError(404, f"This console has no cluster {name}: it has {', '.join(self._logins.offered())}")
         if not self._settings.mechanisms:
             return place
         mine: Place | None = session.places.get(name)
         if mine is None:
             raise HttpError(401, f"Log in to {name}", error_code=NOT_LOGGED_IN)
+        if mine.login is not None and time.monotonic() >= mine.login.until_s:
+            raise HttpError(401, f"The access token has ended: log in to {name} again", error_code=NOT_LOGGED_IN)
         return mine
 
-    def _offered(self) -> list[str]:
-        """Return the clusters that the console shows; where users log in, those that take logins."""
-        return [each.name for each in self._settings.clusters if each.takes_logins or not self._settings.mechanisms]
-
-    async def _door(self, request: Request) -> Reply:
-        """Say how one comes in: by a link, or as a user of a cluster."""
-        self._entry.check_host(request.headers)
-        said = {"mechanisms": list(self._settings.mechanisms)}
-        return json_reply(said | ({"clusters": self._offered()} if self._settings.mechanisms else {}))
-
-    async def _login(self, request: Request) -> Reply:
-        self._entry.check_host(request.headers)
-        self._entry.check_origin(request.headers)
-        self._entry.check_json(request.headers)
-        try:
-            body = object_of(await request.json())
-        except ValueError:
-            raise HttpError(400, "The body is not JSON") from None
-        if not self._settings.mechanisms:
-            return self._begun(request, *self._entry.open(body.get("key"), request.remote or ""))
-        place = await self._logged_in(body, request.remote or "")
-        cookie = request.cookies.get(self._cookie(request)) or ""
-        session = self._entry.known(cookie)
-        if session is None:
-            cookie, session = self._entry.begin()
-        before = session.places.get(place.cluster.name)
-        session.places[place.cluster.name] = place
-        if before is not None:
-            await before.cluster.close()
-        return self._begun(request, cookie, session)
-
-    async def _logged_in(self, body: Mapping[str, Any], address: str) -> Place:
-        name, mechanism = body.get("cluster") or self._offered()[0], body.get("mechanism")
-        user, password = body.get("user"), body.get("password")
-        settings = next((each for each in self._settings.clusters if each.name == name), None)
-        if settings is None or name not in self._offered():
-            raise HttpError(404, f"One can log in to {', '.join(self._offered())}")
-        if mechanism not in self._settings.mechanisms:
-            raise HttpError(400, f"mechanism is one of {', '.join(self._settings.mechanisms)}")
-        if not isinstance(user, str) or not isinstance(password, str):
-            raise HttpError(400, "user and password are texts")
-        if not user or not password or len(user) > USER_CHARACTERS_MAX:
-            raise HttpError(400, "A user and a password are needed")
-        tries = f"address {address}", f"user {user} of {name}"
-        self._entry.attempt(*tries)
-        lifetime_ms = int(SESSION_SECONDS_MAX * 1000)
-        try:
-            login = await log_in(settings, mechanism=mechanism, user=user, password=password, lifetime_ms=lifetime_ms)
-        except HttpError as error:
-            if error.error_code != WRONG_LOGIN:
-                self._entry.succeeded(*tries)  # the cluster did not say that it was wrong
-            log.info("a login as %r at %s from %s was refused: %s", user, name, address, error.message)
-            raise
-        self._entry.succeeded(*tries)
-        log.info("%r has logged in at %s from %s (kept: %s)", user, name, address, login.kept)
-        return self._places[name].as_user(login)
-
-    def _begun(self, request: Request, cookie: str, session: Session) -> Reply:
-        value = f"{self._cookie(request)}={cookie}; HttpOnly; SameSite=Strict; Path=/"
-        value += "" if self._settings.tls is None else "; Secure"
-        return Reply(
-            json_reply(self._told(session)).body,
-            "application/json",
-            headers={"Set-Cookie": value, "Cache-Control": "no-store"},
-        )
-
-    async def _logout(self, request: Request) -> Reply:
-        self._entry.check_change(self._admitted(request), request.headers)
-        self._entry.end(request.cookies.get(self._cookie(request)))
-        return json_reply({})
-
-    async def _session(self, request: Request) -> Reply:
-        return json_reply(self._told(self._admitted(request)))
-
-    def _told(self, session: Session) -> dict[str, object]:
-        return {
-            "token": session.token,
-            "version": __version__,
-            "read_only": self._settings.read_only,
-            "anonymous": self._settings.allow_anonymous,
-            "clusters": self._offered(),
-            "users": {name: {"user": place.who, "kept": place.login.kept} for name, place in session.places.items()},
-            "mechanisms": list(self._settings.mechanisms),
-        }
-
     async def _openapi(self, request: Request) -> Reply:
-        self._admitted(request)
-        return json_reply(openapi_document(self._endpoints, __version__, self._offered()))
+        self._logins.admitted(request)
+        return json_reply(openapi_document(self._endpoints, __version__, self._logins.offered()))
 
     def _admit_socket(self, request: Request) -> None:
-        session = self._admitted(request)
+        session = self._logins.admitted(request)
         self._entry.check_origin(request.headers)
         self._place(request, session)
 
     async def _live(self, request: Request, socket: Socket) -> None:
-        session = self._entry.known(request.cookies.get(self._cookie(request)) or "")
+        session = self._logins.known(request)
         if session is None:
             return  # it has ended since it was admitted
         place = self._place(request, session)

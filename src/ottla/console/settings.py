@@ -11,10 +11,12 @@ from ottla.base import ConfigError
 from ottla.console.alerts.notices import Mail, Target, mail_settings, targets_of
 from ottla.console.clusters import ClusterSettings
 from ottla.console.figures.costs import Prices
-from ottla.console.logins import MECHANISMS
+from ottla.console.issuer import IssuerSettings
+from ottla.console.logins import CERTIFICATE, MECHANISMS
 from ottla.console.records.file_decoders import FileDecoder, file_decoders
 from ottla.console.records.masks import Mask, mask_rules
-from ottla.http import is_loopback, serving_context
+from ottla.http import asking_context, is_loopback, serving_context
+from ottla.security import SslRules
 
 __all__ = ["LISTENER_DEFAULT", "ConsoleSettings", "console_settings"]
 
@@ -23,6 +25,11 @@ LISTENERS, READ_ONLY = "ottla.console.listeners", "ottla.console.read.only"
 ANONYMOUS, HOSTS = "ottla.console.allow.anonymous", "ottla.console.hosts"
 REGISTRY = "ottla.console.registry.url"
 LOGIN = "ottla.console.login.mechanisms"
+OIDC = "ottla.console.oidc."
+ISSUER, CLIENT_ID, CLIENT_SECRET, SCOPE, CLAIM, REDIRECT = OIDC_KEYS = tuple(
+    f"{OIDC}{each}" for each in ("issuer", "client.id", "client.secret", "scope", "user.claim", "redirect.url")
+)
+OIDC_TLS = f"{OIDC}ssl."
 CONNECT = "ottla.console.connect.urls"
 SQL = "ottla.console.sql.url"
 STREAMS = "ottla.console.streams.urls"
@@ -38,6 +45,7 @@ MASKS, MASKS_FILE = "ottla.console.masks", "ottla.console.masks.file"
 KEYS = (
     *(LISTENERS, READ_ONLY, ANONYMOUS, HOSTS, REGISTRY, LOGIN, CONNECT, SQL, STREAMS, MASKS, MASKS_FILE, AUDIT),
     *(STORED, WRITTEN, READ, CURRENCY, HISTORY, ALERTS, TARGETS, SMTP, SENDER, JOBS, DECODERS),
+    *OIDC_KEYS,
 )
 PREFIX = "ottla.console."
 PRICE_MAX = 1e9
@@ -83,12 +91,16 @@ class ConsoleSettings:
     """Where replays are kept; empty where nothing is replayed."""
     decoders: tuple[FileDecoder, ...] = ()
     """Schemas in files by which topics are read, those of the first cluster."""
+    issuer: IssuerSettings | None = None
+    """Whose page users log in by, with OAUTHBEARER."""
+    certificate_rules: SslRules = field(default_factory=SslRules)
+    """Whom a certificate stands for, where users log in by theirs."""
 
 
 def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSettings, ...]) -> ConsoleSettings:
     """Read `ottla.console.*`; raises ConfigError for what is unknown, and for what would let strangers in."""
     for key in properties:
-        if key.startswith(PREFIX) and key not in KEYS and not key.startswith(TLS):
+        if key.startswith(PREFIX) and key not in KEYS and not key.startswith((TLS, OIDC_TLS)):
             raise ConfigError(key, properties[key], f"there is no such setting; there are {', '.join(KEYS)}, {TLS}…")
     text = properties.get(LISTENERS) or LISTENER_DEFAULT
     found = [_listener(each) for each in _listed(text)]
@@ -136,7 +148,41 @@ def console_settings(properties: Mapping[str, str], clusters: tuple[ClusterSetti
         else None,
         properties.get(JOBS, JOBS_DEFAULT).strip(),
         file_decoders(properties[DECODERS], DECODERS) if properties.get(DECODERS) else (),
+        _issuer(properties) if "OAUTHBEARER" in mechanisms else None,
+        _certificate_rules(properties, is_secure) if CERTIFICATE in mechanisms else SslRules(),
     )
+
+
+def _issuer(properties: Mapping[str, str]) -> IssuerSettings:
+    """Return whose page users log in by; raises ConfigError."""
+    url, client_id = (properties.get(ISSUER) or "").strip(), (properties.get(CLIENT_ID) or "").strip()
+    if not url.startswith("https://"):
+        raise ConfigError(ISSUER, url, f"https://… of the issuer, which {LOGIN}=OAUTHBEARER needs")
+    if not client_id:
+        raise ConfigError(CLIENT_ID, "", f"the name by which {url} knows this console")
+    redirect = (properties.get(REDIRECT) or "").strip()
+    if redirect and not redirect.startswith(("http://", "https://")):
+        raise ConfigError(REDIRECT, redirect, "https://HOST/api/login/issuer/back by which browsers reach this console")
+    tls = {"ssl." + key.removeprefix(OIDC_TLS): value for key, value in properties.items() if key.startswith(OIDC_TLS)}
+    return IssuerSettings(
+        *(url, client_id, properties.get(CLIENT_SECRET) or ""),
+        (properties.get(SCOPE) or "openid").strip(),
+        (properties.get(CLAIM) or "sub").strip(),
+        redirect,
+        asking_context(tls) if tls else None,
+    )
+
+
+def _certificate_rules(properties: Mapping[str, str], is_secure: bool) -> SslRules:
+    """Return whom certificates stand for; raises ConfigError where none can be shown."""
+    asked = (properties.get(f"{TLS}client.auth") or "none").strip().lower()
+    if not is_secure or asked not in ("requested", "required"):
+        raise ConfigError(
+            *(LOGIN, CERTIFICATE, f"a listener of https:// with {TLS}client.auth=requested"),
+            f"{LOGIN}: nobody can show a certificate: it needs https://, {TLS}client.auth=requested and "
+            f"{TLS}truststore.location with the authority that signs users' certificates",
+        )
+    return SslRules(properties.get(f"{TLS}principal.mapping.rules") or "DEFAULT")
 
 
 def _prices(properties: Mapping[str, str]) -> Prices:

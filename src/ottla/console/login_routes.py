@@ -1,0 +1,250 @@
+"""How one comes in over HTTP: by the link's key, as a user of a cluster, by an issuer's page, by a certificate."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from ottla import __version__
+from ottla.base import OttlaError
+from ottla.console.clusters import ClusterSettings
+from ottla.console.entry import SESSION_SECONDS_MAX, Entry, Session
+from ottla.console.issuer import PENDING_SECONDS, Issuer
+from ottla.console.logins import (
+    CERTIFICATE,
+    PASSWORD_MECHANISMS,
+    USER_CHARACTERS_MAX,
+    WRONG_LOGIN,
+    Login,
+    log_in,
+    log_in_by_access_token,
+    log_in_by_certificate,
+)
+from ottla.console.places import Place
+from ottla.console.records.requests import object_of
+from ottla.console.settings import ConsoleSettings
+from ottla.http import HttpError, Reply, Request, Route, json_reply
+from ottla.security import certificate_name
+
+__all__ = ["LoginRoutes"]
+
+log = logging.getLogger(__name__)
+
+COOKIE = "ottla_console"
+LIFETIME_MS = int(SESSION_SECONDS_MAX * 1000)
+ISSUER_PATH = "/api/login/issuer"
+BACK_PATH = f"{ISSUER_PATH}/back"
+FAILURES_MAX = 100
+
+
+class LoginRoutes:
+    """Opens sessions and ends them; `places` are the clusters as the console itself has them, by name."""
+
+    def __init__(self, settings: ConsoleSettings, entry: Entry, places: Mapping[str, Place]) -> None:
+        self._settings, self._entry, self._places = settings, entry, places
+        self._issuer = None if settings.issuer is None else Issuer(settings.issuer)
+        self._failures: OrderedDict[str, str] = OrderedDict()
+        """Why somebody did not come in by the issuer's page, until the page that is opened then has asked."""
+
+    def routes(self) -> list[Route]:
+        """Return the addresses."""
+        by_issuer = [Route("GET", ISSUER_PATH, self._leave), Route("GET", BACK_PATH, self._back)]
+        return [
+            Route("GET", "/api/door", self._door),
+            Route("POST", "/api/login", self._login),
+            Route("POST", "/api/logout", self._logout),
+            Route("GET", "/api/session", self._session),
+            *(by_issuer if self._issuer is not None else []),
+        ]
+
+    def admitted(self, request: Request) -> Session:
+        """Return a request's session, and count the call; raises HttpError."""
+        self._entry.check_host(request.headers)
+        return self._entry.session(request.cookies.get(self._cookie(request)))
+
+    def known(self, request: Request) -> Session | None:
+        """Return a request's session, without counting a call."""
+        return self._entry.known(request.cookies.get(self._cookie(request)) or "")
+
+    def offered(self) -> list[str]:
+        """Return the clusters that the console shows; where users log in, those that take logins."""
+        return [each.name for each in self._settings.clusters if each.takes_logins or not self._settings.mechanisms]
+
+    def _cookie(self, request: Request, of: str = COOKIE) -> str:
+        """Cookies are kept by host alone, so that consoles on two ports would take each other's."""
+        port = (request.headers.get("Host") or "").rpartition(":")[2]
+        name = f"{of}_{port}" if port.isdigit() else of
+        return name if self._settings.tls is None else f"__Host-{name}"
+
+    def _set_cookie(self, name: str, value: str, how: str) -> str:
+        return f"{name}={value}; HttpOnly; {how}; Path=/" + ("" if self._settings.tls is None else "; Secure")
+
+    async def _door(self, request: Request) -> Reply:
+        """Say how one comes in: by a link, or as a user of a cluster; and why somebody has just not."""
+        self._entry.check_host(request.headers)
+        said: dict[str, object] = {"mechanisms": list(self._settings.mechanisms)}
+        if self._settings.mechanisms:
+            said["clusters"] = self.offered()
+        if self._settings.issuer is not None:
+            said["issuer"] = self._settings.issuer.url
+        if failed := self._failures.pop(request.query.get("failed", ""), None):
+            said["failed"] = failed
+        return json_reply(said)
+
+    async def _login(self, request: Request) -> Reply:
+        self._entry.check_host(request.headers)
+        self._entry.check_origin(request.headers)
+        self._entry.check_json(request.headers)
+        try:
+            body = object_of(await request.json())
+        except ValueError:
+            raise HttpError(400, "The body is not JSON") from None
+        if not self._settings.mechanisms:
+            return self._begun(request, *self._entry.open(body.get("key"), request.remote or ""))
+        settings = self._cluster(body.get("cluster"))
+        mechanism = body.get("mechanism")
+        if mechanism == CERTIFICATE and CERTIFICATE in self._settings.mechanisms:
+            login = await self._by_certificate(settings, request)
+        else:
+            login = await self._by_password(settings, body, request.remote or "")
+        cookie = request.cookies.get(self._cookie(request)) or ""
+        return self._begun(request, *await self._entered(settings, login, cookie))
+
+    def _cluster(self, name: object) -> ClusterSettings:
+        found = {each.name: each for each in self._settings.clusters if each.name in self.offered()}
+        if not isinstance(name or "", str) or (name and name not in found):
+            raise HttpError(404, f"One can log in to {', '.join(found)}")
+        return found[str(name)] if name else next(iter(found.values()))
+
+    async def _by_password(self, settings: ClusterSettings, body: Mapping[str, Any], address: str) -> Login:
+        mechanism, user, password = body.get("mechanism"), body.get("user"), body.get("password")
+        forms = [each for each in self._settings.mechanisms if each in PASSWORD_MECHANISMS]
+        if mechanism not in forms:
+            raise HttpError(400, f"mechanism is one of {', '.join(forms) or 'those that the door names'}")
+        if not isinstance(user, str) or not isinstance(password, str):
+            raise HttpError(400, "user and password are texts")
+        if not user or not password or len(user) > USER_CHARACTERS_MAX:
+            raise HttpError(400, "A user and a password are needed")
+        tries = f"address {address}", f"user {user} of {settings.name}"
+        self._entry.attempt(*tries)
+        try:
+            login = await log_in(settings, mechanism=mechanism, user=user, password=password, lifetime_ms=LIFETIME_MS)
+        except HttpError as error:
+            if error.error_code != WRONG_LOGIN:
+                self._entry.succeeded(*tries)  # the cluster did not say that it was wrong
+            log.info("a login as %r at %s from %s was refused: %s", user, settings.name, address, error.message)
+            raise
+        self._entry.succeeded(*tries)
+        self._tell(settings, login, address)
+        return login
+
+    async def _by_certificate(self, settings: ClusterSettings, request: Request) -> Login:
+        session = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+        shown = None if session is None else session.getpeercert(binary_form=True)
+        if not shown:
+            raise HttpError(
+                401, "The browser has shown no certificate: import one that this console's authority signed"
+            )
+        try:
+            user = self._settings.certificate_rules.user(certificate_name(shown))
+        except OttlaError as error:
+            raise HttpError(401, f"The certificate stands for nobody: {error}") from None
+        login = await log_in_by_certificate(settings, self._places[settings.name].cluster, user, LIFETIME_MS)
+        self._tell(settings, login, request.remote or "")
+        return login
+
+    def _tell(self, settings: ClusterSettings, login: Login, address: str) -> None:
+        log.info("%r has logged in at %s from %s (kept: %s)", login.user, settings.name, address, login.kept)
+
+    async def _entered(self, settings: ClusterSettings, login: Login, cookie: str) -> tuple[str, Session]:
+        """Give a session a login, a new session where the cookie is no open one's."""
+        session = self._entry.known(cookie)
+        if session is None:
+            cookie, session = self._entry.begin()
+        before = session.places.get(settings.name)
+        session.places[settings.name] = self._places[settings.name].as_user(login)
+        if before is not None:
+            await before.cluster.close()
+        return cookie, session
+
+    async def _leave(self, request: Request) -> Reply:
+        """Send a browser to the issuer's page."""
+        assert self._issuer is not None
+        self._entry.check_host(request.headers)
+        to = request.query.get("to", "/")
+        try:
+            settings = self._cluster(request.query.get("cluster"))
+            scheme = "http" if self._settings.tls is None else "https"
+            where, browser = await self._issuer.begin(
+                settings.name,
+                redirect=f"{scheme}://{request.headers['Host']}{BACK_PATH}",
+                to=to if to == "/" or to.startswith("/c/") else "/",
+                session=request.cookies.get(self._cookie(request)) or "",
+            )
+        except HttpError as error:
+            return self._failed(error)
+        name = self._cookie(request, f"{COOKIE}_issuer")
+        cookie = self._set_cookie(name, browser, f"SameSite=Lax; Max-Age={PENDING_SECONDS:.0f}")
+        return _sent_to(where, cookie)
+
+    async def _back(self, request: Request) -> Reply:
+        """Let in who comes back from the issuer's page."""
+        assert self._issuer is not None
+        self._entry.check_host(request.headers)
+        browser = request.cookies.get(self._cookie(request, f"{COOKIE}_issuer")) or ""
+        try:
+            answered = await self._issuer.finish(request.query, browser)
+            settings = self._cluster(answered.cluster)
+            login = await log_in_by_access_token(settings, answered.token, LIFETIME_MS)
+        except HttpError as error:
+            log.info("a login by %s from %s was refused: %s", self._issuer.settings.url, request.remote, error.message)
+            return self._failed(error)
+        self._tell(settings, login, request.remote or "")
+        cookie, _ = await self._entered(settings, login, answered.session)
+        return _sent_to(answered.to, self._set_cookie(self._cookie(request), cookie, "SameSite=Strict"))
+
+    def _failed(self, error: HttpError) -> Reply:
+        """Send a browser to the door, where it is said what went wrong."""
+        name = secrets.token_urlsafe(16)
+        self._failures[name] = error.message
+        while len(self._failures) > FAILURES_MAX:
+            self._failures.popitem(last=False)
+        return _sent_to(f"/?{urlencode({'failed': name})}")
+
+    def _begun(self, request: Request, cookie: str, session: Session) -> Reply:
+        return Reply(
+            json_reply(self._told(session)).body,
+            "application/json",
+            headers={"Set-Cookie": self._set_cookie(self._cookie(request), cookie, "SameSite=Strict")},
+        )
+
+    async def _logout(self, request: Request) -> Reply:
+        self._entry.check_change(self.admitted(request), request.headers)
+        self._entry.end(request.cookies.get(self._cookie(request)))
+        return json_reply({})
+
+    async def _session(self, request: Request) -> Reply:
+        return json_reply(self._told(self.admitted(request)))
+
+    def _told(self, session: Session) -> dict[str, object]:
+        now_s = time.monotonic()
+        there = {name: place for name, place in session.places.items() if place.login.until_s > now_s}
+        return {
+            "token": session.token,
+            "version": __version__,
+            "read_only": self._settings.read_only,
+            "anonymous": self._settings.allow_anonymous,
+            "clusters": self.offered(),
+            "users": {name: {"user": place.who, "kept": place.login.kept} for name, place in there.items()},
+            "mechanisms": list(self._settings.mechanisms),
+        }
+
+
+def _sent_to(where: str, cookie: str | None = None) -> Reply:
+    headers = {"Location": where} | ({} if cookie is None else {"Set-Cookie": cookie})
+    return Reply(b"", "text/plain; charset=utf-8", status=303, headers=headers)
