@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.admin import is_dead_letter_topic
 from tests.console.running import RunningConsole, running_console
 from tests.server import Server, running_server
+from tests.waiting import until
 
 CONNECT, STREAMS, SPRING = "__connect.errors.", "__streams.errors.", "kafka_dlt-"
 
@@ -57,9 +58,14 @@ def console(server: Server) -> Iterator[RunningConsole]:
 
 def orders(server: Server) -> list[Any]:
     """What a consumer of committed records sees in the topic that letters came from."""
+    return committed(server, "orders", 3)
+
+
+def committed(server: Server, topic: str, partitions: int) -> list[Any]:
+    """What a consumer of committed records sees in a topic."""
     reader = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "check", "isolation.level": "read_committed"})
-    reader.assign([TopicPartition("orders", each, 0) for each in range(3)])
-    ends = sum(reader.get_watermark_offsets(TopicPartition("orders", each), timeout=20)[1] for each in range(3))
+    reader.assign([TopicPartition(topic, each, 0) for each in range(partitions)])
+    ends = sum(reader.get_watermark_offsets(TopicPartition(topic, each), timeout=20)[1] for each in range(partitions))
     found: list[Any] = []
     while ends and (record := reader.poll(2.0)) is not None:
         found.append(record)
@@ -124,6 +130,42 @@ def test_letters_are_mended_by_sql_before_they_are_sent_back(server: Server, con
     assert wrong.status == 400 and "line 1" in wrong.body["message"]
     none = console.post("/plans", {"action": "redrive", "arguments": {**asked, "fix": "value.x.y = 1"}})
     assert none.status == 400 and "fits none" in none.body["message"]
+
+
+def test_letters_are_sent_back_at_a_rate_paused_and_gone_on_with_each_once(
+    server: Server, console: RunningConsole
+) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    for each in admin.create_topics([NewTopic("slow.dlq", 2), NewTopic("slow", 1)]).values():
+        each.result()
+    producer = Producer({"bootstrap.servers": server.bootstrap})
+    for number in range(200):
+        said = {"topic": b"slow", "exception.class.name": b"a.b.DataException" if number % 2 else b"a.b.Other"}
+        headers = [(CONNECT + name, value) for name, value in said.items()]
+        producer.produce("slow.dlq", json.dumps({"n": number}), key=f"k{number}", headers=headers)
+    producer.flush()
+    asked = {"topic": "slow.dlq", "cause": "DataException", "fix": "value.mended = true", "rate": 40}
+    plan = console.post("/plans", {"action": "redrive", "arguments": asked}).body
+    assert any("it takes 2 s" in each for each in plan["effects"]), plan
+    assert "rate=40" in plan["cli"]
+    done = console.post(f"/plans/{plan['id']}/run", {"hash": plan["hash"]})
+    assert done.body["outcome"] == "done", done
+
+    def job() -> Any:
+        return next(each for each in console.get("/replays")["items"] if each["source"] == "slow.dlq")
+
+    name = job()["id"]
+    until(lambda: job()["written"] >= 10)
+    assert console.post(f"/replays/{name}/pause", {}).status == 200
+    assert job()["state"] == "paused" and job()["written"] < 100
+    assert console.post(f"/replays/{name}/resume", {}).status == 200
+    until(lambda: job()["state"] == "done")
+    assert job()["written"] == 100 and job()["target"] == "" and job()["letters"]["cause"] == "DataException"
+    values = [json.loads(each.value()) for each in committed(server, "slow", 1)]
+    assert sorted(each["n"] for each in values) == list(range(1, 200, 2))
+    assert all(each["mended"] is True for each in values)
+    again = console.post("/plans", {"action": "redrive", "arguments": asked})
+    assert again.status == 400 and "all of them have been sent back" in again.body["message"], again
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client import BlockingClient
+    from ottla.admin.fixes import Fixed
+    from ottla.client import BlockingClient, NewTopic
     from ottla.wire import Record
 
 __all__ = [
@@ -22,12 +23,19 @@ __all__ = [
     "DeadLetter",
     "LetterGroup",
     "dead_letters",
+    "done_topic",
     "grouped_letters",
     "is_dead_letter_topic",
+    "letter_of",
+    "redrive_transactional_id",
     "redriven",
+    "sent_back",
 ]
 
 DONE_TOPIC = "__ottla_redriven"
+DONE_CONFIGS = {"cleanup.policy": "compact"}
+FROM = "ottla.redriven.from"
+"""The header that says of a record that was sent back where it lay."""
 LETTERS_MAX = 20_000
 FETCH_BYTES = 16 << 20
 FETCHES_MAX = 2000
@@ -119,7 +127,8 @@ def is_dead_letter_topic(name: str) -> bool:
     return NAMES.search(name) is not None
 
 
-def _letter(place: TopicPartition, record: Record) -> DeadLetter:
+def letter_of(place: TopicPartition, record: Record) -> DeadLetter:
+    """Return what a record of a topic of dead letters says."""
     known = {name: value for name, value in record.headers if value is not None}
     for family, topic, partition, offset, exception, message, prefix in FAMILIES:
         if topic in known or exception in known:
@@ -159,7 +168,7 @@ def dead_letters(
     starts = {each.partition: int(found.offset) for each, found in _offsets(client, partitions, EARLIEST).items()}
     each_most = max(1, most // len(partitions))
     positions = {index: max(starts.get(index, 0), end - each_most) for index, end in ends.items()}
-    found = [_letter(place, record) for place, record in _records(client, topic, positions, ends)]
+    found = [letter_of(place, record) for place, record in _records(client, topic, positions, ends)]
     return found, dict(ends)
 
 
@@ -211,6 +220,42 @@ def redriven(client: BlockingClient, topic: str) -> set[bytes]:
         for _, record in _records(client, DONE_TOPIC, starts, ends)
         if record.key is not None and record.key.startswith(prefix)
     }
+
+
+def done_topic() -> NewTopic:
+    """Return the topic that remembers what was sent back, as it is created."""
+    from ottla.client import NewTopic
+
+    return NewTopic(DONE_TOPIC, 1, configs=DONE_CONFIGS)
+
+
+def redrive_transactional_id(topic: str) -> str:
+    """Return as whom letters of a topic are sent back: whoever begins to do so fences who did before."""
+    return f"ottla-redrive-{topic}"
+
+
+def sent_back(
+    letter: DeadLetter, counts: Mapping[str, int], to: str | None, fixed: Fixed | None
+) -> list[tuple[TopicPartition, Record]]:
+    """Return what sending a letter back writes in one transaction: the record again, and what remembers it.
+
+    `counts` are topics' partitions. It goes to the partition that it came from, to its key's where there is none such, or
+    where its key was mended; `to` is another topic than its own.
+    """
+    from ottla.client import partition_of
+    from ottla.wire import Record
+
+    record, name = letter.record, to or str(letter.topic)
+    key, value, headers = (
+        (record.key, record.value, letter.headers()) if fixed is None else (fixed.key, fixed.value, fixed.headers)
+    )
+    index = letter.partition if to is None else None
+    if index is None or index >= counts[name] or key != record.key:
+        index = partition_of(key, counts[name]) if key is not None else 0
+    whence = f"{letter.place}@{record.offset}".encode()
+    again = Record(timestamp=record.timestamp, key=key, value=value, headers=(*headers, (FROM, whence)))
+    kept = Record(timestamp=record.timestamp, key=letter.key, value=name.encode())
+    return [(TopicPartition(name, index), again), (TopicPartition(DONE_TOPIC, 0), kept)]
 
 
 def grouped_letters(letters: Iterable[DeadLetter], done: set[bytes]) -> list[LetterGroup]:

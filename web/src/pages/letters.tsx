@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { Link } from "wouter-preact";
 import { count, moment, plural } from "../format";
-import { Head } from "../page";
+import { Field, Head } from "../page";
 import { Card, type Column, Empty, Json, Pill, Rows, Shown } from "../parts";
 import { PlanDialog, type PlanRequest } from "../plan";
 import { useHere, useLoaded } from "../state";
@@ -136,14 +136,16 @@ function Letters({ topic }: { topic: string }) {
 
 function SendBack({ request, close, done }: { request: PlanRequest; close: () => void; done: () => void }) {
   const fix = useSignal("");
-  const given = fix.value.trim() ? { ...request.arguments, fix: fix.value.trim() } : request.arguments;
+  const rate = useSignal("");
+  const given = { ...request.arguments, ...(fix.value.trim() ? { fix: fix.value.trim() } : {}), ...(Number(rate.value) > 0 ? { rate: Number(rate.value) } : {}) };
   return (
-    <PlanDialog request={{ ...request, ...(given ? { arguments: given } : {}) }} close={close} done={done}>
+    <PlanDialog request={{ ...request, arguments: given }} close={close} done={done}>
       <label class="stack gap">
         Mend them first
         <textarea class="area" rows={2} spellcheck={false} placeholder="value.country = 'NL', value.amount = value.amount * 100" value={fix.value} onInput={(event) => (fix.value = event.currentTarget.value)} />
       </label>
       <p class="dim gap-s">Assignments to parts of key, value or headers['name']; what they change in the first ten letters is shown below.</p>
+      <Field label="Letters a second at most" type="number" placeholder="as many as go" value={rate.value} set={(value) => (rate.value = value)} />
     </PlanDialog>
   );
 }

@@ -24,9 +24,14 @@ interface Row {
   written: number;
   share: number | null;
   trouble: string;
+  letters: { cause: string | null; fix: string | null } | null;
 }
 
 const KINDS: Record<Row["state"], string> = { running: "good", paused: "", done: "good", cancelled: "", failed: "bad", interrupted: "warn" };
+
+const wanted = (row: Row): string => row.where || (row.letters ? (row.letters.cause ?? "all dead letters") : "–");
+
+const goal = (row: Row): string => row.target || `where ${row.source} came from`;
 
 export default function ReplaysPage() {
   const { cluster } = useHere();
@@ -50,7 +55,7 @@ export default function ReplaysPage() {
   );
   const columns: Column<Row>[] = [
     { name: "From", cell: (row) => topic(row.source) },
-    { name: "To", cell: (row) => topic(row.target) },
+    { name: "To", cell: (row) => (row.target ? topic(row.target) : <span class="dim">where they came from</span>) },
     {
       name: "State",
       cell: (row) => (
@@ -66,7 +71,7 @@ export default function ReplaysPage() {
     },
     { name: "Done", hide: true, cell: (row) => (row.share === null ? row.state === "done" ? "all" : "–" : <div class="with-bar"><Bar share={row.share} />{Math.floor(row.share * 100)} %</div>) },
     { name: "Written", num: true, hide: true, cell: (row) => count(row.written) },
-    { name: "Where", hide: true, cell: (row) => <span class="clip named mono" title={row.where}>{row.where || "–"}</span> },
+    { name: "Where", hide: true, cell: (row) => <span class="clip named mono" title={wanted(row)}>{wanted(row)}</span> },
     { name: "At most", num: true, hide: true, cell: (row) => (row.rate === null ? "–" : `${count(row.rate)}/s`) },
     { name: "By", hide: true, cell: (row) => <span class="clip">{row.who}, {ago(row.created_ms)}</span> },
     {
@@ -74,17 +79,17 @@ export default function ReplaysPage() {
       cell: (row) => (
         <span class="chips">
           {row.state === "running" && (
-            <button class="btn" aria-label={`Pause the replay to ${row.target}`} onClick={() => void act(row, "pause")}>
+            <button class="btn" aria-label={`Pause the replay to ${goal(row)}`} onClick={() => void act(row, "pause")}>
               Pause
             </button>
           )}
           {(row.state === "paused" || row.state === "failed" || row.state === "interrupted") && (
-            <button class="btn" aria-label={`Go on with the replay to ${row.target}`} onClick={() => void act(row, "resume")}>
+            <button class="btn" aria-label={`Go on with the replay to ${goal(row)}`} onClick={() => void act(row, "resume")}>
               Go on
             </button>
           )}
           {row.state !== "done" && row.state !== "cancelled" && (
-            <button class="btn m-hide" aria-label={`Cancel the replay to ${row.target}`} onClick={() => void act(row, "cancel")}>
+            <button class="btn m-hide" aria-label={`Cancel the replay to ${goal(row)}`} onClick={() => void act(row, "cancel")}>
               Cancel
             </button>
           )}

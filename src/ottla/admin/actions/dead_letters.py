@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, command, text
-from ottla.admin.dead_letters import DONE_TOPIC, DeadLetter, dead_letters, redriven
+from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner, Reach, command, number, text
+from ottla.admin.actions.replays import RATE_MAX, duration
+from ottla.admin.dead_letters import (
+    DONE_TOPIC,
+    DeadLetter,
+    dead_letters,
+    done_topic,
+    redrive_transactional_id,
+    redriven,
+    sent_back,
+)
 from ottla.admin.errors import AdminError
 from ottla.admin.fixes import Fixed, FixError, Fixing
 from ottla.base import ErrorCode, KafkaError, OttlaError, TopicPartition
@@ -21,15 +33,16 @@ TRIED_MAX = 10
 LETTERS_AT_ONCE = 500
 """In one transaction."""
 TIMEOUT_MS = 60_000
-DONE_CONFIGS = {"cleanup.policy": "compact"}
-FROM = "ottla.redriven.from"
-"""The header that says of a record that was sent back where it lay."""
+REPLAY_ID = re.compile(r"[0-9a-f]{12}")
 
 
 def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
     topic, cause, to = text(arguments, "topic"), arguments.get("cause"), arguments.get("to")
     if (cause is not None and not isinstance(cause, str)) or (to is not None and (not isinstance(to, str) or not to)):
         raise AdminError("cause and to are texts, where they are there")
+    rate = number(arguments, "rate")
+    if rate is not None and not 1 <= rate <= RATE_MAX:
+        raise AdminError(f"rate is letters a second, from 1 to {RATE_MAX:,}")
     given = arguments.get("ends")
     ends = None if not isinstance(given, Mapping) else {int(index): int(end) for index, end in given.items()}
     letters, ends = dead_letters(reach.client, topic, ends)
@@ -67,8 +80,14 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
     warnings = ["Where the reason is still there they come back as dead letters."]
     warnings += [f"{len(lost):,} letters do not say where they came from, and stay."] if lost else []
     warnings += [f"The fix does not fit {len(unfit):,} letters, which stay: {unfit[0]}"] if unfit else []
-    pinned = {"topic": topic, "cause": cause, "to": to, "ends": {str(index): end for index, end in ends.items()}}
-    pinned["fix"] = words or None
+    pinned: dict[str, object] = {"topic": topic, "cause": cause, "to": to, "fix": words or None, "rate": rate}
+    pinned["ends"] = {str(index): end for index, end in ends.items()}
+    job = None
+    if rate is not None:
+        effects += [f"At {rate:,} a second it takes {duration(len(fresh) / rate)}."]
+        if reach.replays is not None:
+            job = _job(reach, arguments, pinned, fresh)
+            effects += ["It stands under Replays, where it is paused, gone on with and cancelled."]
     return ActionPlan(
         "redrive",
         dict(arguments),
@@ -79,12 +98,40 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
             ),
             *_shown(fresh, tried),
         ),
-        command("plan", "redrive", *(f"{name}={value}" for name, value in pinned.items() if isinstance(value, str))),
+        command(
+            "plan",
+            "redrive",
+            *(f"{name}={value}" for name, value in pinned.items() if isinstance(value, str | int) and name != "id"),
+        ),
         effects=tuple(effects),
         warnings=tuple(warnings),
         pinned=pinned,
-        run=lambda each: _send(each, topic, fresh, to, tried),
+        run=lambda each: each.replayer().begin(job) if job is not None else _send(each, topic, fresh, to, tried, rate),
     )
+
+
+def _job(
+    reach: Reach, arguments: Arguments, pinned: dict[str, object], letters: Sequence[DeadLetter]
+) -> dict[str, object]:
+    """Return the replay that sends letters back at a rate; its id is the plan's, the same when it is planned again."""
+    name = str(arguments.get("id") or secrets.token_hex(6))
+    if not REPLAY_ID.fullmatch(name) or reach.replayer().is_known(name):
+        raise AdminError("No such redrive was planned, or it has begun")
+    pinned["id"] = name
+    positions: dict[str, int] = {}
+    for each in letters:
+        index = str(each.place.partition)
+        positions[index] = min(positions.get(index, int(each.record.offset)), int(each.record.offset))
+    ends: Any = pinned["ends"]
+    return {
+        "id": name,
+        "source": pinned["topic"],
+        "target": pinned["to"] or "",
+        "positions": positions,
+        "ends": {index: ends[index] for index in positions},
+        "rate": pinned["rate"],
+        "letters": {"cause": pinned["cause"], "fix": pinned["fix"]},
+    }
 
 
 def _fix(reach: Reach, words: str) -> Fixing:
@@ -118,42 +165,36 @@ def _shown(letters: Sequence[DeadLetter], fixed: Mapping[bytes, Fixed]) -> Itera
 
 
 def _send(
-    reach: Reach, topic: str, letters: Sequence[DeadLetter], to: str | None, fixed: Mapping[bytes, Fixed]
+    reach: Reach,
+    topic: str,
+    letters: Sequence[DeadLetter],
+    to: str | None,
+    fixed: Mapping[bytes, Fixed],
+    rate: int | None,
 ) -> None:
     """Write letters and what remembers them in transactions; whoever else sends letters of this topic is fenced."""
-    from ottla.client import NewTopic, TransactionalProducer, create_topics, partition_of
-    from ottla.wire import Record, build_batch
+    from ottla.client import TransactionalProducer, create_topics
+    from ottla.wire import build_batch
 
     client = reach.client
-    refused = client.run(create_topics(client.client, [NewTopic(DONE_TOPIC, 1, configs=DONE_CONFIGS)]))
+    refused = client.run(create_topics(client.client, [done_topic()]))
     error = refused.get(DONE_TOPIC)
     if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
         raise error
     counts = {name: len(found.partitions) for name, found in client.metadata().topics.items()}
-    producer = TransactionalProducer(client.client, f"ottla-redrive-{topic}", timeout_ms=TIMEOUT_MS)
+    producer = TransactionalProducer(client.client, redrive_transactional_id(topic), timeout_ms=TIMEOUT_MS)
     client.run(producer.begin())
     done = redriven(client, topic)  # after the fence: who had the id before can commit nothing any more
     fresh = [each for each in letters if each.key not in done]
     sequences: dict[TopicPartition, int] = {}
+    at_once = LETTERS_AT_ONCE if rate is None else min(LETTERS_AT_ONCE, max(1, rate // 4))
+    began_s = time.monotonic()
     try:
-        for first in range(0, len(fresh), LETTERS_AT_ONCE):
+        for first in range(0, len(fresh), at_once):
             by_place: dict[TopicPartition, list[Record]] = {}
-            for each in fresh[first : first + LETTERS_AT_ONCE]:
-                name = to or str(each.topic)
-                index = each.partition if to is None and each.partition is not None else None
-                own = fixed.get(each.key) or Fixed(each.record.key, each.record.value, each.headers(), ())
-                if index is None or index >= counts[name] or own.key != each.record.key:
-                    index = partition_of(own.key, counts[name]) if own.key is not None else 0
-                whence = f"{each.place}@{each.record.offset}".encode()
-                record = Record(
-                    timestamp=each.record.timestamp,
-                    key=own.key,
-                    value=own.value,
-                    headers=(*own.headers, (FROM, whence)),
-                )
-                by_place.setdefault(TopicPartition(name, index), []).append(record)
-                kept = Record(timestamp=each.record.timestamp, key=each.key, value=name.encode())
-                by_place.setdefault(TopicPartition(DONE_TOPIC, 0), []).append(kept)
+            for each in fresh[first : first + at_once]:
+                for place, record in sent_back(each, counts, to, fixed.get(each.key)):
+                    by_place.setdefault(place, []).append(record)
             batches = {}
             for place, records in by_place.items():
                 at = sequences.get(place, 0)
@@ -172,6 +213,8 @@ def _send(
             client.run(producer.end(commit=True))
             if producer.epoch != epoch:  # KIP-890: each transaction has an epoch, and each epoch sequences of its own
                 sequences.clear()
+            if rate is not None and first + at_once < len(fresh):
+                time.sleep(max(0.0, began_s + (first + at_once) / rate - time.monotonic()))
     except BaseException:
         if producer.is_open:
             client.run(producer.end(commit=False))

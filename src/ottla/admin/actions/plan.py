@@ -82,6 +82,10 @@ class Replayer(Protocol):
         """Begin it; raises OttlaError."""
         ...
 
+    def is_known(self, replay_id: str) -> bool:
+        """Return whether there is a replay of this id."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Reach:

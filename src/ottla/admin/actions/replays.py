@@ -9,7 +9,7 @@ from ottla.admin.actions.plan import ActionPlan, Arguments, Difference, Planner,
 from ottla.admin.errors import AdminError
 from ottla.base import ErrorCode, KafkaError
 
-__all__ = ["REPLAYS"]
+__all__ = ["RATE_MAX", "REPLAYS", "duration"]
 
 RATE_MAX = 1_000_000
 
@@ -54,7 +54,7 @@ def _effects(replay: dict[str, Any]) -> list[str]:
         "It goes to the partition of its key; without a key, to that of the same number.",
     ]
     if rate is not None and counted["is_whole"]:
-        found.append(f"At {rate:,} a second it takes {_duration(counted['hits'] / rate)}.")
+        found.append(f"At {rate:,} a second it takes {duration(counted['hits'] / rate)}.")
     return found
 
 
@@ -67,7 +67,8 @@ def _warnings(reach: Reach, replay: dict[str, Any]) -> list[str]:
     return found
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time for people."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"

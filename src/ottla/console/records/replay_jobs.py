@@ -20,6 +20,7 @@ from ottla.admin import AdminError
 from ottla.base import KafkaError, Millis, OttlaError, TopicPartition
 from ottla.client import LATEST, Client, Isolation
 from ottla.console.own_topic import OwnTopic
+from ottla.console.records.redrives import ToOrigins
 from ottla.console.records.replays import FENCED, Matching, Replay, Replaying, counted
 from ottla.console.records.requests import scan_request
 from ottla.console.records.rows import document_of
@@ -161,6 +162,7 @@ class ReplayJobs:
                     "target": job.replay.target,
                     "where": job.replay.where,
                     "rate": job.replay.rate,
+                    "letters": None if job.replay.letters is None else dict(job.replay.letters),
                     "offsets": job.replay.offsets,
                     "who": job.who,
                     "error": job.error,
@@ -224,12 +226,14 @@ class ReplayJobs:
         if len(self._running) + len(self._beginning) >= RUNNING_MAX:
             raise AdminError(f"{RUNNING_MAX} replays run already: wait for one, or pause it")
         refuse_masked(place, job.replay.source)
-        matching = matching_of(place.values(job.replay.source), job.replay)
+        writing = None if job.replay.letters is None else ToOrigins(job.replay)
+        values = place.values(job.replay.source)
+        matching = matching_of(values, job.replay) if writing is None else writing.matching
         self._beginning.add(name)
         try:
             await self._keep(job)
             client = place.cluster.reader()
-            replaying = Replaying(client, job.replay, matching)
+            replaying = Replaying(client, job.replay, matching, writing)
             task = asyncio.get_running_loop().create_task(self._run(client, replaying, job))
             self._running[name] = replaying, task
         finally:
@@ -299,6 +303,10 @@ class PlaceReplays:
     def begin(self, replay: Mapping[str, Any]) -> None:
         """Begin it; raises OttlaError."""
         self._jobs.through_the_loop(lambda: self._jobs.begin(self._place, Replay.of(replay)))
+
+    def is_known(self, replay_id: str) -> bool:
+        """Return whether there is a replay of this id."""
+        return self._jobs.job(replay_id) is not None
 
 
 async def _prepared(jobs: ReplayJobs, place: Somebody, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ottla.base import ErrorCode, KafkaError, Offset, OttlaError, TopicPartition
 from ottla.client import (
@@ -24,7 +24,7 @@ from ottla.client import (
 )
 from ottla.wire import AbortedTransactions, Record, build_batch, iter_batch_records, iter_batches
 
-__all__ = ["FROM_HEADER", "Counted", "Matching", "Replay", "Replaying", "counted", "replay_group"]
+__all__ = ["FROM_HEADER", "Counted", "Matching", "Replay", "Replaying", "Writing", "counted", "replay_group"]
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,8 @@ class Replay:
     where: str = ""
     key: str | None = None
     rate: int | None = None
+    letters: Mapping[str, str | None] | None = None
+    """Where these are dead letters that are sent back: of which `cause`, mended by which `fix`; `target` may be empty."""
 
     @property
     def offsets(self) -> int:
@@ -78,12 +80,13 @@ class Replay:
             "where": self.where,
             "key": self.key,
             "rate": self.rate,
+            **({} if self.letters is None else {"letters": dict(self.letters)}),
         }
 
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> Replay:
         """Return the replay of JSON's terms; raises KeyError, TypeError, ValueError."""
-        rate, key = kept.get("rate"), kept.get("key")
+        rate, key, letters = kept.get("rate"), kept.get("key"), kept.get("letters")
         return cls(
             *(str(kept["id"]), str(kept["source"]), str(kept["target"])),
             {int(index): int(at) for index, at in kept["positions"].items()},
@@ -91,12 +94,53 @@ class Replay:
             str(kept.get("where") or ""),
             None if key is None else str(key),
             None if rate is None else int(rate),
+            None if letters is None else {name: letters.get(name) for name in ("cause", "fix")},
         )
 
 
 def replay_group(replay_id: str) -> str:
     """Return the group, and the transactional id, under which a replay keeps its place."""
     return f"ottla-replay-{replay_id}"
+
+
+class Writing(Protocol):
+    """How a replay's records are written."""
+
+    transactional_id: str
+
+    async def begin(self, client: Client) -> None:
+        """Learn what there is, after others with this id were fenced; raises KafkaError."""
+        ...
+
+    def written(self, index: int, record: Record) -> list[tuple[TopicPartition, Record]]:
+        """Return what a record of the source's partition becomes, and where."""
+        ...
+
+
+class ToTopic:
+    """Records go to another topic, each to its key's partition, without a key to that of the same number."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.transactional_id = replay_group(replay.id)
+        self._source, self._target, self._count = replay.source, replay.target, 0
+
+    async def begin(self, client: Client) -> None:
+        """Count the topic's partitions; raises KafkaError where there is none."""
+        self._count = len((await client.metadata([self._target])).partitions_of(self._target))
+        if not self._count:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {self._target}")
+
+    def written(self, index: int, record: Record) -> list[tuple[TopicPartition, Record]]:
+        """Return the record again, with a header that says where it was."""
+        at = partition_of(record.key, self._count) if record.key is not None else index % self._count
+        whence = f"{self._source}-{index}@{record.offset}".encode()
+        again = Record(
+            timestamp=record.timestamp,
+            key=record.key,
+            value=record.value,
+            headers=(*record.headers, (FROM_HEADER, whence)),
+        )
+        return [(TopicPartition(self._target, at), again)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +212,10 @@ async def counted(client: Client, replay: Replay, matching: Matching) -> Counted
 class Replaying:
     """A replay under way."""
 
-    def __init__(self, client: Client, replay: Replay, matching: Matching) -> None:
+    def __init__(self, client: Client, replay: Replay, matching: Matching, writing: Writing | None = None) -> None:
         self._client, self.replay, self._matching = client, replay, matching
-        self._producer = TransactionalProducer(client, replay_group(replay.id), timeout_ms=TIMEOUT_MS)
+        self._writing = ToTopic(replay) if writing is None else writing
+        self._producer = TransactionalProducer(client, self._writing.transactional_id, timeout_ms=TIMEOUT_MS)
         self._member = ConsumerGroupMetadata(replay_group(replay.id), "", -1)
         self._sequences: dict[TopicPartition, int] = {}
         self._loop = asyncio.get_running_loop()
@@ -231,9 +276,7 @@ class Replaying:
             for index, start in replay.positions.items()
         }
         self._counts = {each.partition: int(found.metadata or 0) for each, found in kept.items()}
-        count = len((await self._client.metadata([replay.target])).partitions_of(replay.target))
-        if not count:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {replay.target}")
+        await self._writing.begin(self._client)
         self._began_s, written = self._loop.time(), 0
         chunk, committed_s = _Chunk(), self._loop.time()
         most = CHUNK_RECORDS_MAX
@@ -244,17 +287,17 @@ class Replaying:
                 for record, wanted in zip(records, await self._matching(index, records), strict=True):
                     if wanted:
                         if chunk.records and (len(chunk.records) >= most or chunk.size >= CHUNK_BYTES_MAX):
-                            written += await self._commit(chunk, count)
+                            written += await self._commit(chunk)
                             await self._keep_rate(written)
                             chunk, committed_s = _Chunk(), self._loop.time()
                         chunk.add(index, record)
                     chunk.reached[index] = int(record.offset) + 1
                 chunk.reached[index] = reached
                 if not chunk.records and self._loop.time() - committed_s > IDLE_COMMIT_SECONDS:
-                    await self._commit(chunk, count)
+                    await self._commit(chunk)
                     chunk, committed_s = _Chunk(), self._loop.time()
             if chunk.reached:
-                await self._commit(chunk, count)
+                await self._commit(chunk)
         except BaseException:
             await self._abort()
             raise
@@ -272,20 +315,13 @@ class Replaying:
         if self.replay.rate is not None:
             await asyncio.sleep(max(0.0, self._began_s + written / self.replay.rate - self._loop.time()))
 
-    async def _commit(self, chunk: _Chunk, count: int) -> int:
+    async def _commit(self, chunk: _Chunk) -> int:
         """Write a chunk and how far it has read in one transaction; returns how many records it has written."""
         replay = self.replay
         by_place: dict[TopicPartition, list[Record]] = {}
         for index, record in chunk.records:
-            at = partition_of(record.key, count) if record.key is not None else index % count
-            whence = f"{replay.source}-{index}@{record.offset}".encode()
-            again = Record(
-                timestamp=record.timestamp,
-                key=record.key,
-                value=record.value,
-                headers=(*record.headers, (FROM_HEADER, whence)),
-            )
-            by_place.setdefault(TopicPartition(replay.target, at), []).append(again)
+            for place, written in self._writing.written(index, record):
+                by_place.setdefault(place, []).append(written)
         if by_place:
             batches = {
                 place: build_batch(
