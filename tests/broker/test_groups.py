@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.base import ErrorCode
-from ottla.broker.coordinators.coordinator import partition_of
+from ottla.base import ErrorCode, coordinating_partition
 from ottla.wire import Record, build_batch, encode_coordinator_key, encode_coordinator_value, end_transaction_marker
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -77,7 +76,7 @@ async def one_in_and_one_joining(client: NodeClient) -> tuple[str, NodeClient, s
     ("key", "partition"), [("", 0), ("g", 3), ("static", 38), ("simple", 26), ("polygenelubricants", 0), ("żółw", 4)]
 )
 def test_groups_hash_as_javas_strings_do(key: str, partition: int) -> None:
-    assert partition_of(key, 50) == partition
+    assert coordinating_partition(key, 50) == partition
 
 
 def test_the_offsets_topic_is_made_when_a_coordinator_is_first_asked_for(tmp_path: Path) -> None:

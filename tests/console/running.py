@@ -80,11 +80,13 @@ class RunningConsole:
         said = {"Content-Type": "application/json", **self.more, **headers}
         if self.cookie:
             said |= {"Cookie": self.cookie, "X-Ottla-Token": said.get("X-Ottla-Token", self.token)}
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, method=method, data=data, headers=said)
+        sent = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, method=method, data=sent, headers=said)
         try:
             with urllib.request.urlopen(request, timeout=60, context=self.tls) as answer:
-                return Answer(answer.status, answer.headers, _read(answer.read()))
+                data = answer.read()
+                is_parquet = "parquet" in (answer.headers["Content-Type"] or "")
+                return Answer(answer.status, answer.headers, data if is_parquet else _read(data))
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.headers, _read(error.read()))
 

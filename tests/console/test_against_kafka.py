@@ -133,6 +133,30 @@ def test_a_share_group_is_listed_with_its_lag_from_where_it_begins(console: Runn
     assert (found["type"], found["topics"], found["lag"]) == ("share", ["orders"], end - 3)
 
 
+def test_it_is_shown_how_often_a_share_groups_records_were_delivered(console: RunningConsole, bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("jobs", 1)])["jobs"].result()
+    with BlockingClient(bootstrap) as client:
+        until(lambda: client.metadata(["jobs"]).partitions_of("jobs"), every=0.2)
+        alter_share_starts(client, "crew", {TopicPartition("jobs", 0): Offset(0)})
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(10):
+        producer.produce("jobs", str(number))
+    producer.flush()
+    share = ("--bootstrap-server", bootstrap, "--topic", "jobs", "--group", "crew", "--timeout-ms", "8000")
+    said = [peer.tool("share-consumer", *share, "--release", "--max-messages", "4")]
+    said += [peer.tool("share-consumer", *share, "--reject", "--max-messages", "2")]
+
+    def kept() -> dict[str, object] | None:
+        answer = console.ask("GET", "/api/c/cluster/groups/crew/deliveries")
+        items = answer.body["items"] if answer.status == 200 else []
+        return items[0] if items and (items[0]["archived"] or items[0]["start"]) else None
+
+    found = until(kept, lambda: said, seconds=60, every=0.5)
+    assert sum(found["tried"].values()) + found["archived"] + found["start"] >= 4, found
+    assert console.ask("GET", "/api/c/cluster/groups/nobody/deliveries").status == 404
+
+
 def test_a_share_group_is_reset_taken_back_and_deleted(console: RunningConsole, bootstrap: str) -> None:
     with BlockingClient(bootstrap) as client:
         alter_share_starts(client, "pool", {TopicPartition("orders", each): Offset(5) for each in range(3)})
@@ -142,6 +166,14 @@ def test_a_share_group_is_reset_taken_back_and_deleted(console: RunningConsole, 
         assert done.body["outcome"] == "done", done
         assert set(share_starts(client, "pool").values()) == {0}
         plan = console.post(f"/audit/{done.body['id']}/undo", {}).body
+        assert console.post(f"/plans/{plan['id']}/run", {"hash": plan["hash"]}).body["outcome"] == "done"
+        assert set(share_starts(client, "pool").values()) == {5}
+        forgotten = console.run("forget-topic", group="pool", topic="orders")
+        assert forgotten.body["outcome"] == "done" and "kafka-share-groups.sh --delete-offsets" in json.dumps(
+            forgotten.body
+        )
+        assert share_starts(client, "pool") == {}
+        plan = console.post(f"/audit/{forgotten.body['id']}/undo", {}).body
         assert console.post(f"/plans/{plan['id']}/run", {"hash": plan["hash"]}).body["outcome"] == "done"
         assert set(share_starts(client, "pool").values()) == {5}
         shift = {"group": "pool", "topic": "orders", "to": "shift"}

@@ -163,6 +163,17 @@ def test_offsets_are_reset_by_a_plan_and_taken_back(server: Server, console: Run
     until(lambda: offsets() == {50}, every=0.3)
 
 
+def test_a_group_forgets_a_topic_by_a_plan_and_has_it_back(server: Server, console: RunningConsole) -> None:
+    committed(server, "leaver", 7)
+    until(lambda: console.ask("GET", "/api/c/cluster/groups/leaver").status == 200, every=0.3)
+    done = console.run("forget-topic", group="leaver", topic="orders")
+    assert done.body["outcome"] == "done" and "--delete-offsets" in json.dumps(done.body), done
+    again = console.post("/plans", {"action": "forget-topic", "arguments": {"group": "leaver", "topic": "orders"}})
+    assert 400 <= again.status < 500, again
+    undo = console.post(f"/audit/{done.body['id']}/undo", {})
+    assert undo.status in (201, 404), undo  # a group without offsets and members is gone when its broker looks at it
+
+
 def test_a_group_with_members_is_not_reset(server: Server, console: RunningConsole) -> None:
     consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "busy", "client.id": "worker-7"})
     consumer.subscribe(["orders"])

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -81,6 +82,7 @@ def test_what_is_masked_is_in_no_answer(console: RunningConsole) -> None:
             console.ask("POST", "/api/c/cluster/export", {"topic": "payments", "format": kind}).body
             for kind in ("jsonl", "csv")
         ),
+        str(parquet(console, topic="payments").to_pylist()),
         json.dumps(console.scan(topic="secret-keys")),
     ]
     for each in said:
@@ -177,6 +179,25 @@ def test_an_export_has_each_record_once_and_no_formula(console: RunningConsole) 
     assert len(table) == 5 and table[4][0].startswith("# incomplete: stopped after 3 hits")
     assert console.post("/export", {"topic": "orders", "format": "xls"}).status == 400
     assert console.post("/export", {"topic": "orders", "from": "live"}).status == 400
+
+
+def test_parquet_has_the_records_and_says_where_it_is_incomplete(console: RunningConsole) -> None:
+    table = parquet(console, topic="orders", **{"from": "oldest"})
+    assert table.num_rows == 40 and str(table.schema.field("timestamp").type) == "timestamp[ms, tz=UTC]"
+    first = table.to_pylist()[0]
+    assert json.loads(first["value"]) == {"version": 0, "sum": "=1+1"} and first["key"].startswith("o-")
+    assert first["headers"] == []
+    some = console.post("/export", {"topic": "orders", "hits": 3, "format": "parquet"}).body
+    assert pq.read_metadata(io.BytesIO(some)).metadata[b"ottla.incomplete"] == b"stopped after 3 hits"
+    none = parquet(console, topic="orders", where="value.version = -1")
+    assert none.num_rows == 0 and none.column_names == table.column_names
+
+
+def parquet(console: RunningConsole, **asked: Any) -> Any:
+    """An export as a reader of Parquet sees it."""
+    answer = console.post("/export", {**asked, "format": "parquet"})
+    assert answer.status == 200 and answer.headers["Content-Type"] == "application/vnd.apache.parquet"
+    return pq.read_table(io.BytesIO(answer.body))
 
 
 def workers(console: RunningConsole) -> list[int]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from decimal import Decimal
 from random import Random
 
+import cbor2
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base import Millis, Offset, TopicPartition
-from ottla.console.figures.history import History
+from ottla.console.figures.forecast import forecast
+from ottla.console.figures.history import Bucket, History
 from ottla.console.figures.offset_times import OffsetTimes
+from ottla.console.figures.partition_lags import PartitionLags
 from ottla.console.figures.samples import BrokerSample, GroupSample, PartitionSample, Sample, topic_figures
 from ottla.console.figures.views import Seen, findings, group_row, overview, why_behind
 from ottla.console.records.decoding import decode, registry_frame
@@ -32,6 +38,8 @@ ORDERS_0, ORDERS_1, ORDERS_2 = (TopicPartition("orders", each) for each in range
         (b"\xff\xff\xff\xff\xff\xff\xff\xfe", "int64", -2),
         (b"\x00\x00\x00\x00\x05\x01", "hex", "00 00 00 00 05 01"),
         (b"", "text", ""),
+        (msgpack.packb({"a": [1, None, b"\xff"], 7: "x"}), "msgpack", {"a": [1, None, "/w=="], "7": "x"}),
+        (cbor2.dumps({"a": Decimal("1.5"), "b": [b"\xff"]}), "cbor", {"a": "1.5", "b": ["/w=="]}),
     ],
 )
 def test_bytes_are_what_the_first_decoder_says_that_fits(data: bytes | None, decoder: str, value: object) -> None:
@@ -44,6 +52,72 @@ def test_a_decoder_that_is_asked_for_says_why_it_does_not_fit() -> None:
     assert found.decoder == "int32" and found.attempts[0].reason == "not UTF-8: byte 0 is 0xff"
 
 
+HOSTILE = {
+    "lists that never end": b"\x9f" * 30_000,
+    "a list of 2^63": b"\x9b\x7f" + b"\xff" * 7,
+    "bytes of 2^63": b"\x5b\x7f" + b"\xff" * 7,
+    "a list that holds itself": b"\xd8\x1c\x81\xd8\x1d\x00",
+    "shared values, doubled a hundred times": b"\x82\xd8\x1c\x80" + b"\xd8\x1c\x82\xd8\x1d\x00\xd8\x1d\x00" * 100,
+    "texts that stand for others": b"\xd9\x01\x00\x82\x63abc\xd8\x19\x00",
+    "maps in maps": b"\x81\xa1" * 3000,
+    "a map of 2^32": b"\xdf\xff\xff\xff\xff",
+    "lists in lists": b"\x91" * 30_000 + b"\xc0",
+    "a number of a gigabyte": b"\xc2\x5a\x3f\xff\xff\xff",
+    "a fraction beyond measure": b"\xc4\x82\x1b\x7f\xff\xff\xff\xff\xff\xff\xff\x01",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("decoder", ["msgpack", "cbor", None])
+def test_hostile_bytes_are_told_why_they_are_none(name: str, decoder: str | None) -> None:
+    began_s = time.process_time()
+    found = decode(HOSTILE[name], decoder)
+    assert len(str(found.value)) < 4 * len(HOSTILE[name]) + 100
+    assert time.process_time() - began_s < 2
+    if decoder is not None:
+        assert found.decoder != decoder and found.attempts[0].decoder == decoder
+
+
+def test_what_is_asked_for_may_be_a_single_value_and_has_nothing_behind_it() -> None:
+    assert decode(b"\xcd\x01\x00", "msgpack").value == 256
+    assert decode(b"\x19\x01\x00", "cbor").value == 256
+    assert "bytes follow" in decode(b"\xa1\x01\x02extra", "cbor").attempts[0].reason
+    assert decode(b"\x81\x00\x00\x01\x02").decoder == "hex"  # a list of one, and then something else
+
+
+def bytes_free(*left: float, every_s: int = 120) -> list[Bucket]:
+    return [Bucket(index * every_s * 1000, each, each, each) for index, each in enumerate(left)]
+
+
+def test_a_disk_that_fills_steadily_has_a_day_on_which_it_is_full() -> None:
+    points = bytes_free(*(1000.0 - 10 * each for each in range(20)))
+    found = forecast(points, points[-1].at_ms)
+    assert found is not None and found.full_in_s == pytest.approx(810 / 10 * 120) and found.seen_s == 19 * 120
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        (1000.0,) * 30,
+        tuple(1000.0 + each for each in range(30)),
+        tuple(1000.0 - 100 * (each % 5) for each in range(30)),  # retention empties it as fast as it fills
+        (1000.0, 900.0, 800.0),
+    ],
+)
+def test_a_disk_that_does_not_fill_has_none(left: tuple[float, ...]) -> None:
+    points = bytes_free(*left)
+    assert forecast(points, points[-1].at_ms) is None
+
+
+def test_an_hour_of_lag_is_kept_by_partition_a_point_a_minute() -> None:
+    lags = PartitionLags()
+    for index in range(12 * 90):  # 90 minutes, each 5 s
+        lags.add(index * 5_000, {"g": {ORDERS_0: index // 12, ORDERS_1: None}})
+    assert lags.of("g", ORDERS_0) == list(range(30, 90)) and lags.of("g", ORDERS_1) == []
+    lags.add(91 * 60_000, {"h": {ORDERS_0: 1}})
+    assert lags.of("g", ORDERS_0) == [] and lags.of("h", ORDERS_0) == [1]
+
+
 def test_a_registrys_frame_is_known_by_its_first_byte() -> None:
     assert registry_frame(b"\x00\x00\x00\x01\x02rest") == 258
     assert registry_frame(b"\x01\x00\x00\x01\x02") is None and registry_frame(b"\x00\x00") is None
@@ -51,7 +125,7 @@ def test_a_registrys_frame_is_known_by_its_first_byte() -> None:
 
 @given(st.binary(max_size=40))
 def test_any_bytes_have_a_decoder(data: bytes) -> None:
-    assert decode(data).decoder in ("json", "text", "int32", "int64", "hex")
+    assert decode(data).decoder in ("json", "text", "msgpack", "cbor", "int32", "int64", "hex")
 
 
 def test_history_keeps_an_hour_as_it_was_and_older_points_in_coarse_buckets() -> None:

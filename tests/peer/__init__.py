@@ -46,6 +46,7 @@ TOOLS = {
     "configs": "kafka.admin.ConfigCommand",
     "console-producer": _TOOLS + "ConsoleProducer",
     "console-consumer": _TOOLS + "consumer.ConsoleConsumer",
+    "share-consumer": _TOOLS + "consumer.ConsoleShareConsumer",
     "producer-perf": _TOOLS + "ProducerPerformance",
     "consumer-perf": _TOOLS + "ConsumerPerformance",
     "e2e": _TOOLS + "EndToEndLatency",

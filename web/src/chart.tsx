@@ -21,7 +21,7 @@ interface Answer {
 const SPANS: Record<string, number> = { "1 h": 3_600_000, "4 h": 4 * 3_600_000, "24 h": 86_400_000, "7 d": 7 * 86_400_000 };
 export const spans = Object.keys(SPANS).map((each) => [each, each] as [string, string]);
 
-const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export function Chart({ series, span, height, label }: { series: Series[]; span: string; height: number; label: string }) {
   const { cluster } = useHere();

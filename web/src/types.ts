@@ -20,6 +20,7 @@ export interface BrokerRow {
   bytes: number;
   total_bytes: number;
   usable_bytes: number;
+  full_in_s: number | null;
   is_controller: boolean;
   leads: number;
   partitions: number;

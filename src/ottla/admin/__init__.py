@@ -128,7 +128,14 @@ from ottla.admin.reassignments import (
     replica_log_dirs,
 )
 from ottla.admin.rest import RestError, Worker
-from ottla.admin.share_groups import alter_share_starts, describe_share_group, share_starts
+from ottla.admin.share_groups import (
+    Deliveries,
+    alter_share_starts,
+    delete_share_starts,
+    describe_share_group,
+    share_deliveries,
+    share_starts,
+)
 from ottla.admin.throttles import (
     ReplicaMove,
     ThrottleChange,
@@ -183,6 +190,7 @@ __all__ = [
     "CredentialChange",
     "DeadLetter",
     "DelegationToken",
+    "Deliveries",
     "DescribedConfig",
     "FeatureUpdate",
     "FeatureVersions",
@@ -248,6 +256,7 @@ __all__ = [
     "delete_acls",
     "delete_groups",
     "delete_offsets",
+    "delete_share_starts",
     "delete_topics",
     "describe_acls",
     "describe_config",
@@ -310,6 +319,7 @@ __all__ = [
     "reset_offsets",
     "salted_password",
     "sent_back",
+    "share_deliveries",
     "share_starts",
     "terminate_transaction",
     "topic_with_id",

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
+from ottla.admin.topic_records import committed_records, offsets_at
+from ottla.base import ErrorCode, KafkaError, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.admin.fixes import Fixed
@@ -37,8 +38,6 @@ DONE_CONFIGS = {"cleanup.policy": "compact"}
 FROM = "ottla.redriven.from"
 """The header that says of a record that was sent back where it lay."""
 LETTERS_MAX = 20_000
-FETCH_BYTES = 16 << 20
-FETCHES_MAX = 2000
 NAMES = re.compile(r"(^|[._-])(dlq|dlt|dead[._-]?letters?)($|[._-])", re.IGNORECASE)
 CHANGING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+(?:[.,]\d+)*", re.IGNORECASE)
 CAUSE_CHARACTERS_MAX = 300
@@ -164,44 +163,12 @@ def dead_letters(
     if not partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic}")
     if ends is None:
-        ends = {each.partition: int(found.offset) for each, found in _offsets(client, partitions, LATEST).items()}
-    starts = {each.partition: int(found.offset) for each, found in _offsets(client, partitions, EARLIEST).items()}
+        ends = {each.partition: int(found.offset) for each, found in offsets_at(client, partitions, LATEST).items()}
+    starts = {each.partition: int(found.offset) for each, found in offsets_at(client, partitions, EARLIEST).items()}
     each_most = max(1, most // len(partitions))
     positions = {index: max(starts.get(index, 0), end - each_most) for index, end in ends.items()}
-    found = [letter_of(place, record) for place, record in _records(client, topic, positions, ends)]
+    found = [letter_of(place, record) for place, record in committed_records(client, topic, positions, ends)]
     return found, dict(ends)
-
-
-def _offsets(client: BlockingClient, partitions: Iterable[TopicPartition], at: Any) -> dict[TopicPartition, Any]:
-    from ottla.client import Isolation
-
-    return dict(client.list_offsets(dict.fromkeys(partitions, at), isolation=Isolation.READ_COMMITTED))
-
-
-def _records(
-    client: BlockingClient, topic: str, positions: dict[int, int], ends: Mapping[int, int]
-) -> Iterable[tuple[TopicPartition, Record]]:
-    """Yield committed records between positions and ends."""
-    from ottla.client import FetchPosition, Isolation
-    from ottla.wire import AbortedTransactions, iter_batch_records, iter_batches
-
-    for _ in range(FETCHES_MAX):
-        asked = [
-            FetchPosition(TopicPartition(topic, index), Offset(at), FETCH_BYTES)
-            for index, at in positions.items()
-            if at < ends[index]
-        ]
-        if not asked:
-            return
-        for answer in client.fetch(asked, max_wait_ms=100, isolation=Isolation.READ_COMMITTED):
-            index = answer.partition.partition
-            records, aborted = answer.check().records, AbortedTransactions(answer.aborted)
-            for header, start in iter_batches(records):
-                if not aborted.hides(header):
-                    for record in iter_batch_records(records, start, header):
-                        if positions[index] <= record.offset < ends[index]:
-                            yield answer.partition, record
-                positions[index] = max(positions[index], int(header.next_offset))
 
 
 def redriven(client: BlockingClient, topic: str) -> set[bytes]:
@@ -212,12 +179,12 @@ def redriven(client: BlockingClient, topic: str) -> set[bytes]:
     if DONE_TOPIC not in view.topics:
         return set()
     partitions = view.partitions_of(DONE_TOPIC)
-    ends = {each.partition: int(found.offset) for each, found in _offsets(client, partitions, LATEST).items()}
-    starts = {each.partition: int(found.offset) for each, found in _offsets(client, partitions, EARLIEST).items()}
+    ends = {each.partition: int(found.offset) for each, found in offsets_at(client, partitions, LATEST).items()}
+    starts = {each.partition: int(found.offset) for each, found in offsets_at(client, partitions, EARLIEST).items()}
     prefix = f"{topic}-".encode()
     return {
         record.key
-        for _, record in _records(client, DONE_TOPIC, starts, ends)
+        for _, record in committed_records(client, DONE_TOPIC, starts, ends)
         if record.key is not None and record.key.startswith(prefix)
     }
 

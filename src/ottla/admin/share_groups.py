@@ -6,17 +6,32 @@ may be done with already, or be under way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ottla.admin.errors import raise_code
 from ottla.admin.groups import GroupDescription, MemberDescription, coordinator_of
-from ottla.base import KafkaError, Offset, TopicPartition
+from ottla.admin.topic_records import committed_records, offsets_at
+from ottla.base import KafkaError, Offset, TopicPartition, Uuid, WireError, coordinating_partition, uuid_text
 
 if TYPE_CHECKING:
     from ottla.client import BlockingClient
+    from ottla.wire import Record
 
-__all__ = ["alter_share_starts", "describe_share_group", "share_starts"]
+__all__ = [
+    "Deliveries",
+    "alter_share_starts",
+    "delete_share_starts",
+    "describe_share_group",
+    "share_deliveries",
+    "share_starts",
+]
+
+
+STATE_TOPIC = "__share_group_state"
+AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+"""States of records as they are kept; who has some at the moment is known to their leader alone."""
 
 
 def describe_share_group(client: BlockingClient, group: str) -> GroupDescription:
@@ -97,3 +112,125 @@ def alter_share_starts(client: BlockingClient, group: str, offsets: Mapping[Topi
             if each.error_code:
                 words = each.error_message or f"{topic.topic_name}-{each.partition_index} cannot be altered"
                 raise KafkaError(ErrorCode(each.error_code), words)
+
+
+def delete_share_starts(client: BlockingClient, group: str, topic: str) -> None:
+    """Have a share group without members forget a topic; raises the first error, NON_EMPTY_GROUP where it has members."""
+    from ottla.client import Coordinated
+    from ottla.wire.messages.delete_share_group_offsets import (
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsRequestTopic,
+    )
+
+    request = DeleteShareGroupOffsetsRequest(
+        group_id=group, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=topic)]
+    )
+    response = client.request(request, coordinator_of=Coordinated(group))
+    raise_code(response.error_code, response.error_message)
+    for each in response.responses:
+        raise_code(each.error_code, each.error_message)
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """What is kept of a share group's records in one partition, behind its start offset."""
+
+    start: int
+    tried: Mapping[int, int]
+    """How many records wait for another delivery, by how often they were delivered already."""
+    acknowledged: int
+    archived: int
+    """Records that were given up: rejected, or delivered too often."""
+
+
+def share_deliveries(client: BlockingClient, group: str, topics: Iterable[str]) -> dict[TopicPartition, Deliveries]:
+    """Return what is kept of how often a group's records were delivered (KIP-932, `__share_group_state`).
+
+    Raises KafkaError where the topic may not be read. Partitions of which nothing is kept are left out.
+    """
+    from ottla.client import EARLIEST, LATEST
+
+    names = list(topics)
+    view = client.metadata([*names, STATE_TOPIC])
+    count = len(view.partitions_of(STATE_TOPIC))
+    if not count:
+        return {}
+    partitions = [each for name in names for each in view.partitions_of(name)]
+    places = {(bytes(view.topic_id(each.topic)), each.partition): each for each in partitions}
+    wanted = {TopicPartition(STATE_TOPIC, _state_partition(group, *place, count)) for place in places}
+    ends = {each.partition: int(found.offset) for each, found in offsets_at(client, wanted, LATEST).items()}
+    starts = {each.partition: int(found.offset) for each, found in offsets_at(client, wanted, EARLIEST).items()}
+    kept: dict[TopicPartition, _State] = {}
+    for _, record in committed_records(client, STATE_TOPIC, starts, ends):
+        _apply(kept, places, group, record)
+    return {place: state.deliveries() for place, state in kept.items()}
+
+
+def _state_partition(group: str, topic_id: bytes, partition: int, count: int) -> int:
+    """Return where a share partition's state is kept."""
+    return coordinating_partition(f"{group}:{uuid_text(Uuid(topic_id))}:{partition}", count)
+
+
+class _State:
+    """A share partition's state: stretches of offsets with what is the matter with them, in order."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self._stretches: list[tuple[int, int, int, int]] = []
+
+    def take(self, first: int, last: int, state: int, count: int) -> None:
+        """Lay a stretch over what was there."""
+        found: list[tuple[int, int, int, int]] = []
+        for low, high, its_state, its_count in self._stretches:
+            if high < first or low > last:
+                found.append((low, high, its_state, its_count))
+                continue
+            found += [(low, first - 1, its_state, its_count)] if low < first else []
+            found += [(last + 1, high, its_state, its_count)] if high > last else []
+        self._stretches = sorted([*found, (first, last, state, count)])
+
+    def deliveries(self) -> Deliveries:
+        """Return what there is behind the start."""
+        tried: dict[int, int] = {}
+        done = {ACKNOWLEDGED: 0, ARCHIVED: 0}
+        for first, last, state, count in self._stretches:
+            records = last - max(first, self.start) + 1
+            if records <= 0:
+                continue
+            if state in done:
+                done[state] += records
+            elif count > 0:
+                tried[count] = tried.get(count, 0) + records
+        return Deliveries(self.start, dict(sorted(tried.items())), done[ACKNOWLEDGED], done[ARCHIVED])
+
+
+def _apply(
+    kept: dict[TopicPartition, _State], places: Mapping[tuple[bytes, int], TopicPartition], group: str, record: Record
+) -> None:
+    """Take in one record of the state topic: a snapshot, an update of it, or the end of both."""
+    from ottla.wire import decode_coordinator_key, decode_coordinator_value
+
+    if record.key is None:
+        return
+    try:
+        key: Any = decode_coordinator_key(STATE_TOPIC, record.key)
+        is_mine = key is not None and key.group_id == group
+        place = places.get((bytes(key.topic_id), key.partition)) if is_mine else None
+        if place is None:
+            return
+        if record.value is None:
+            kept.pop(place, None)
+            return
+        decoded = decode_coordinator_value(STATE_TOPIC, key, record.value)
+    except WireError:
+        return  # of a version that is not known here
+    if decoded is None:
+        return
+    value: Any = decoded[0]
+    if type(key).__name__ == "ShareSnapshotKey" or place not in kept:
+        kept[place] = _State(value.start_offset)
+    state = kept[place]
+    if value.start_offset >= 0:
+        state.start = value.start_offset
+    for each in value.state_batches:
+        state.take(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)

@@ -28,6 +28,7 @@ from ottla.base.ids import (
     TopicPartition,
     Uuid,
 )
+from ottla.base.java_hash import coordinating_partition, java_hash
 from ottla.base.late_imports import late_imports
 from ottla.base.seams import Clock, Offload, Rng
 from ottla.base.uuids import parse_uuid, random_uuid, uuid_text
@@ -56,6 +57,8 @@ __all__ = [
     "TopicPartition",
     "Uuid",
     "WireError",
+    "coordinating_partition",
+    "java_hash",
     "late_imports",
     "parse_uuid",
     "random_uuid",

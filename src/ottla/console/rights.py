@@ -93,9 +93,9 @@ class Rights:
         return replace(traffic, flows=found)
 
     def may_read_series(self, name: str) -> bool:
-        """Return whether a series of the history may be seen: `in`, `in/TOPIC`, `lag/GROUP`, `consumed/GROUP`."""
+        """Return whether a series may be seen: `in`, `in/TOPIC`, `lag/GROUP`, `consumed/GROUP`, `disk/BROKER`."""
         kind, slash, what = name.partition("/")
-        if not slash:
+        if not slash or kind == "disk":
             return "DESCRIBE" in self.cluster
         return what in (self.topics if kind == "in" else self.groups)
 

@@ -1,4 +1,4 @@
-import { bytesText, count, plural } from "../format";
+import { bytesText, count, duration, plural } from "../format";
 import { Bar, Card, type Column, Rows, Shown } from "../parts";
 import { useHere, useLoaded, useParam } from "../state";
 import type { BrokerRow, Sampled } from "../types";
@@ -42,6 +42,7 @@ export default function BrokersPage() {
         );
       },
     },
+    { name: "Full in", hide: true, cell: (row) => (row.full_in_s === null ? "–" : `about ${duration(row.full_in_s * 1000)}`) },
   ];
   return (
     <Shown loaded={loaded}>

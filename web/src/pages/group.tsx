@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { Link } from "wouter-preact";
 import { Chart, Legend, spans, type Series } from "../chart";
 import { count, duration, plural, rate } from "../format";
-import { Card, type Column, Dialog, Empty, Pill, Rail, Rows, Segments, Shown } from "../parts";
+import { Card, type Column, Dialog, Empty, Pill, Rail, Rows, Segments, Shown, Spark } from "../parts";
 import { PlanDialog, type PlanRequest } from "../plan";
 import { useHere, useLoaded, useParam } from "../state";
 import type { GroupRow, Sampled } from "../types";
@@ -21,6 +21,7 @@ interface Row {
   in_per_s: number | null;
   consumed_per_s: number | null;
   caught_up_in_s: number | null;
+  recent: number[];
 }
 
 interface Group extends Sampled, GroupRow {
@@ -35,7 +36,7 @@ interface Group extends Sampled, GroupRow {
 export default function GroupPage({ name }: { name: string }) {
   const { cluster } = useHere();
   const [span, setSpan] = useParam("span", "1 h");
-  const dialog = useSignal<PlanRequest | "reset" | null>(null);
+  const dialog = useSignal<PlanRequest | "reset" | "forget" | null>(null);
   const loaded = useLoaded<Group>(`/api/c/${encodeURIComponent(cluster)}/groups/${encodeURIComponent(name)}`);
   const lag: Series[] = [{ name: `lag/${name}`, label: "Lag", colour: "--s1" }];
   const rates: Series[] = [{ name: `consumed/${name}`, label: "Consumed", colour: "--s2" }];
@@ -73,6 +74,9 @@ export default function GroupPage({ name }: { name: string }) {
               <button class="btn" disabled={data.topics.length === 0} onClick={() => (dialog.value = "reset")}>
                 Reset offsets…
               </button>
+              <button class="btn m-hide" disabled={data.topics.length === 0} onClick={() => (dialog.value = "forget")}>
+                Forget a topic…
+              </button>
               <button class="btn danger" onClick={() => (dialog.value = { title: "Delete group", action: "delete-group", arguments: { group: name } })}>
                 Delete…
               </button>
@@ -91,10 +95,12 @@ export default function GroupPage({ name }: { name: string }) {
               <Chart series={rates} span={span} height={172} label={`Records a second that ${name} consumes`} />
             </Card>
             <Partitions rows={data.partition_rows} />
+            {data.type === "share" && <Deliveries name={name} />}
             <Members group={data} />
           </div>
           {dialog.value === "reset" && <Reset group={data} close={() => (dialog.value = null)} />}
-          {dialog.value !== null && dialog.value !== "reset" && <PlanDialog request={dialog.value} close={() => (dialog.value = null)} />}
+          {dialog.value === "forget" && <Forget group={data} close={() => (dialog.value = null)} />}
+          {dialog.value !== null && typeof dialog.value === "object" && <PlanDialog request={dialog.value} close={() => (dialog.value = null)} />}
         </>
       )}
     </Shown>
@@ -109,6 +115,7 @@ function Partitions({ rows }: { rows: Row[] }) {
     { name: "Committed", num: true, hide: true, cell: (row) => <span class="mono">{count(row.committed)}</span> },
     { name: "End", num: true, hide: true, cell: (row) => <span class="mono">{count(row.end)}</span> },
     { name: "Lag", num: true, cell: (row) => <b>{count(row.lag)}</b> },
+    { name: "1 h", hide: true, cell: (row) => <Spark points={row.recent} bad={(row.lag_ms ?? 0) > 300_000} /> },
     { name: "In time", num: true, cell: (row) => duration(row.lag_ms) },
     { name: "In/s", num: true, hide: true, cell: (row) => rate(row.in_per_s) },
     { name: "Consumed/s", num: true, hide: true, cell: (row) => rate(row.consumed_per_s) },
@@ -121,6 +128,43 @@ function Partitions({ rows }: { rows: Row[] }) {
       ) : (
         <Rows rows={[...rows].sort((a, b) => (b.lag ?? 0) - (a.lag ?? 0))} columns={columns} id={(row) => `${row.topic}-${row.partition}`} label="Partitions" />
       )}
+    </Card>
+  );
+}
+
+interface Delivered {
+  topic: string;
+  partition: number;
+  start: number;
+  tried: Record<string, number>;
+  acknowledged: number;
+  archived: number;
+}
+
+// What brokers keep of a share group behind where it begins: records that come again, and such as were given up.
+function Deliveries({ name }: { name: string }) {
+  const { cluster } = useHere();
+  const loaded = useLoaded<{ items: Delivered[] }>(`/api/c/${encodeURIComponent(cluster)}/groups/${encodeURIComponent(name)}/deliveries`);
+  const columns: Column<Delivered>[] = [
+    { name: "Partition", cell: (row) => `${row.topic}-${row.partition}` },
+    { name: "From", num: true, hide: true, cell: (row) => <span class="mono">{count(row.start)}</span> },
+    {
+      name: "To come again",
+      cell: (row) => {
+        const tried = Object.entries(row.tried);
+        return tried.length === 0 ? "–" : tried.map(([times, records]) => `${count(records)} after ${plural(Number(times), "delivery", "deliveries")}`).join(", ");
+      },
+    },
+    { name: "Acknowledged", num: true, hide: true, cell: (row) => (row.acknowledged ? count(row.acknowledged) : "–") },
+    { name: "Given up", num: true, cell: (row) => (row.archived ? <b>{count(row.archived)}</b> : "–") },
+  ];
+  return (
+    <Card class="c12" title="Deliveries" right={<span class="m-hide">what is kept behind where the group begins</span>}>
+      <Shown loaded={loaded}>
+        {(data) =>
+          data.items.length === 0 ? <Empty title="Nothing is kept: all that was delivered is done with." /> : <Rows rows={data.items} columns={columns} id={(row) => `${row.topic}-${row.partition}`} label="Deliveries" />
+        }
+      </Shown>
     </Card>
   );
 }
@@ -211,6 +255,23 @@ function Reset({ group, close }: { group: Group; close: () => void }) {
   return (
     <PlanDialog request={{ title: "Reset offsets", action: "reset-offsets", arguments: request }} close={close}>
       {form}
+    </PlanDialog>
+  );
+}
+
+// A group that has stopped to read a topic still shows its lag there, until it forgets how far it was.
+function Forget({ group, close }: { group: Group; close: () => void }) {
+  const topic = useSignal(group.topics[0] ?? "");
+  return (
+    <PlanDialog request={{ title: "Forget a topic", action: "forget-topic", arguments: { group: group.name, topic: topic.value } }} close={close}>
+      <label class="stack gap">
+        Topic
+        <select class="field" autofocus value={topic.value} onChange={(event) => (topic.value = event.currentTarget.value)}>
+          {group.topics.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+      </label>
     </PlanDialog>
   );
 }

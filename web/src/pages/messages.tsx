@@ -5,6 +5,7 @@ import { Link } from "wouter-preact";
 import { call, session, type Frame } from "../api";
 import { bytesText, count, moment, short } from "../format";
 import { Card, Cli, Copy, Dialog, Empty, Icon, Json, Rail, Segments, marked } from "../parts";
+import { Saved } from "../saved";
 import { useHere, useParam } from "../state";
 import type { Part, RecordRow } from "../types";
 
@@ -39,6 +40,8 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
   const [where, setWhere] = useParam("where");
   const [partition, setPartition] = useParam("partition");
   const [hits, setHits] = useParam("hits", "100");
+  const [keyAs, setKeyAs] = useParam("key-as");
+  const [valueAs, setValueAs] = useParam("value-as");
   const [open, setOpen] = useParam("record");
   const typed = useSignal(where);
   const rows = useSignal<RecordRow[]>([]);
@@ -48,6 +51,7 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
   const skipped = useSignal(0);
   const running = useSignal(false);
   const stop = useRef<() => void>(() => undefined);
+  const decoders = { ...(keyAs ? { key_decoder: keyAs } : {}), ...(valueAs ? { value_decoder: valueAs } : {}) };
   const run = (cursor?: Record<string, number>) => {
     stop.current();
     if (!cursor) {
@@ -71,6 +75,7 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
       hits: Number(hits),
       ...(from === "offset" || from === "time" ? { at: start } : {}),
       ...(partition ? { partitions: [Number(partition)] } : {}),
+      ...decoders,
       ...(cursor ? { cursor } : {}),
     };
     const end = live.listen("scan", args, (frame) => take(frame));
@@ -98,7 +103,7 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
   useEffect(() => {
     run();
     return () => stop.current();
-  }, [topic, from, at, where, partition, hits]);
+  }, [topic, from, at, where, partition, hits, keyAs, valueAs]);
   const chosen = rows.value.find((each) => `${each.partition}-${each.offset}` === open);
   const words = [...where.matchAll(/'([^']+)'/g)].map((each) => each[1] ?? "").concat(/[=<>']/.test(where) ? [] : where.split(/\s+/));
   return (
@@ -140,6 +145,16 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
             onInput={(event) => (typed.value = event.currentTarget.value)}
           />
         </form>
+        {running.value ? (
+          <button class="btn" onClick={() => stop.current()}>
+            <Icon name="stop" />
+            Stop
+          </button>
+        ) : (
+          <button class="btn go" onClick={() => (typed.value === where ? run() : setWhere(typed.value))}>
+            Search
+          </button>
+        )}
         <label class="field m-hide">
           <span class="lb">partition</span>
           <select class="bare" value={partition} onChange={(event) => setPartition(event.currentTarget.value)}>
@@ -161,21 +176,23 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
             ))}
           </select>
         </label>
-        {from !== "live" && <Export args={{ topic, from, where, ...(from === "offset" || from === "time" ? { at: position(from, at) ?? 0 } : {}), ...(partition ? { partitions: [Number(partition)] } : {}) }} />}
+        <As label="key as" value={keyAs} set={setKeyAs} />
+        <As label="value as" value={valueAs} set={setValueAs} />
+        <Saved
+          key={topic}
+          of={`where.${cluster}.${topic}`}
+          what="condition"
+          text={typed.value}
+          use={(text) => {
+            typed.value = text;
+            setWhere(text);
+          }}
+        />
+        {from !== "live" && <Export args={{ topic, from, where, ...decoders, ...(from === "offset" || from === "time" ? { at: position(from, at) ?? 0 } : {}), ...(partition ? { partitions: [Number(partition)] } : {}) }} />}
         {from !== "live" && (
           <Link class="btn m-hide" href={`/c/${cluster}/replays?new=${encodeURIComponent(topic)}${where ? `&where=${encodeURIComponent(where)}` : ""}`}>
             Replay…
           </Link>
-        )}
-        {running.value ? (
-          <button class="btn" onClick={() => stop.current()}>
-            <Icon name="stop" />
-            Stop
-          </button>
-        ) : (
-          <button class="btn go" onClick={() => (typed.value === where ? run() : setWhere(typed.value))}>
-            Search
-          </button>
         )}
       </div>
       {error.value && (
@@ -210,6 +227,21 @@ export function Messages({ topic, partitions }: { topic: string; partitions: num
   );
 }
 
+// By which decoder keys or values are read, where the first that fits is not the right one.
+function As({ label, value, set }: { label: string; value: string; set: (value: string) => void }) {
+  return (
+    <label class="field m-hide">
+      <span class="lb">{label}</span>
+      <select class="bare" value={value} onChange={(event) => set(event.currentTarget.value)}>
+        <option value="">what fits</option>
+        {["json", "text", "msgpack", "cbor", "int32", "int64", "hex"].map((each) => (
+          <option key={each}>{each}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
 // A search's records as a file; it is searched anew, so that it has all hits and not only those that are shown.
 function Export({ args }: { args: object }) {
   const { cluster } = useHere();
@@ -241,10 +273,13 @@ function Export({ args }: { args: object }) {
         <option value="">as…</option>
         <option value="jsonl">JSON lines</option>
         <option value="csv">CSV</option>
+        <option value="parquet">Parquet</option>
       </select>
     </label>
   );
 }
+
+const isJson = (decoder: string): boolean => ["json", "msgpack", "cbor"].includes(decoder);
 
 function position(from: string, at: string): number | null {
   if (!at) return null;
@@ -438,7 +473,7 @@ function Whole({ part, words }: { part: Part; words: string[] }) {
         {part.cut ? "; cut at 32 KiB" : ""}
         {part.text !== null && <Copy text={part.text} label="Copy" />}
       </p>
-      {part.text !== null && (part.decoder === "json" ? <Json text={part.text} find={words} /> : <pre tabIndex={0}>{marked(part.text, words)}</pre>)}
+      {part.text !== null && (isJson(part.decoder) ? <Json text={part.text} find={words} /> : <pre tabIndex={0}>{marked(part.text, words)}</pre>)}
     </>
   );
 }
@@ -467,7 +502,7 @@ export function Produce({ topic, record, close }: { topic: string; record?: Reco
   const headers = useSignal(record ? record.headers.map((each) => `${each.name}: ${each.text ?? ""}`).join("\n") : "");
   const error = useSignal("");
   const done = useSignal("");
-  const binary = record !== undefined && [record.key, record.value].some((each) => each.by !== undefined || each.decoder === "hex" || each.decoder.startsWith("int"));
+  const binary = record !== undefined && [record.key, record.value].some((each) => each.by !== undefined || !["json", "text", "null"].includes(each.decoder));
   const send = async () => {
     error.value = done.value = "";
     const pairs = headers.value

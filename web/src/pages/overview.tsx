@@ -104,6 +104,7 @@ function Figures({ data }: { data: Overview }) {
   const [lag, lagUnit] = short(data.lag);
   const [held, heldUnit] = bytes(data.bytes);
   const used = data.disk_total && data.disk_free !== null ? 1 - data.disk_free / data.disk_total : null;
+  const full = Math.min(...data.brokers.map((each) => each.full_in_s ?? Infinity));
   return (
     <Card label="Key figures">
       <dl class="figs">
@@ -143,7 +144,7 @@ function Figures({ data }: { data: Overview }) {
           <dd>
             {used === null ? "–" : `${Math.round(used * 100)} %`} <small>of {bytesText(data.disk_total)}</small>
           </dd>
-          <dd class="note">{data.disk_free === null ? "" : `${bytesText(data.disk_free)} free`}</dd>
+          <dd class="note">{data.disk_free === null ? "" : `${bytesText(data.disk_free)} free`}{full === Infinity ? "" : `, full in about ${duration(full * 1000)}`}</dd>
         </div>
       </dl>
     </Card>

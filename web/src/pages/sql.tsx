@@ -5,6 +5,8 @@ import { call, type Frame } from "../api";
 import { plural } from "../format";
 import { type PlanRequest, PlanDialog } from "../plan";
 import { Card, Cli, Empty, Icon, Pill, Segments, Shown, needs } from "../parts";
+import { RowsChart } from "../rows-chart";
+import { Saved } from "../saved";
 import { useHere, useLoaded, useParam } from "../state";
 import { Topology } from "../topology";
 
@@ -74,6 +76,7 @@ export default function SqlPage() {
   const base = `/api/c/${encodeURIComponent(cluster)}/sql`;
   const loaded = useLoaded<Catalogue>(base);
   const [from, setFrom] = useParam("from", "latest");
+  const [shape, setShape] = useParam("as", "rows");
   const text = useSignal(localStorage.getItem(STORED) ?? "");
   const names = useSignal<string[]>([]);
   const types = useSignal<string[]>([]);
@@ -294,6 +297,9 @@ export default function SqlPage() {
                       }}
                     />
                   </div>
+                  <div class="under">
+                    <Saved of={`sql.${cluster}`} what="statement" text={text.value} use={(each) => (text.value = each)} />
+                  </div>
                   {error.value && (
                     <div class="callout bad" role="alert">
                       {error.value}
@@ -308,11 +314,24 @@ export default function SqlPage() {
                     <>
                       {running.value && <Pill kind="good">live</Pill>}
                       {names.value.length > 0 && <span class="m-hide">{plural(count.value, "row")}{count.value > KEPT ? `, the newest ${KEPT} shown` : ""}</span>}
+                      {names.value.length > 0 && (
+                        <Segments
+                          label="How rows are shown"
+                          value={shape}
+                          options={[
+                            ["rows", "Rows"],
+                            ["chart", "Chart"],
+                          ]}
+                          set={setShape}
+                        />
+                      )}
                       {names.value.length > 0 && <button class="btn m-hide" onClick={() => save(names.value, rows.value)}>Save</button>}
                     </>
                   }
                 >
-                  {names.value.length > 0 ? (
+                  {names.value.length > 0 && shape === "chart" ? (
+                    <RowsChart names={names.value} types={types.value} rows={ended.value ? rows.value : [...rows.value].reverse()} />
+                  ) : names.value.length > 0 ? (
                     <Result names={names.value} types={types.value} rows={rows.value} />
                   ) : answers.value.length > 0 ? (
                     answers.value.map((each, index) => (each.kind === "table" ? <Result key={index} names={each.names} types={[]} rows={each.rows} /> : each.kind === "plan" ? <pre key={index} class="plain">{each.plan}</pre> : <pre key={index} class="plain">{JSON.stringify(each.value, null, 2)}</pre>))

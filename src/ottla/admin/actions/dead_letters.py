@@ -62,15 +62,7 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
     if not fresh:
         reasons = "none of them says where it came from" if lost and not wanted else "all of them have been sent back"
         raise AdminError(f"There is nothing to send: {reasons}")
-    counts: dict[str, int] = {}
-    for each in fresh:
-        target = to or str(each.topic)
-        counts[target] = counts.get(target, 0) + 1
-    if topic in counts:
-        raise AdminError(f"{topic} would be sent to itself")
-    known = reach.client.metadata(list(counts)).topics
-    if missing := sorted(name for name in counts if name not in known or known[name].error):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {missing[0]}")
+    counts = _targets(reach, topic, fresh, to)
     effects = [f"{len(fresh):,} records are written, each in the partition that it came from, with its own headers."]
     effects += (
         [f"{len(wanted) - len(fresh):,} have been sent back before, and are not sent again."]
@@ -108,6 +100,20 @@ def _redrive(reach: Reach, arguments: Arguments) -> ActionPlan:
         pinned=pinned,
         run=lambda each: each.replayer().begin(job) if job is not None else _send(each, topic, fresh, to, tried, rate),
     )
+
+
+def _targets(reach: Reach, topic: str, letters: Sequence[DeadLetter], to: str | None) -> dict[str, int]:
+    """Return how many letters go to which topic; raises AdminError, UNKNOWN_TOPIC_OR_PARTITION where one is not there."""
+    counts: dict[str, int] = {}
+    for each in letters:
+        target = to or str(each.topic)
+        counts[target] = counts.get(target, 0) + 1
+    if topic in counts:
+        raise AdminError(f"{topic} would be sent to itself")
+    known = reach.client.metadata(list(counts)).topics
+    if missing := sorted(name for name in counts if name not in known or known[name].error):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {missing[0]}")
+    return counts
 
 
 def _job(

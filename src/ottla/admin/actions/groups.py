@@ -25,13 +25,15 @@ from ottla.admin.group_offsets import (
     ResetKind,
     ResetTarget,
     delete_groups,
+    delete_offsets,
     partitions_in_scope,
+    plan_offset_deletion,
     plan_offset_reset,
     plan_reset_to_offsets,
     reset_offsets,
 )
 from ottla.admin.groups import GroupDescription, describe_group
-from ottla.admin.share_groups import alter_share_starts, describe_share_group, share_starts
+from ottla.admin.share_groups import alter_share_starts, delete_share_starts, describe_share_group, share_starts
 from ottla.base import ErrorCode, KafkaError, Offset, TopicPartition
 
 if TYPE_CHECKING:
@@ -208,8 +210,42 @@ def _delete_group(reach: Reach, arguments: Arguments) -> ActionPlan:
     )
 
 
+def _forget_topic(reach: Reach, arguments: Arguments) -> ActionPlan:
+    client = reach.client
+    group, topic = text(arguments, "group"), text(arguments, "topic")
+    found = _Group.of(client, group)
+    known = {each: offset for each, offset in found.offsets(client).items() if each.topic == topic}
+    if not known:
+        raise AdminError(f"Group {group} has nothing of {topic} to forget")
+    words = ("--delete-offsets", "--group", group, "--topic", topic)
+    cli = shlex.join(("kafka-share-groups.sh", *words)) if found.is_share else command("consumer-groups", *words)
+
+    def run(each: Reach) -> None:
+        if found.is_share:
+            delete_share_starts(each.client, group, topic)
+            return
+        scope = {topic: [place.partition for place in known]}
+        result = delete_offsets(each.client, plan_offset_deletion(each.client, group, scope))
+        for place, code in result.partitions.items():
+            if code:
+                raise KafkaError(code, f"{place} of group {group}: {code.name}")
+
+    reset = "share.auto.offset.reset" if found.is_share else "auto.offset.reset"
+    offsets = {str(each.partition): int(offset) for each, offset in known.items()}
+    return ActionPlan(
+        "forget-topic",
+        dict(arguments),
+        tuple(Difference(f"{each}/offset", int(offset), None) for each, offset in sorted(known.items())),
+        cli,
+        effects=(f"How far it is in {topic} is forgotten; who reads it again begins by {reset}.",),
+        undo=Undo("restore-offsets", {"group": group, "topic": topic, "offsets": offsets}),
+        run=run,
+    )
+
+
 GROUPS: Mapping[str, Planner] = {
     "reset-offsets": _reset_offsets,
     "restore-offsets": _restore_offsets,
+    "forget-topic": _forget_topic,
     "delete-group": _delete_group,
 }

@@ -6,8 +6,7 @@ when it is first asked for; who asked is told COORDINATOR_NOT_AVAILABLE, and ask
 
 from __future__ import annotations
 
-from ottla.base import ErrorCode, KafkaError
-from ottla.broker.coordinators.coordinator import partition_of
+from ottla.base import ErrorCode, KafkaError, coordinating_partition
 from ottla.broker.endpoints import leader_endpoints
 from ottla.broker.parts import MetadataParts
 from ottla.broker.requests.handler import Handler, RequestContext
@@ -75,7 +74,7 @@ def _find(context: RequestContext[MetadataParts], key_type: int, key: str) -> tu
     if topic is None:
         services.auto_creation.create([TOPICS[key_type]])
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    partition = topic.partitions.get(partition_of(key, len(topic.partitions)))
+    partition = topic.partitions.get(coordinating_partition(key, len(topic.partitions)))
     endpoints = leader_endpoints(context, [partition.leader]) if partition is not None else []
     if not endpoints:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -13,7 +13,17 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from ottla.base import Clock, ErrorCode, KafkaError, Millis, Offload, OttlaError, ProducerId, StorageError
+from ottla.base import (
+    Clock,
+    ErrorCode,
+    KafkaError,
+    Millis,
+    Offload,
+    OttlaError,
+    ProducerId,
+    StorageError,
+    coordinating_partition,
+)
 from ottla.broker.coordinators.coordinator_errors import coordinator_error
 from ottla.broker.coordinators.shard import (
     CoordinatedShard,
@@ -34,7 +44,7 @@ from ottla.replica import Wait
 from ottla.wire import Codec, Record, build_batch, control_type, iter_batch_records, iter_batches
 from ottla.wire import ControlType as Control
 
-__all__ = ["Coordinator", "partition_of"]
+__all__ = ["Coordinator"]
 
 log = logging.getLogger(__name__)
 
@@ -67,17 +77,6 @@ class _Pace:
         """Let requests have their turn, and begin the next slice."""
         await asyncio.sleep(0)
         self._until_s = self._loop.time() + SLICE_S
-
-
-def partition_of(key: str, count: int) -> int:
-    """Return the partition that coordinates a key: the absolute value of Java's `String.hashCode`, modulo the count."""
-    hashed = 0
-    encoded = key.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(encoded), 2):
-        hashed = (hashed * 31 + (encoded[at] << 8) + encoded[at + 1]) & 0xFFFFFFFF
-    if hashed >= 1 << 31:
-        hashed = (1 << 32) - hashed
-    return hashed % count if hashed != 1 << 31 else 0  # whose absolute value Java cannot hold
 
 
 S = TypeVar("S", bound=CoordinatedShard)
@@ -223,7 +222,7 @@ class Coordinator(Generic[S]):
 
     def partition_of(self, key: str) -> int | None:
         """Return the partition that coordinates a key; None where the topic does not exist."""
-        return partition_of(key, self._count) if self._count else None
+        return coordinating_partition(key, self._count) if self._count else None
 
     def _in_office(self, index: int | None) -> RunningShard[S]:
         """Return a shard that has been loaded, though another broker may coordinate by now; raises KafkaError."""

@@ -12,11 +12,21 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import NamedTuple
 
-from ottla.base import Clock, ErrorCode, KafkaError, NodeId, Offload, ProducerEpoch, ProducerId, TopicPartition
+from ottla.base import (
+    Clock,
+    ErrorCode,
+    KafkaError,
+    NodeId,
+    Offload,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    coordinating_partition,
+)
 from ottla.broker.configuration import Configuration
 from ottla.broker.controller.channel import ControllerChannel
 from ottla.broker.controller.peers import Peers
-from ottla.broker.coordinators.coordinator import Coordinator, partition_of
+from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.producer_ids import ProducerIds, allocate_from
 from ottla.broker.coordinators.rounds import rounds
 from ottla.broker.coordinators.transaction_markers import Marker, Markers, markers_request, read_markers
@@ -166,7 +176,7 @@ class TransactionCoordinator(Coordinator[Shard]):
         topic = self._quorum.image.topic(TOPIC)
         if topic is None:
             return None
-        partition = topic.partitions.get(partition_of(transactional_id, len(topic.partitions)))
+        partition = topic.partitions.get(coordinating_partition(transactional_id, len(topic.partitions)))
         return None if partition is None or partition.leader < 0 else NodeId(partition.leader)
 
     async def producer_id_at_hand(self) -> None:

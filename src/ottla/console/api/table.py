@@ -8,9 +8,10 @@ import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from typing import Any
 
-from ottla.admin import ConfigEntity, describe_config, describe_group, describe_share_group
+from ottla.admin import ConfigEntity, describe_config, describe_group, describe_share_group, share_deliveries
 from ottla.admin.actions import OF_SERVICES, plan_action
 from ottla.base import ErrorCode, KafkaError, Millis, Offset, OttlaError, TopicPartition
 from ottla.client import FetchPosition, Isolation, partition_of
@@ -80,9 +81,15 @@ class Api:
             Endpoint("GET", "/groups/{group}", "One group, with its members and partitions", self._group),
             Endpoint("GET", "/brokers", "Brokers", self._brokers),
             Endpoint("GET", "/brokers/{broker}/config", "A broker's settings", self._broker_config),
+            Endpoint(
+                "GET",
+                "/groups/{group}/deliveries",
+                "How often a share group's records came",
+                self._deliveries,
+            ),
             Endpoint("GET", "/history", "A series: ?series=&from=&to=&points=", self._history),
             Endpoint("POST", "/scans", "Search a topic; frames as JSON lines", self._scan, SCAN_BODY),
-            Endpoint("POST", "/export", "A search's records as a file, format jsonl or csv", self._export, EXPORT_BODY),
+            Endpoint("POST", "/export", "A search's records as a file: jsonl, csv, parquet", self._export, EXPORT_BODY),
             Endpoint("POST", "/plans", "Say what an action would change", self._plan, PLAN_BODY, changes=True),
             Endpoint("POST", "/plans/{plan}/run", "Do what a plan says", self._run_plan, RUN_BODY, changes=True),
             *cluster_endpoints(),
@@ -176,9 +183,22 @@ class Api:
         }
         return _sampled(place, seen, request, answer)
 
+    async def _deliveries(self, place: Place, request: Request) -> Reply:
+        name = request.match_info["group"]
+        seen = await place.seen()
+        group = seen.sample.groups.get(name)
+        if group is None or group.type != "share":
+            raise HttpError(404, f"There is no share group {name}")
+        topics = sorted({each.topic for each in group.committed})
+        found = await place.cluster.admin(share_deliveries, name, topics)
+        rows = [
+            {"topic": each.topic, "partition": each.partition, **asdict(one)} for each, one in sorted(found.items())
+        ]
+        return json_reply({"items": rows})
+
     async def _brokers(self, place: Place, request: Request) -> Reply:
         seen = await place.seen()
-        return _sampled(place, seen, request, {"items": broker_rows(seen.sample)})
+        return _sampled(place, seen, request, {"items": broker_rows(seen)})
 
     async def _history(self, place: Place, request: Request) -> Reply:
         now = self._now_ms()
@@ -260,6 +280,8 @@ class Api:
         kind = asked.pop("format", "jsonl")
         if not isinstance(kind, str) or kind not in FORMATS:
             raise HttpError(400, f"format is one of {', '.join(FORMATS)}")
+        if kind == "parquet" and find_spec("pyarrow") is None:
+            raise HttpError(400, "Parquet needs the package pyarrow: pip install 'ottla[spark]'")
         if asked.get("from") == "live":
             raise HttpError(400, "What is exported ends: from is newest, oldest, offset or time")
         frames = await scan_frames(place, asked)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.console.figures.samples import flow_rates, group_lags
-from ottla.console.figures.views import Seen, findings, group_row
+from ottla.console.figures.views import Seen, disk_forecast, findings, group_row
 from ottla.sql import Measure
 
 __all__ = ["FIGURES", "FIGURES_SAID"]
@@ -101,6 +101,13 @@ def _findings(seen: Seen, texts: Texts) -> object:
     return sum(not texts or each.severity == texts[0] for each in findings(seen))
 
 
+def _disk_full_in(seen: Seen, texts: Texts) -> object:
+    """Seconds until a disk is full at the pace of the last day: of a broker, or of the first; nothing where it is not."""
+    nodes = [node for node in seen.sample.brokers if not texts or str(node) == texts[0]]
+    found = [each.full_in_s for node in nodes if (each := disk_forecast(seen, node)) is not None]
+    return min(found) if found else None
+
+
 FIGURES: Mapping[str, tuple[Measure, int]] = {
     "lag": (_lag, 1),
     "time_lag": (_time_lag, 1),
@@ -110,6 +117,7 @@ FIGURES: Mapping[str, tuple[Measure, int]] = {
     "written_bytes": (_written_bytes, 1),
     "bytes": (_bytes, 1),
     "disk_free": (_disk_free, 1),
+    "disk_full_in": (_disk_full_in, 1),
     "without_leader": (_without_leader, 1),
     "not_in_sync": (_not_in_sync, 1),
     "brokers": (_brokers, 0),
@@ -124,6 +132,7 @@ FIGURES_SAID: Mapping[str, str] = {
     "written_bytes('TOPIC')": "bytes a second that clients write (brokers of Ottla)",
     "bytes('TOPIC')": "bytes of all its copies; bytes() of all topics",
     "disk_free('BROKER')": "the share of its disk that is free, 0 to 1; disk_free() of the fullest",
+    "disk_full_in('BROKER')": "seconds until its disk is full at the pace of the last day; disk_full_in() of the first",
     "without_leader('TOPIC')": "partitions without a leader; without_leader() of all topics",
     "not_in_sync('TOPIC')": "partitions with copies that are behind; not_in_sync() of all topics",
     "brokers()": "brokers that are there",

@@ -11,6 +11,7 @@ from ottla.base import OttlaError
 from ottla.client import Client
 from ottla.console.figures.history import History, Mark
 from ottla.console.figures.offset_times import OffsetTimes
+from ottla.console.figures.partition_lags import PartitionLags
 from ottla.console.figures.samples import Sample, group_lags, topic_figures
 from ottla.console.figures.sampling import Sampling
 from ottla.console.figures.views import Seen
@@ -40,6 +41,7 @@ class Sampler:
         """How often it looks now; longer where looking takes long."""
         self.history = History()
         self.times = OffsetTimes()
+        self.partition_lags = PartitionLags()
         self.newest: Sample | None = None
         self.before: Sample | None = None
         self.error: str | None = None
@@ -86,7 +88,7 @@ class Sampler:
             await self.next(0)
         if self.newest is None:
             raise OttlaError(self.error or "the cluster was not looked at yet")
-        return Seen(self.newest, self.before, self.history, self.times, self.period_s)
+        return Seen(self.newest, self.before, self.history, self.times, self.period_s, self.partition_lags)
 
     async def seen_with(self, holds: Callable[[Sample], bool]) -> Seen:
         """Return what is known; where something of it is missing, after one more look, unless it has just looked."""
@@ -139,8 +141,13 @@ class Sampler:
             for each in rates:
                 if not each.is_internal:
                     self.history.add(f"in/{each.name}", at, each.rate or 0)
-        for name, group in sample.groups.items():
-            lags = [lag for lag in group_lags(sample, group).values() if lag is not None]
+        for node, broker in sample.brokers.items():
+            if broker.total_bytes > 0:
+                self.history.add(f"disk/{node}", at, broker.usable_bytes)
+        by_group = {name: group_lags(sample, group) for name, group in sample.groups.items()}
+        self.partition_lags.add(at, by_group)
+        for name, found in by_group.items():
+            lags = [lag for lag in found.values() if lag is not None]
             if lags:
                 self.history.add(f"lag/{name}", at, sum(lags))
             self._mark_state(name, sample)

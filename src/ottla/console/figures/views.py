@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from ottla.base import TopicPartition
+from ottla.console.figures.forecast import DAY_MS, Forecast, forecast
 from ottla.console.figures.history import Bucket, History
 from ottla.console.figures.offset_times import OffsetTimes
+from ottla.console.figures.partition_lags import PartitionLags
 from ottla.console.figures.samples import GroupSample, Sample, group_lags, topic_figures
 
 __all__ = [
     "Finding",
     "Seen",
     "broker_rows",
+    "disk_forecast",
     "findings",
     "group_partitions",
     "group_row",
@@ -25,6 +28,8 @@ __all__ = [
     "with_recent",
 ]
 
+FULL_SECONDS_LOW = 3 * 86_400.0
+"""A disk that is full sooner than in three days is told."""
 DISK_SHARE_LOW = 0.15
 BEHIND_MS = 5 * 60_000
 MOST_OF_LAG = 0.8
@@ -40,6 +45,7 @@ class Seen:
     history: History
     times: OffsetTimes
     period_s: float
+    partition_lags: PartitionLags = field(default_factory=PartitionLags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +157,7 @@ def group_partitions(seen: Seen, name: str) -> list[dict[str, object]]:
                 "committed": committed,
                 "lag": lag,
                 "lag_ms": _age(seen, group, partition),
+                "recent": seen.partition_lags.of(name, partition),
                 "in_per_s": comes,
                 "consumed_per_s": consumed,
                 "caught_up_in_s": _caught_up_in_s(lag, consumed, comes),
@@ -225,8 +232,15 @@ def _slow_member(seen: Seen, name: str, lag: int, members: Members) -> str | Non
     return f"{share}, which is slower than the others: look at that process, its machine, and what it calls."
 
 
-def broker_rows(sample: Sample) -> list[dict[str, object]]:
+def disk_forecast(seen: Seen, node: int) -> Forecast | None:
+    """Return when a broker's disks are full at the pace of the last day; None where they are not, or nobody knows."""
+    now_ms = seen.sample.at_ms
+    return forecast(seen.history.read(f"disk/{node}", now_ms - DAY_MS, now_ms), now_ms)
+
+
+def broker_rows(seen: Seen) -> list[dict[str, object]]:
     """Return a row for each broker."""
+    sample = seen.sample
     leads: dict[int, int] = {}
     has: dict[int, int] = {}
     for partitions in sample.topics.values():
@@ -241,6 +255,7 @@ def broker_rows(sample: Sample) -> list[dict[str, object]]:
             "is_controller": node == sample.controller,
             "leads": leads.get(node, 0),
             "partitions": has.get(node, 0),
+            "full_in_s": None if (full := disk_forecast(seen, node)) is None else full.full_in_s,
         }
         for node, each in sample.brokers.items()
     ]
@@ -248,7 +263,7 @@ def broker_rows(sample: Sample) -> list[dict[str, object]]:
 
 def findings(seen: Seen) -> list[Finding]:
     """Return what needs attention, the worst first."""
-    found = [*_of_partitions(seen.sample), *_of_groups(seen), *_of_disks(seen.sample)]
+    found = [*_of_partitions(seen.sample), *_of_groups(seen), *_of_disks(seen)]
     found += [Finding("warn", "Something did not answer", each, "/brokers") for each in seen.sample.partial]
     return sorted(found, key=lambda each: each.severity != "bad")[:FINDINGS_MAX]
 
@@ -280,14 +295,28 @@ def _of_groups(seen: Seen) -> Iterable[Finding]:
             yield Finding("warn" if is_empty else "bad", title, why, f"/groups/{name}")
 
 
-def _of_disks(sample: Sample) -> Iterable[Finding]:
-    for node, each in sample.brokers.items():
-        if each.total_bytes > 0 and each.usable_bytes < DISK_SHARE_LOW * each.total_bytes:
-            left = each.usable_bytes / each.total_bytes
-            text = f"{left:.0%} of its disk is free. Shorten retention, move partitions, or add a disk."
-            yield Finding(
-                "bad" if left < DISK_SHARE_LOW / 3 else "warn", f"Broker {node} runs out of disk", text, "/brokers"
-            )
+def _of_disks(seen: Seen) -> Iterable[Finding]:
+    for node, each in seen.sample.brokers.items():
+        if each.total_bytes <= 0:
+            continue
+        left = each.usable_bytes / each.total_bytes
+        full = disk_forecast(seen, node)
+        soon = (
+            ""
+            if full is None
+            else f" At the pace of the last {_span(full.seen_s)} it is full in {_span(full.full_in_s)}."
+        )
+        is_soon = full is not None and full.full_in_s < FULL_SECONDS_LOW
+        if left < DISK_SHARE_LOW or is_soon:
+            is_bad = left < DISK_SHARE_LOW / 3 or (full is not None and full.full_in_s < FULL_SECONDS_LOW / 12)
+            text = f"{left:.0%} of its disk is free.{soon} Shorten retention, move partitions, or add a disk."
+            yield Finding("bad" if is_bad else "warn", f"Broker {node} runs out of disk", text, "/brokers")
+
+
+def _span(seconds: float) -> str:
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.0f} hours" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days"
 
 
 def overview(seen: Seen, also: Iterable[Finding] = ()) -> dict[str, object]:
@@ -307,7 +336,7 @@ def overview(seen: Seen, also: Iterable[Finding] = ()) -> dict[str, object]:
     return {
         "verdict": _verdict(found),
         "cluster_id": sample.cluster_id,
-        "brokers": broker_rows(sample),
+        "brokers": broker_rows(seen),
         "racks": len({each.rack for each in sample.brokers.values() if each.rack}),
         "topics": len(rows),
         "is_empty": all(each.is_internal for each in rows),

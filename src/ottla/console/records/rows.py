@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from ottla.console.records.decoding import SHOWN_BYTES_MAX, Decoded, decode, registry_frame
+from ottla.console.records.decoding import BINARY, SHOWN_BYTES_MAX, Decoded, decode, registry_frame
 from ottla.console.records.reads import Read
 from ottla.wire import Record
 
@@ -100,4 +100,6 @@ def _shown(data: bytes | None, wanted: str | None, *, whole: bool) -> dict[str, 
 
 def _text(found: Decoded, data: bytes) -> str:
     """JSON as it was written, so that no digit of a number changes; all else as its decoder says."""
-    return data.decode(errors="replace") if found.decoder == "json" else str(found.value)
+    if found.decoder == "json":
+        return data.decode(errors="replace")
+    return json.dumps(found.value, ensure_ascii=False) if found.decoder in BINARY else str(found.value)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ottla.base import java_hash
+
 __all__ = ["TreeSet", "hash_order"]
 
 T = TypeVar("T")
@@ -24,10 +26,7 @@ def hash_order(texts: Iterable[str]) -> list[str]:
 
 def _spread(text: str) -> int:
     """Return `String.hashCode`, mixed as `HashMap` does."""
-    code = 0
-    units = text.encode("utf-16-be")
-    for index in range(0, len(units), 2):
-        code = (31 * code + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    code = java_hash(text)
     return code ^ (code >> 16)
 
 
