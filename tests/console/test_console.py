@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.admin import ClientTraffic, client_traffic
 from ottla.client import BlockingClient
 from ottla.console.live import Credit
+from ottla.console.records.scans import ROWS_PER_SECOND_MAX
 from tests.console.running import Answer, RunningConsole, running_console
 from tests.server import Server, running_server
 from tests.waiting import until
@@ -339,6 +340,37 @@ def test_those_who_look_at_one_topic_share_one_reader(server: Server, console: R
 
     admin = AdminClient({"bootstrap.servers": server.bootstrap})
     admin.create_topics([NewTopic("shared", 2)])["shared"].result()
+    asyncio.run(test())
+
+
+def test_of_more_than_a_live_view_shows_the_newest_come_and_the_others_are_counted_once(
+    server: Server, console: RunningConsole
+) -> None:
+    many = 6 * ROWS_PER_SECOND_MAX
+
+    async def test() -> None:
+        async with opened(console) as socket:
+            await socket.send_json({"sub": 1, "kind": "scan", "args": {"topic": "burst", "from": "live"}})
+            await socket.receive_json(timeout=20)
+            producer = Producer({"bootstrap.servers": server.bootstrap})
+            for number in range(many):
+                producer.produce("burst", str(number))
+            await asyncio.to_thread(producer.flush)
+            shown = skipped = 0
+            newest = -1
+            while newest < many - 1:
+                frame = await socket.receive_json(timeout=20)
+                await socket.send_json({"credit": 1, "frames": 1})
+                shown += len(frame.get("rows", ()))
+                skipped += frame.get("skipped", 0)
+                newest = max([newest, *(each["offset"] for each in frame.get("rows", ()))])
+            for _ in range(4):  # what is told afterwards counts nothing again
+                skipped += (await socket.receive_json(timeout=20)).get("skipped", 0)
+                await socket.send_json({"credit": 1, "frames": 1})
+            assert shown + skipped == many
+
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    admin.create_topics([NewTopic("burst", 1)])["burst"].result()
     asyncio.run(test())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import shutil
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,12 +20,12 @@ from ottla.security import Operation, Resource
 from tests.console.issuer_server import CLIENT_ID, SECRET, IssuerServer, running_issuer
 from tests.console.running import Answer, RunningConsole
 from tests.console.secured import console_with_logins, entry, properties, secured_server
+from tests.console.visits import needs_chromium, running_browser
 from tests.security.authority import Identity, authority, signed
 from tests.security.tls_files import key_properties, trust_properties
 from tests.server import Server
 from tests.waiting import until
 
-CHROMIUM = shutil.which("chromium")
 ALLOWED = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
 BROKERS_MECHANISMS = "PLAIN,SCRAM-SHA-512,OAUTHBEARER"
 
@@ -253,15 +252,12 @@ def test_who_shows_a_certificate_is_that_user_at_the_brokers(tmp_path: Path, ca:
             assert plan.status == 403, plan
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+@needs_chromium
 def test_one_logs_in_by_the_issuers_page_in_a_browser(
     with_tokens: tuple[IssuerServer, Server, RunningConsole],
 ) -> None:
-    from playwright.sync_api import sync_playwright
-
     _, _, console = with_tokens
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with running_browser() as browser:
         page = browser.new_context(ignore_https_errors=True).new_page()
         complaints: list[str] = []
         page.on(
@@ -284,7 +280,6 @@ def test_one_logs_in_by_the_issuers_page_in_a_browser(
         page.get_by_text("root").first.wait_for()
         assert page.url.startswith(console.base)
         assert [each for each in complaints if "401" not in each] == []
-        browser.close()
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,18 @@ def test_the_series_that_changed_longest_ago_leaves_where_there_are_too_many() -
     history.add("a", 10_000, 2)
     history.add("b", 10_000, 1)
     history.add("c", 15_000, 1)
-    assert history.names() == ["a", "c"]
+    assert history.names() == ["a", "b"] and history.newest("c") == 1
+    history.add("c", 20_000, 2)
+    assert history.names() == ["a", "c"] and history.newest("b") == 1
+
+
+def test_thousands_of_series_that_stand_still_drive_none_out() -> None:
+    history = History(series_max=5)
+    for at in range(20):
+        for index in range(1000):
+            history.add(f"lag/{index}", at * 5_000, 7)
+        history.add("lag/moves", at * 5_000, at)
+    assert len(history.names()) == 5 and len(history.read("lag/moves", 0, 100_000)) == 19
 
 
 def test_a_clock_set_back_adds_to_the_newest_bucket() -> None:

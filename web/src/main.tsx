@@ -278,7 +278,7 @@ function Shell({ cluster }: { cluster: string }) {
 }
 
 const keptText = (kept: string | undefined): string =>
-  kept === "token" ? "Logged in by a delegation token; the password is forgotten." : kept === "secret" ? "The salted password is kept until you log out." : "The password is kept in the console's memory until you log out: the cluster has no delegation tokens.";
+  kept === "token" ? "Logged in by a delegation token; the password is forgotten." : kept === "secret" ? "The salted password is kept until you log out." : kept === "access token" ? "The access token is kept until it ends or you log out." : "The password is kept in the console's memory until you log out: the cluster has no delegation tokens.";
 
 const isHere = (here: string, path: string): boolean => (path === "" ? here === "" || here === "/" : here === path || here.startsWith(`${path}/`));
 

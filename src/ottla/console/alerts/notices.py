@@ -197,10 +197,10 @@ def _server(mail: Mail) -> smtplib.SMTP:
 
 def _send(mail: Mail, to: str, said: Mapping[str, object]) -> None:
     message = EmailMessage()
-    text = str(said["text"])
+    text = str(said["text"]).encode(errors="replace").decode()  # halves of characters have no UTF-8
     message["Subject"] = text.splitlines()[0][:200] if text else "An alert"
     message["From"], message["To"] = mail.sender, to
-    message.set_content(f"{text}\n\n{said['link']}\n\n{json.dumps(said, indent=1, ensure_ascii=False)}\n")
+    message.set_content(f"{text}\n\n{said['link']}\n\n{json.dumps(said, indent=1)}\n")
     try:
         with _server(mail) as server:
             secure = mail.is_tls

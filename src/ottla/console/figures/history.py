@@ -18,6 +18,8 @@ MINUTES = 1
 """The level of the minutes."""
 SERIES_MAX = 500
 """Series that are kept: each has 4,176 points of 32 bytes at most, all of them 64 MiB; the least changed leave first."""
+OUTSIDE_MAX = 100_000
+"""Series without room of which the last value is known."""
 POINTS_MAX = 600
 """Points that one question is answered with."""
 MARKS_MAX = 500
@@ -87,10 +89,15 @@ class History:
         self._series: dict[str, list[_Ring]] = {}
         self._last: dict[str, tuple[float, int]] = {}
         """Of each series: its last value, and since when it has that."""
+        self._outside: dict[str, float] = {}
+        """The last values of series for which there is no room: one of them comes in when it changes."""
         self._marks: list[tuple[str, Mark]] = []
 
     def add(self, name: str, at_ms: int, value: float) -> None:
-        """Take a point of a series in; where there are too many series, the one that changed longest ago leaves."""
+        """Take a point of a series in.
+
+        Where there are too many series, one that changes comes in, and the one that changed longest ago leaves.
+        """
         self.take(name, Bucket(at_ms, value, value, value))
 
     def take(self, name: str, bucket: Bucket) -> None:
@@ -99,7 +106,10 @@ class History:
         rings = self._series.get(name)
         if rings is None:
             if len(self._series) >= self._series_max:
+                if not self._has_changed(name, value):
+                    return
                 oldest = min(self._last, key=lambda each: self._last[each][1])
+                self._outside[oldest] = self._last[oldest][0]
                 del self._series[oldest], self._last[oldest]
             rings = self._series[name] = [_Ring(step, size) for step, size in LEVELS]
         for ring in rings:
@@ -108,10 +118,20 @@ class History:
         if known is None or known[0] != value:
             self._last[name] = (value, at_ms)
 
+    def _has_changed(self, name: str, value: float) -> bool:
+        """Return whether a series without room has another value than before; then it is no longer without."""
+        before = self._outside.get(name)
+        if before is not None and before != value:
+            del self._outside[name]
+            return True
+        if before is None and len(self._outside) < OUTSIDE_MAX:
+            self._outside[name] = value
+        return False
+
     def newest(self, name: str) -> float | None:
-        """Return a series' last value."""
+        """Return a series' last value, also of one without room."""
         known = self._last.get(name)
-        return None if known is None else known[0]
+        return self._outside.get(name) if known is None else known[0]
 
     def mark(self, name: str, mark: Mark) -> None:
         """Keep what happened to a series; the oldest of `MARKS_MAX` leave."""

@@ -180,9 +180,10 @@ class Scan:
         yield self._done("end", positions)
 
     async def _live(self, feed: Feed) -> AsyncGenerator[Frame, None]:
-        """What comes from now on, at most so many rows a second; never ends by itself."""
+        """What comes from now on, at most so many rows a second, of more the newest; never ends by itself."""
         positions = dict(self._ends)
         allowed, since_s, skipped, dropped = ROWS_PER_SECOND_MAX, self._loop.time(), 0, 0
+        held: list[tuple[int, Record | Read]] = []
         yield self._told()
         while True:
             found: list[tuple[int, Record | Read]] = []
@@ -192,16 +193,19 @@ class Scan:
             now_s = self._loop.time()
             if now_s - since_s >= 1.0:
                 allowed, since_s = ROWS_PER_SECOND_MAX, now_s
-            shown = found[-allowed:] if allowed else []
-            allowed -= len(shown)
-            skipped += len(found) - len(shown) + feed.dropped - dropped
+            held += found
+            kept = held[-allowed:] if allowed else held[-ROWS_PER_SECOND_MAX:]
+            skipped += len(held) - len(kept) + feed.dropped - dropped
             dropped = feed.dropped
             self._progress.hits += len(found)
-            if shown:
-                yield {**self._rows(shown), "skipped": skipped}
+            held = [] if allowed else kept
+            if allowed and kept:
+                allowed -= len(kept)
+                yield {**self._rows(kept), "skipped": skipped}
                 skipped = 0
             elif self._is_time_to_tell():
                 yield {**self._told(), "skipped": skipped}
+                skipped = 0
 
     # -- reading
 
