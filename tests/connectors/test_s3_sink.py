@@ -554,6 +554,58 @@ def test_encryption_and_access_are_asked_for_with_each_object(s3: S3Server) -> N
     assert s3.client.head_object(Bucket=bucket, Key=key)["ServerSideEncryption"] == "AES256"
 
 
+@pytest.mark.parametrize("part_size", ["5242880", "26214400"])
+def test_objects_are_encrypted_by_a_key_of_kms_and_tagged_with_what_they_hold(s3: S3Server, part_size: str) -> None:
+    bucket = s3.bucket(f"tagged-{part_size}")
+    key_id = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    own = {"s3.ssea.name": "aws:kms", "s3.sse.kms.key.id": key_id, "s3.object.tagging": "true"}
+    own |= {"s3.object.tagging.key.value.pairs": "team:data, cost : 7"}
+    own |= {"s3.object.behavior.on.tagging.error": "fail"}
+    records = [each.replace(value="x" * (1 << 20)) for each in texts(12, first=100)]
+    props = properties(s3, bucket, flush_size="12", s3_part_size=part_size, format_class="StringFormat") | own
+    Worker(S3SinkTask, props, {PLACE: records}).run()
+    [key] = s3.keys(bucket)
+    head = s3.client.head_object(Bucket=bucket, Key=key)
+    assert (head["ServerSideEncryption"], head["SSEKMSKeyId"]) == ("aws:kms", key_id)
+    assert head["ETag"].endswith('-3"') == (part_size == "5242880")
+    found = s3.client.get_object_tagging(Bucket=bucket, Key=key)["TagSet"]
+    tags = {each["Key"]: each["Value"] for each in found}
+    assert tags == {"startOffset": "100", "endOffset": "111", "recordCount": "12", "team": "data", "cost": "7"}
+
+
+@pytest.mark.parametrize("form", ["JsonFormat", "AvroFormat"])
+def test_columns_are_tagged_as_records_are(s3: S3Server, form: str) -> None:
+    bucket = s3.bucket(f"tagged-{form.lower()}")
+    records = orders(5)
+    props = properties(s3, bucket, flush_size="3", format_class=form) | {"s3.object.tagging": "true"}
+    Worker(S3SinkTask, props, {PLACE: records}).run()
+    tagged = [s3.client.get_object_tagging(Bucket=bucket, Key=key)["TagSet"] for key in s3.keys(bucket)]
+    assert [{each["Key"]: each["Value"] for each in one} for one in tagged] == [
+        {"startOffset": "0", "endOffset": "2", "recordCount": "3"}
+    ]
+
+
+@pytest.mark.parametrize(("behaviour", "fails"), [("ignore", False), ("fail", True)])
+def test_an_object_that_cannot_be_tagged_stays_or_fails_the_task(s3: S3Server, behaviour: str, fails: bool) -> None:
+    bucket = s3.bucket(f"untagged-{behaviour}")
+    own = {"s3.object.tagging": "true", "s3.object.behavior.on.tagging.error": behaviour}
+    own |= {"s3.object.tagging.key.value.pairs": f"{'k' * 200}:too long a name"}
+    worker = Worker(S3SinkTask, properties(s3, bucket) | own, {PLACE: texts(3)})
+    if fails:
+        with pytest.raises(ConnectError, match="Cannot tag"):
+            worker.run()
+    else:
+        worker.run()
+        assert worker.committed == {PLACE: 3}
+    assert len(s3.keys(bucket)) == 1
+
+
+@pytest.mark.parametrize("pairs", ["a", ":b", ",".join(f"k{each}:v" for each in range(8))])
+def test_tags_that_are_none_are_refused(s3: S3Server, pairs: str) -> None:
+    found = S3SinkConnector().validate(properties(s3, "b") | {"s3.object.tagging.key.value.pairs": pairs})
+    assert "key:value" in repr(found)
+
+
 def test_secrets_are_in_no_error_and_no_answer(s3: S3Server) -> None:
     props = properties(s3, "nowhere", format_class="XmlFormat")
     found = S3SinkConnector().validate(props)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from ottla.connectors.storage import StoredFile, Upload
+from ottla.connectors.storage import Held, StoredFile, Upload
 
 __all__ = ["GzipFile"]
 
@@ -35,10 +35,10 @@ class GzipFile:
         """See `StoredFile`."""
         self._file.check()
 
-    def commit(self) -> Upload:
+    def commit(self, held: Held) -> Upload:
         """See `StoredFile`."""
         self._file.write(self._compressor.compress(bytes(self._buffer)) + self._compressor.flush())
-        return self._file.commit()
+        return self._file.commit(held)
 
     def abort(self) -> None:
         """See `StoredFile`."""

@@ -25,7 +25,7 @@ from ottla.connect import (
 )
 from ottla.connectors.s3.client import client_keys, expecting, made_client, require_boto, upload_arguments
 from ottla.connectors.s3.gzip_file import GzipFile
-from ottla.connectors.s3.uploads import Bucket
+from ottla.connectors.s3.uploads import Bucket, Tagging
 from ottla.connectors.storage import (
     Key,
     TopicWriter,
@@ -51,6 +51,15 @@ COMPRESSIBLE = ("Json", "ByteArray", "String")
 def _storage_rule(name: str, value: Any) -> None:
     if value is None or str(value).rpartition(".")[2] != "S3Storage":
         raise ConfigError(name, value, f"expected {STORAGE}")
+
+
+TAGS_MAX = 7
+"""An object has ten at most, and three are its offsets and its count."""
+
+
+def _tags_rule(name: str, value: Any) -> None:
+    if len(value) > TAGS_MAX or any(":" not in each or not each.partition(":")[0].strip() for each in value):
+        raise ConfigError(name, value, f"expected key:value,…, {TAGS_MAX} at most")
 
 
 _KEYS = (
@@ -90,6 +99,29 @@ _KEYS = (
     Key("s3.ssea.name", ConfigType.STRING, "", Importance.LOW, "Encryption by the server: AES256 or aws:kms."),
     Key("s3.sse.kms.key.id", ConfigType.STRING, "", Importance.LOW, "The key that aws:kms encrypts with."),
     Key("s3.sse.customer.key", ConfigType.PASSWORD, "", Importance.LOW, "A key of 32 bytes to encrypt with (SSE-C)."),
+    Key(
+        "s3.object.tagging",
+        ConfigType.BOOLEAN,
+        False,
+        Importance.LOW,
+        "Whether objects are tagged with startOffset, endOffset and recordCount.",
+    ),
+    Key(
+        "s3.object.tagging.key.value.pairs",
+        ConfigType.LIST,
+        "",
+        Importance.LOW,
+        "Further tags of each object: key:value, seven at most.",
+        validators.Lambda(_tags_rule, "key:value,…, seven at most"),
+    ),
+    Key(
+        "s3.object.behavior.on.tagging.error",
+        ConfigType.STRING,
+        "ignore",
+        Importance.LOW,
+        "Whether an object that cannot be tagged fails the task.",
+        validators.ValidString("ignore", "fail"),
+    ),
 )
 
 
@@ -119,6 +151,14 @@ def _plan(settings: Mapping[str, Any]) -> WriterPlan:
     return plan
 
 
+def _tagging(settings: Mapping[str, Any]) -> Tagging | None:
+    if not settings["s3.object.tagging"]:
+        return None
+    pairs = (each.partition(":") for each in settings["s3.object.tagging.key.value.pairs"])
+    more = {key.strip(): value.strip() for key, _, value in pairs}
+    return Tagging(more, must=settings["s3.object.behavior.on.tagging.error"] == "fail")
+
+
 class S3SinkTask(SinkTask):
     """Writes the topic partitions that it is given. Offsets are committed up to the last object that is stored."""
 
@@ -138,6 +178,7 @@ class S3SinkTask(SinkTask):
             part_bytes=settings["s3.part.size"],
             whole=whole,
             parts=parts,
+            tagging=_tagging(settings),
             wrap=None if level is None else lambda file: GzipFile(file, level) if file.key.endswith(".gz") else file,
         )
         self._writers: dict[TopicPartition, TopicWriter] = {}

@@ -10,18 +10,33 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Any
 
 from ottla.connect import ConnectError, RetriableError
 from ottla.connectors.s3.client import expecting
+from ottla.connectors.storage import Held
 
-__all__ = ["PARTS_WAITING_MAX", "Bucket", "S3File"]
+__all__ = ["PARTS_WAITING_MAX", "Bucket", "S3File", "Tagging"]
 
 log = logging.getLogger(__name__)
 
 THREADS = 8
 PARTS_WAITING_MAX = 4
 """How many parts of an object may be under way before `write` waits for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tagging:
+    """How objects are tagged once they are there: which tags beside the offsets, and whether an error ends the task."""
+
+    more: Mapping[str, str]
+    must: bool
+
+    def of(self, held: Held) -> list[dict[str, str]]:
+        """Return an object's tags, as S3 has them."""
+        own = {"startOffset": str(held.first), "endOffset": str(held.last), "recordCount": str(held.records)}
+        return [{"Key": key, "Value": value} for key, value in {**self.more, **own}.items()]
 
 
 class Bucket:
@@ -36,9 +51,11 @@ class Bucket:
         whole: Mapping[str, str] | None = None,
         parts: Mapping[str, str] | None = None,
         wrap: Callable[[S3File], Any] | None = None,
+        tagging: Tagging | None = None,
     ) -> None:
         self.client, self.name, self.part_bytes = client, name, part_bytes
         self.whole, self.parts = dict(whole or {}), dict(parts or {})
+        self.tagging = tagging
         self._wrap = wrap
         self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="s3-upload")
 
@@ -99,6 +116,8 @@ class S3File:
         self._buffer = bytearray()
         self._parts: list[_Job] = []
         self._end: _Job | None = None
+        self._held: Held | None = None
+        self._tag: _Job | None = None
         self._ended = False
         self._upload_id: str | None = None
         self._size = 0
@@ -152,9 +171,9 @@ class S3File:
         for job in self._parts:
             job.done()
 
-    def commit(self) -> S3File:
+    def commit(self, held: Held) -> S3File:
         """End the object: whatever is left is sent, and it appears once all of it is there."""
-        self._ended = True
+        self._ended, self._held = True, held
         if self._parts:
             if self._buffer:
                 self._send_part(bytes(self._buffer))
@@ -209,7 +228,7 @@ class S3File:
         if not all(job.done() for job in self._parts):
             return False
         self._advance()
-        return self._end is not None and self._end.done()
+        return self._end is not None and self._end.done() and self._is_tagged()
 
     def wait(self) -> None:
         """See `Upload`."""
@@ -218,6 +237,32 @@ class S3File:
         self._advance()
         assert self._end is not None
         self._end.wait()
+        if not self._is_tagged():
+            assert self._tag is not None
+            self._tag.wait()
+
+    def _is_tagged(self) -> bool:
+        """Begin to tag an object that is there, where that is asked for; return whether nothing is left to do."""
+        if self._bucket.tagging is None:
+            return True
+        if self._tag is None:
+            self._tag = _Job(self._bucket.pool, self._put_tags)
+        return self._tag.done()
+
+    def _put_tags(self) -> None:
+        tagging, held = self._bucket.tagging, self._held
+        assert tagging is not None and held is not None
+        try:
+            expecting(
+                lambda: f"Cannot tag s3://{self._bucket.name}/{self.key}",
+                lambda: self._bucket.client.put_object_tagging(
+                    **self._arguments(), Tagging={"TagSet": tagging.of(held)}
+                ),
+            )
+        except ConnectError as error:
+            if tagging.must:
+                raise
+            log.warning("%s; it stays without tags", error)
 
     def abort(self) -> None:
         """Throw the object away; parts that were sent are deleted."""

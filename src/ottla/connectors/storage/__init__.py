@@ -21,6 +21,7 @@ from ottla.connectors.storage.rotation import Rotation, RotationRules
 from ottla.connectors.storage.settings import Key, define, file_format, format_rule, names_of, storage_keys, writer_plan
 from ottla.connectors.storage.topic_writer import (
     HEADERS_SCHEMA,
+    Held,
     Store,
     StoredFile,
     TopicWriter,
@@ -39,6 +40,7 @@ __all__ = [
     "Encoder",
     "FileFormat",
     "FileName",
+    "Held",
     "JsonFormat",
     "Key",
     "Names",

@@ -30,7 +30,7 @@ from ottla.connectors.storage.timestamps import TimestampOf
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["HEADERS_SCHEMA", "Store", "StoredFile", "TopicWriter", "Upload", "WriterPlan", "offset_of"]
+__all__ = ["HEADERS_SCHEMA", "Held", "Store", "StoredFile", "TopicWriter", "Upload", "WriterPlan", "offset_of"]
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,15 @@ HEADERS_SCHEMA = data.SchemaBuilder.array(
 _HEADER = HEADERS_SCHEMA.value_schema
 UPLOADS_WAITING_MAX = 64
 """How many ended files of a partition may wait for their upload before records do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a file holds: the offsets of its first and its last record, and how many records."""
+
+    first: int
+    last: int
+    records: int
 
 
 class Upload(Protocol):
@@ -63,7 +72,7 @@ class StoredFile(Output, Protocol):
         """Raise what storing the first pieces ran into, which `write` keeps to itself."""
         ...
 
-    def commit(self) -> Upload:
+    def commit(self, held: Held) -> Upload:
         """End the file."""
         ...
 
@@ -106,6 +115,13 @@ class _Open:
     encoder: Encoder
     first: int
     """The offset of its first record."""
+    last: int = -1
+    records: int = 0
+
+    def count(self, last: int, records: int = 1) -> None:
+        """Note records that it was given, up to an offset."""
+        self.last = last
+        self.records += records
 
 
 @dataclass(slots=True)
@@ -270,9 +286,11 @@ class TopicWriter:
             return
         offset: int = columns.offsets[begin].as_py()
         group = self._group(columns.topic, path, columns.schema)
-        self._part(group, columns.topic, path, (Part.VALUE, columns.schema), offset).file.write(block)
+        opened = self._part(group, columns.topic, path, (Part.VALUE, columns.schema), offset)
+        opened.file.write(block)
         self._rotation.add(None, path, len(rows))
         self._position = self._taken = columns.offsets[last - 1].as_py() + 1
+        opened.count(self._position - 1, len(rows))
 
     def _prepared(self, record: SinkRecord) -> _Prepared | None:
         """Return what is written of a record, None where nothing is; raises DataError for what cannot be.
@@ -328,7 +346,9 @@ class TopicWriter:
         for part, schema, piece in prepared.pieces:
             if part == Part.KEYS:
                 group.key_schema = schema
-            self._part(group, topic, path, (part, schema), offset).encoder.add(piece)
+            opened = self._part(group, topic, path, (part, schema), offset)
+            opened.encoder.add(piece)
+            opened.count(offset)
         self._rotation.add(prepared.timestamp_ms, path)
 
     def _changes_schema(self, prepared: _Prepared) -> bool:
@@ -374,7 +394,7 @@ class TopicWriter:
         for group in self._open.values():
             for opened in group.parts.values():
                 opened.encoder.finish()
-                uploads.append(opened.file.commit())
+                uploads.append(opened.file.commit(Held(opened.first, opened.last, opened.records)))
         self._open = {}
         self._rotation.reset()
         assert self._position is not None
