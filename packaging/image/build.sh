@@ -19,4 +19,5 @@ OTTLA_COMPILE=1 "$target/bin/pip" wheel --quiet --no-deps --wheel-dir "$work/whe
 "$target/bin/pip" install --quiet --no-cache-dir -c "$work/sources/constraints.txt" "$(echo "$work"/wheel/ottla-*.whl)${extras:+[$extras]}"
 "$target/bin/python" -m compileall -q "$target/lib"  # the root will be read-only, and nothing is to be compiled at a start
 install -m 755 "$sources/packaging/image/serve.sh" "$target/bin/ottla-serve"
+install -m 755 "$sources/packaging/image/work.sh" "$target/bin/ottla-work"
 "$target/bin/ottla" --version

@@ -20,7 +20,7 @@ from ottla.connect import WorkerConfig, WorkerMode
 FOLDER = Path(__file__).resolve().parents[2] / "packaging"
 COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yml").read_text())
 BROKERS = {name: each for name, each in COMPOSE["services"].items() if name.startswith("broker")}
-MANIFESTS = sorted((FOLDER / "kubernetes").glob("*.yaml"))
+MANIFESTS = sorted((FOLDER / "kubernetes").rglob("*.yaml"))
 DOCKERFILE = FOLDER / "image" / "Dockerfile"
 
 
@@ -127,7 +127,7 @@ def test_the_ports_of_pods_and_services_are_those_that_are_served() -> None:
     http = config.http_listeners[0].port
     assert {"kafka": served["PLAINTEXT"], "controller": served["CONTROLLER"], "http": http} == PORTS
     for (kind, _), each in OBJECTS.items():
-        if kind == "Service":
+        if kind == "Service" and each["spec"]["selector"] == {"app.kubernetes.io/name": "ottla"}:
             for port in each["spec"]["ports"]:
                 assert PORTS[port["targetPort"]] == port["port"]
 
@@ -149,6 +149,31 @@ def test_the_manifests_fit_each_other() -> None:
     (mount,) = CONTAINER["volumeMounts"]
     assert pod_settings(0)["KAFKA_LOG_DIRS"].startswith(mount["mountPath"] + "/")
     assert mount["name"] == spec["volumeClaimTemplates"][0]["metadata"]["name"]
+
+
+def test_the_worker_of_kubernetes_knows_its_settings_and_may_make_its_executors() -> None:
+    data = OBJECTS["ConfigMap", "ottla-connect"]["data"]
+    given = dict(line.split("=", 1) for line in data["worker.properties"].splitlines() if line)
+    assert not WorkerConfig.load(given, WorkerMode.DISTRIBUTED).warnings
+    spec = OBJECTS["StatefulSet", "ottla-connect"]["spec"]
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    (script,) = container["args"]
+    added = dict(re.findall(r'echo "(\S+?)=(\S+)" >>', script))
+    names = f"$HOSTNAME.{spec['serviceName']}"
+    assert (added["spark.driver.host"], added["spark.kubernetes.driver.pod.name"]) == (names, "$HOSTNAME")
+    assert added["rest.advertised.host.name"] == names
+    assert OBJECTS["Service", spec["serviceName"]]["spec"]["clusterIP"] == "None"
+    mounts = {each["mountPath"] for each in container["volumeMounts"]}
+    assert given["spark.kubernetes.executor.podTemplateFile"].rpartition("/")[0] in mounts
+    assert given["spark.kubernetes.executor.podTemplateFile"].rpartition("/")[2] in data
+    assert given["spark.kubernetes.container.image"] == container["image"]
+    assert [str(each["containerPort"]) for each in container["ports"]] == [given["listeners"].rpartition(":")[2]]
+    binding = OBJECTS["RoleBinding", "ottla-connect"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": pod["serviceAccountName"]}]
+    (rule,) = OBJECTS["Role", binding["roleRef"]["name"]]["rules"]
+    assert {"pods", "configmaps"} <= set(rule["resources"]) and {"create", "delete", "watch"} <= set(rule["verbs"])
+    assert given["bootstrap.servers"].split(":")[0] == OBJECTS["Service", "ottla"]["metadata"]["name"]
 
 
 def test_the_units_settings_are_known() -> None:
@@ -188,3 +213,5 @@ def test_the_version_of_the_image_is_ottlas() -> None:
     from ottla import __version__
 
     assert CONTAINER["image"] == f"ottla:{__version__}"
+    (worker,) = OBJECTS["StatefulSet", "ottla-connect"]["spec"]["template"]["spec"]["containers"]
+    assert worker["image"] == f"ottla-connect:{__version__}"
