@@ -223,7 +223,7 @@ class Selection:
             return _matcher(settings.get(f"{what}.include.list"), settings.get(f"{what}.exclude.list"))
 
         snapshot = _matcher(settings["snapshot.include.collection.list"], None)
-        signals = settings["signal.data.collection"]
+        signals = settings.get("signal.data.collection")
         return cls(both(schemas), both("table"), both("column"), both("message.prefix"), snapshot, signals)
 
     def has_schema(self, name: str) -> bool:
