@@ -68,6 +68,8 @@ class Column(Protocol):
     def type(self) -> Any: ...
     @property
     def is_required(self) -> bool: ...
+    @property
+    def comment(self) -> str | None: ...
 
 
 class Table(Protocol):
@@ -160,6 +162,7 @@ class _Column:
     kind: ColumnKind
     is_required: bool
     default: Any
+    comment: str | None
     plain: ColumnKind
     """How it is written where nothing is hidden, as in keys."""
 
@@ -281,7 +284,7 @@ class TableEvents:
         kind = plain if rule is None else rule.applied(plain, column.type)
         if rule is not None and not rule.hides(column.type) and rule.kind != "truncate":
             log.warning("%s hides texts alone, and %s.%s is written as it is", rule.name, table, column.name)
-        return _Column(column.name, kind, column.is_required, self._events.dialect.default(column, plain), plain)
+        return _Column(column.name, kind, column.is_required, self._events.dialect.default(column, plain), column.comment, plain)
 
     def _field(self, name: str) -> str:
         return _avro_name(name) if self._events.adjusts_fields else name
@@ -408,6 +411,8 @@ def _schema(column: _Column, *, plain: bool = False) -> Schema:
     builder = (column.plain if plain else column.kind).builder()
     if not column.is_required:
         builder.optional()
+    if column.comment:
+        builder.doc(column.comment)
     return (builder if column.default is None else builder.default(column.default)).build()
 
 

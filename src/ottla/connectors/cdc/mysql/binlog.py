@@ -7,6 +7,7 @@ rows would come twice, and nobody would know.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -213,6 +214,7 @@ class BinlogStream:
             *(row_event.TableMapEvent, row_event.WriteRowsEvent, row_event.UpdateRowsEvent, row_event.DeleteRowsEvent),
             *(row_event.PartialUpdateRowsEvent, event.NotImplementedEvent),
         )
+        logging.getLogger("pymysqlreplication").setLevel(logging.ERROR)  # it would say that it connects again, and may not
         gtids = self._start.gtids or None
         return BinLogStreamReader(
             {**self._connection, "read_timeout": SILENCE_SECONDS},
@@ -247,7 +249,8 @@ class BinlogStream:
                 self._handle = socket.socket(fileno=os.dup(made.fileno()))  # TLS takes the other one away
                 if self._is_closed:
                     made.close()
-        found = pymysql.Connection(**{**settings, "defer_connect": True})
+        database = settings.pop("db", None)  # the library's name for it, which the driver does not like any more
+        found = pymysql.Connection(**{**settings, "database": database, "defer_connect": True})
         found.connect(made)
         return found
 

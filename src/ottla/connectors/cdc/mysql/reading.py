@@ -20,7 +20,7 @@ from ottla.connectors.cdc.mysql.ddl_words import DdlError
 from ottla.connectors.cdc.mysql.history import HistoryStore, history_record
 from ottla.connectors.cdc.mysql.positions import Position
 from ottla.connectors.cdc.mysql.rows import RowFormat
-from ottla.connectors.cdc.mysql.server import SYSTEM, Server
+from ottla.connectors.cdc.mysql.server import SYSTEM, Server, quoted
 from ottla.connectors.cdc.mysql.shapes import by_names, fits, row_format, with_nulls
 from ottla.connectors.cdc.mysql.tables import SqlTable, Tables
 
@@ -287,8 +287,9 @@ class BinlogReading:
             return
         self._note_charset(text, effect)
         self._formats.clear()
-        self._keep(event, text, effect)
-        self._tell(event, text, effect)
+        for words, part in _parts(text, effect):
+            self._keep(event, words, part)
+            self._tell(event, words, part)
 
     def _not_understood(self, event: Query, text: str, error: DdlError) -> None:
         words = f"A statement at {self._file}:{event.begin} is not understood ({error}): {text[:500]}"
@@ -364,3 +365,13 @@ class BinlogReading:
             self.waiting.append(
                 self._schema_changes.record(moment, effect.database, text, effect, self._events.headers)
             )
+
+
+def _parts(text: str, effect: Effect) -> list[tuple[str, Effect]]:
+    """Return a statement as it is told: one that drops tables is one for each, as Debezium writes them."""
+    if not effect.changes or any(each.kind != "DROP" for each in effect.changes):
+        return [(text, effect)]
+    return [
+        (f"DROP TABLE {quoted(each.id.schema)}.{quoted(each.id.table)}", Effect(each.id.schema, (each,)))
+        for each in effect.changes
+    ]

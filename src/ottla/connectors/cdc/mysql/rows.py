@@ -243,9 +243,8 @@ def _convert(type_: SqlType) -> Callable[[bytes], Any] | None:
 
 
 def _uuid(data: bytes) -> str:
-    """MariaDB keeps the parts of a UUID that is none of versions 6 and later in the order in which they sort."""
-    raw = data.ljust(16, b"\0")
-    return str(uuid.UUID(bytes=raw[12:16] + raw[10:12] + raw[8:10] + raw[6:8] + raw[0:6]))
+    """The server sends no zeros at the end."""
+    return str(uuid.UUID(bytes=data.ljust(16, b"\0")))
 
 
 def _inet6(data: bytes) -> str:

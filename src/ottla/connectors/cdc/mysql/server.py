@@ -166,6 +166,11 @@ class Server:
             return None
         return str(found[0][1])
 
+    def collations(self) -> dict[str, str]:
+        """Return the collations of databases, and the server's under ''."""
+        rows = self.rows("select schema_name, default_collation_name from information_schema.schemata")
+        return {**{str(name): str(collation) for name, collation in rows}, "": self.variable("collation_server") or ""}
+
     def charsets(self) -> dict[str, str]:
         """Return the character sets of databases, and the server's under ''."""
         rows = self.rows("select schema_name, default_character_set_name from information_schema.schemata")

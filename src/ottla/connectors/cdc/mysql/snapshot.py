@@ -63,16 +63,18 @@ class Snapshot:
         selection = self._events.selection
         only_databases = self._settings[f"{_H}.databases.ddl"]
         only_tables = self._settings[f"{_H}.tables.ddl"]
-        charset = self.charsets[""]
-        found = [("", f"SET character_set_server={charset}")]
+        charset, collations = self.charsets[""], self._server.collations()
+        found = [("", f"SET character_set_server={charset}, collation_server={collations['']}")]
         for database in self._server.databases():
             if only_databases and not selection.has_schema(database):
                 continue
             tables = [each for each in self._server.tables(database) if not only_tables or selection.has_table(each)]
+            if not tables:
+                continue
             found += [(database, f"DROP TABLE IF EXISTS {quoted(each.schema)}.{quoted(each.table)}") for each in tables]
             own = self.charsets.get(database, charset)
             found.append((database, f"DROP DATABASE IF EXISTS {quoted(database)}"))
-            found.append((database, f"CREATE DATABASE {quoted(database)} CHARSET {own}"))
+            found.append((database, f"CREATE DATABASE {quoted(database)} CHARSET {own} COLLATE {collations[database]}"))
             found.append((database, f"USE {quoted(database)}"))
             for table in tables:
                 definition = self._server.definition(table)
