@@ -229,7 +229,9 @@ def test_truncates_masks_headers_and_heartbeats_are_as_they_are_asked_for(
     store = Store()
     task = begun(server, tmp_path / "history", store, **settings_of(database), **own)
     records: list[SourceRecord] = []
-    until(lambda: records.extend(task.poll() or ()) or any("heartbeat" in str(each.topic) for each in records), "a beat")
+    until(
+        lambda: records.extend(task.poll() or ()) or any("heartbeat" in str(each.topic) for each in records), "a beat"
+    )
     run_sql(server, "insert into t values (2, 'x', 1); truncate table t; insert into other values (2)", database)
     until(lambda: records.extend(task.poll() or ()) or ops(records)[-1:] == ["t"], "the truncate")
     task.stop()
@@ -247,7 +249,7 @@ def test_a_statement_in_the_place_of_rows_is_refused(server: MariaDbServer, data
     task = begun(server, tmp_path / "history", None, **settings_of(database))
     read_until_quiet(task, None, 0.3)
     run_sql(server, "set session binlog_format = 'STATEMENT'; insert into t values (1)", database)
-    with pytest.raises(ConnectError, match="a statement at .* in the place of rows"):
+    with pytest.raises(ConnectError, match=r"a statement at .* in the place of rows"):
         read_until_quiet(task, None, 1.0)
     task.stop()
 

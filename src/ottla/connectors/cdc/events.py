@@ -193,6 +193,7 @@ class Events:
             if settings["extended.headers.enabled"]
             else ()
         )
+        self._tables: dict[TableId, tuple[Table, TableEvents]] = {}
         self._heartbeats = self.topic(settings["heartbeat.topics.prefix"], self.prefix)
         self._transactions = self.topic(self.prefix, "transaction")
 
@@ -201,8 +202,11 @@ class Events:
         return topic_name(*parts, delimiter=self.delimiter)
 
     def table(self, table: Table) -> TableEvents:
-        """Return what makes a table's records."""
-        return TableEvents(self, table)
+        """Return what makes a table's records; of an equal table the same, so that converters know its schemas at once."""
+        known = self._tables.get(table.id)
+        if known is None or known[0] != table:
+            known = self._tables[table.id] = table, TableEvents(self, table)
+        return known[1]
 
     def source(self, moment: Any, table: TableId | None) -> Struct:
         """Return the `source` of a record."""
@@ -284,7 +288,9 @@ class TableEvents:
         kind = plain if rule is None else rule.applied(plain, column.type)
         if rule is not None and not rule.hides(column.type) and rule.kind != "truncate":
             log.warning("%s hides texts alone, and %s.%s is written as it is", rule.name, table, column.name)
-        return _Column(column.name, kind, column.is_required, self._events.dialect.default(column, plain), column.comment, plain)
+        return _Column(
+            column.name, kind, column.is_required, self._events.dialect.default(column, plain), column.comment, plain
+        )
 
     def _field(self, name: str) -> str:
         return _avro_name(name) if self._events.adjusts_fields else name

@@ -214,7 +214,9 @@ class BinlogStream:
             *(row_event.TableMapEvent, row_event.WriteRowsEvent, row_event.UpdateRowsEvent, row_event.DeleteRowsEvent),
             *(row_event.PartialUpdateRowsEvent, event.NotImplementedEvent),
         )
-        logging.getLogger("pymysqlreplication").setLevel(logging.ERROR)  # it would say that it connects again, and may not
+        logging.getLogger("pymysqlreplication").setLevel(
+            logging.ERROR
+        )  # it would say that it connects again, and may not
         gtids = self._start.gtids or None
         return BinLogStreamReader(
             {**self._connection, "read_timeout": SILENCE_SECONDS},

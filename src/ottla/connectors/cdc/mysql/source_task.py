@@ -144,7 +144,8 @@ class BinlogSourceTask(SourceTask):
         if tables is None and not is_lost:
             raise ConnectError(
                 "The connector has an offset, and the tables' history is empty or gone: without it rows of the binlog "
-                "cannot be read. Restore it; or set snapshot.mode=recovery once, where no table was changed since the offset; or "
+                "cannot be read. Restore it; or set snapshot.mode=recovery once, where no table was changed since the "
+                "offset; or "
                 "reset the connector's offsets to read the tables anew"
             )
         if tables is None:
