@@ -30,9 +30,15 @@ class HiddenType(Protocol):
     """What a rule wants to know of a column's type, of whichever database."""
 
     @property
-    def is_text(self) -> bool: ...
+    def is_text(self) -> bool:
+        """Whether its values are texts that can be hidden."""
+        ...
+
     @property
-    def is_bytes(self) -> bool: ...
+    def is_bytes(self) -> bool:
+        """Whether its values are bytes."""
+        ...
+
     @property
     def length(self) -> int:
         """The most characters of a text; not positive where that is not said."""

@@ -63,24 +63,43 @@ class Column(Protocol):
     """A column as a database's catalogue has it."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return its name."""
+        ...
+
     @property
-    def type(self) -> Any: ...
+    def type(self) -> Any:
+        """Return its type, of the database's own kind."""
+        ...
+
     @property
-    def is_required(self) -> bool: ...
+    def is_required(self) -> bool:
+        """Whether it may not be null."""
+        ...
+
     @property
-    def comment(self) -> str | None: ...
+    def comment(self) -> str | None:
+        """Return what people have written to it."""
+        ...
 
 
 class Table(Protocol):
     """A table as a database's catalogue has it; `key` are the columns of its key."""
 
     @property
-    def id(self) -> TableId: ...
+    def id(self) -> TableId:
+        """Return its name."""
+        ...
+
     @property
-    def columns(self) -> Sequence[Column]: ...
+    def columns(self) -> Sequence[Column]:
+        """Return its columns, in order."""
+        ...
+
     @property
-    def key(self) -> Sequence[str]: ...
+    def key(self) -> Sequence[str]:
+        """Return the columns of its key."""
+        ...
 
 
 def struct_schema(

@@ -163,8 +163,9 @@ def _read(read: Callable[[Any], Any], value: Any, table: SqlTable, at: int) -> A
 
 
 def _selected(name: str, type_: SqlType) -> str:
-    """Return a column as it is asked for: a FLOAT as the double that it is, which has all its digits in print."""
-    return f"({quoted(name)} + 0.0e0)" if type_.name == "FLOAT" else quoted(name)
+    """Return a column as it is asked for: a number that would lose digits in print, as a plain double."""
+    is_cut = type_.name == "FLOAT" or (type_.name == "DOUBLE" and type_.scale is not None)
+    return f"({quoted(name)} + 0.0e0)" if is_cut else quoted(name)
 
 
 def _mark(record: SourceRecord, mark: str) -> None:
