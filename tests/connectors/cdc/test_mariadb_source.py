@@ -244,6 +244,49 @@ def ops(records: list[SourceRecord]) -> list[str]:
     return [each.value["op"] for each in records if each.topic is not None and not each.topic.startswith("__")]
 
 
+def test_transactions_of_two_phases_and_tables_without_transactions_are_told(
+    server: MariaDbServer, database: str, tmp_path: Path
+) -> None:
+    run_sql(server, "create table t (id int primary key); create table m (id int primary key) engine=MyISAM", database)
+    history, store = tmp_path / "history", Store()
+    more = {"provide.transaction.metadata": "true", "snapshot.mode": "no_data"}
+    task = begun(server, history, store, **settings_of(database), **more)
+    read_until_quiet(task, store, 0.3)
+    run_sql(
+        server,
+        "xa start 'x'; insert into t values (1); xa end 'x'; xa prepare 'x'; xa commit 'x'; insert into m values (1), (2); "
+        "begin; insert into m values (3); insert into t values (2); rollback; "
+        "create table made select 5 as id, 'x' as v; insert into t values (3)",
+        database,
+    )
+    found = read_until_quiet(task, None, 0.4)
+    task.stop()
+    rows = [each for each in found if not str(each.topic).endswith(".transaction")]
+    assert told(rows) == [("c", 1), ("c", 1), ("c", 2), ("c", 3), ("c", 5), ("c", 3)]
+    statuses = [each.value["status"] for each in found if str(each.topic).endswith(".transaction")]
+    assert statuses[::2] == ["BEGIN"] * (len(statuses) // 2) and statuses[1::2] == ["END"] * (len(statuses) // 2)
+    for cut in range(len(found)):
+        again = Store()
+        again.offsets = dict(store.offsets)
+        again.take(found[: cut + 1])
+        stored = max((at + 1 for at in range(cut + 1) if found[at].source_offset is not None), default=0)
+        task = begun(server, history, again, **settings_of(database), **more)
+        left = read_until_quiet(task, None, 0.25)
+        task.stop()
+        assert [each.topic for each in left] == [each.topic for each in found[stored:]], cut
+
+
+def test_a_lock_that_does_not_come_is_said(server: MariaDbServer, database: str, tmp_path: Path) -> None:
+    run_sql(server, "create table t (id int primary key)", database)
+    with connected(server, database) as connection, connection.cursor() as cursor:
+        cursor.execute("lock tables t write")
+        with pytest.raises(ConnectError, match="Lock wait timeout"):
+            begun(server, tmp_path / "history", None, **settings_of(database), **{"snapshot.lock.timeout.ms": "1000"})
+        own = {"snapshot.locking.mode": "none", "table.include.list": "nothing"}
+        cursor.execute("unlock tables")
+        begun(server, tmp_path / "history", None, **settings_of(database), **own).stop()
+
+
 def test_a_statement_in_the_place_of_rows_is_refused(server: MariaDbServer, database: str, tmp_path: Path) -> None:
     run_sql(server, "create table t (id int primary key)", database)
     task = begun(server, tmp_path / "history", None, **settings_of(database))

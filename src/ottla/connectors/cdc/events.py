@@ -105,6 +105,7 @@ class Table(Protocol):
 def struct_schema(
     name: str | None, version: int | None, fields: Mapping[str, Schema], *, optional: bool = False
 ) -> Schema:
+    """Return the schema of a struct."""
     builder = SchemaBuilder.struct().name(name).version(version)
     for each, schema in fields.items():
         builder.field(each, schema)

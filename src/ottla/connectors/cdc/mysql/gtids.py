@@ -7,7 +7,7 @@ last transaction, `domain-server-sequence`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -86,10 +86,6 @@ class MySqlGtids:
             for name, intervals in MySqlGtids.of(other).sources.items()
             for first, last in intervals
         )
-
-    def filtered(self, wanted: Callable[[str], bool]) -> MySqlGtids:
-        """Return the part whose sources' UUIDs are wanted (`gtid.source.includes` and `excludes`)."""
-        return MySqlGtids({name: each for name, each in self.sources.items() if wanted(name.partition(":")[0])})
 
     def __str__(self) -> str:
         parts = []

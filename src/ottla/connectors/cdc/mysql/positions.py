@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ottla.connect import ConnectError, DataError
@@ -95,7 +95,7 @@ class Position:
 
     def within(self, event: int, row: int, gtid: str, server: int) -> Position:
         """Return the place behind a row of the transaction in front of which this is."""
-        return replace(self, event=event, row=row, gtid=gtid, server=server)
+        return Position(self.file, self.pos, self.gtids, event, row, gtid, server)
 
     def holds(self, other: Mapping[str, Any]) -> bool:
         """Whether what stands at another place, of the schema history, was told already."""

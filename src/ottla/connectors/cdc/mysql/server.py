@@ -213,6 +213,8 @@ def opened_server(settings: Mapping[str, Any], *, wants_mariadb: bool) -> Server
         from pymysql.converters import encoders
 
         connection = pymysql.connect(**connection_settings(settings), autocommit=True, conv=dict(encoders))
+    except RuntimeError as error:  # the driver wants `cryptography` for a password's way without TLS
+        raise ConnectError(f"The database cannot be logged in to: {error} (pip install 'ottla[security]')") from error
     except (pymysql.err.Error, OSError) as error:
         raise ServerAwayError(f"The database cannot be reached: {error}") from error
     server = Server(connection)
@@ -247,6 +249,8 @@ def _check(server: Server, *, wants_mariadb: bool) -> None:
         raise ConnectError(
             "The server compresses its binlog's events, which is not read here: SET GLOBAL log_bin_compress = OFF"
         )
+    if (server.variable("binlog_alter_two_phase") or "OFF").upper() == "ON":
+        raise ConnectError("The server writes ALTER in two parts: SET GLOBAL binlog_alter_two_phase = OFF")
     if (server.variable("binlog_transaction_compression") or "OFF").upper() == "ON":
         raise ConnectError("The server compresses transactions: SET GLOBAL binlog_transaction_compression = OFF")
 

@@ -49,6 +49,7 @@ _OWN: Final[Sequence[Key]] = (
     ("connect.timeout.ms", _INT, 30_000, "How long connecting may take."),
     ("database.include.list", _STR, None, "Regular expressions of databases that are captured, between commas."),
     ("database.exclude.list", _STR, None, "Regular expressions of databases that are left out, between commas."),
+    ("snapshot.lock.timeout.ms", _LONG, 10_000, "How long a snapshot waits for the lock with which it begins."),
     (
         "include.schema.changes",
         _BOOL,

@@ -42,6 +42,7 @@ class Snapshot:
         self.charsets = server.charsets()
         has_lock = settings["snapshot.locking.mode"] == "minimal"
         if has_lock:
+            server.run(f"set session lock_wait_timeout = {max(1, settings['snapshot.lock.timeout.ms'] // 1000)}")
             server.run("flush tables with read lock")
         try:
             where = server.where()

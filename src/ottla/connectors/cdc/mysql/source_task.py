@@ -78,6 +78,15 @@ class BinlogSourceTask(SourceTask):
         self._history = history_store(settings, props)
         self._mode = SYNONYMS.get(settings["snapshot.mode"], settings["snapshot.mode"])
         self._server = self._opened_server()
+        try:
+            self._begin()
+        except BaseException:  # whatever it was, the connection, and a lock with it, must not stay
+            self._close_server()
+            raise
+
+    def _begin(self) -> None:
+        """Go on from the offset that is stored, or begin anew."""
+        settings = self._settings
         stored = self.context.offset(self._events.partition)
         position = Position.of(stored) if stored else None
         if position is not None:
@@ -241,7 +250,10 @@ class BinlogSourceTask(SourceTask):
         except ServerAwayError as error:
             self._lost(error)
         if self._heartbeat_s and changes.is_between and time.monotonic() >= self._heartbeat_at_s:
-            self._beat()
+            try:
+                self._beat()
+            except ServerAwayError as error:
+                self._lost(error)
         found, changes.waiting = changes.waiting, []
         return found or None
 
