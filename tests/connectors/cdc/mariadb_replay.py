@@ -8,12 +8,16 @@ from typing import Any
 
 import pymysql
 
+from ottla.connect import SourceRecord
 from ottla.connectors.cdc import MariaDbConnector
+from tests.connectors.cdc.replay import read_until_quiet
 from tests.connectors.contexts import Store, started
+from tests.waiting import until
 from tools.mariadb import PASSWORD, USER, MariaDbServer
 
-__all__ = ["MARIADB_RECORDED", "begun", "connected", "props_of", "run_sql"]
+__all__ = ["MARIADB_RECORDED", "begun", "connected", "props_of", "read", "run_sql"]
 
+QUIET_SECONDS = 0.15
 MARIADB_RECORDED = Path(__file__).parent / "recorded_mariadb"
 
 
@@ -63,3 +67,18 @@ def begun(server: MariaDbServer, history: Path, store: Store | None = None, **se
     found = {key: each.errors for key, each in MariaDbConnector().validate(props).items() if each.errors}
     assert found == {}, found
     return started(MariaDbConnector.task_class(), props, store)
+
+
+def read(task: Any, count: int, store: Store | None = None) -> list[SourceRecord]:
+    """Poll until so many records have come, and for a moment longer: a record too many is found, too."""
+    found: list[SourceRecord] = []
+
+    def enough() -> bool:
+        records = task.poll() or []
+        found.extend(records)
+        if store is not None:
+            store.take(records)
+        return len(found) >= count
+
+    until(enough, lambda: f"{count} records, of which there are {len(found)}")
+    return found + read_until_quiet(task, store, QUIET_SECONDS)

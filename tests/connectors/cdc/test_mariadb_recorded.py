@@ -45,7 +45,11 @@ def replay(server: MariaDbServer, folder: Path) -> dict[str, list[SourceRecord]]
     for script in SCRIPTS:
         run_sql(server, (MARIADB_RECORDED / "sql" / f"{script}.sql").read_text())
     for name, task in tasks.items():
-        found[name] += read_until_quiet(task, seconds=1)
+        records = found[name]
+        last = f"{name}.shop.copied"  # the last change of the script that all of them have
+        while not any(each.topic == last for each in records):
+            records += task.poll() or ()
+        records += read_until_quiet(task, seconds=0.5)
         task.stop()
     return found
 

@@ -12,7 +12,7 @@ import pytest
 
 from ottla.connect import ConnectError, SourceRecord
 from ottla.connectors.cdc import MariaDbConnector, MySqlConnector
-from tests.connectors.cdc.mariadb_replay import begun, connected, props_of, run_sql
+from tests.connectors.cdc.mariadb_replay import begun, connected, props_of, read, run_sql
 from tests.connectors.cdc.replay import read_until_quiet
 from tests.connectors.contexts import Store, started
 from tests.waiting import until
@@ -59,14 +59,14 @@ def test_a_task_goes_on_behind_whatever_was_stored(server: MariaDbServer, databa
     run_sql(server, "create table t (id int primary key, v text); insert into t values (0, 'x')", database)
     history, store, settings = tmp_path / "history", Store(), settings_of(database)
     task = begun(server, history, store, **settings)
-    assert told(read_until_quiet(task, store, 0.3)) == [("r", 0)]
+    assert told(read(task, 1, store)) == [("r", 0)]
     run_sql(
         server,
         "begin; insert into t (id) values (1), (2); update t set id = 3 where id = 2; commit; delete from t where id = 1; "
         "begin; insert into t (id) values (10), (11), (12); insert into t (id) values (13); commit",
         database,
     )
-    whole = read_until_quiet(task, None, 0.4)
+    whole = read(task, 11)
     task.stop()
     assert told(whole)[:2] == [("c", 1), ("c", 2)] and len(whole) == 11
     snapshot = dict(store.offsets)
@@ -76,7 +76,7 @@ def test_a_task_goes_on_behind_whatever_was_stored(server: MariaDbServer, databa
         again.take(whole[:cut])
         stored = max((at + 1 for at in range(cut) if whole[at].source_offset is not None), default=0)
         task = begun(server, history, again, **settings)
-        found = read_until_quiet(task, None, 0.3)
+        found = read(task, len(whole) - stored)
         task.stop()
         assert told(found) == told(whole)[stored:], f"after {cut} records, of which {stored} were stored"
 
@@ -87,7 +87,7 @@ def test_rows_are_read_by_the_table_as_it_was_when_they_were_written(
     run_sql(server, "create table t (id int primary key, a varchar(5), b int)", database)
     history, store, settings = tmp_path / "history", Store(), settings_of(database, snapshot_mode="no_data")
     task = begun(server, history, store, **settings)
-    read_until_quiet(task, store, 0.3)
+    read(task, 1, store)
     task.stop()
     run_sql(  # all of it while nobody reads: the server has the table's last form alone
         server,
@@ -100,7 +100,7 @@ def test_rows_are_read_by_the_table_as_it_was_when_they_were_written(
         database,
     )
     task = begun(server, history, store, **settings)
-    found = read_until_quiet(task, None, 0.5)
+    found = read(task, 4)
     task.stop()
     rows = [{f.name: each.value["after"][f.name] for f in each.value["after"].schema.struct_fields} for each in found]
     assert [{name: str(value) for name, value in row.items()} for row in rows] == [
@@ -116,7 +116,7 @@ def test_rows_are_read_by_the_table_as_it_was_when_they_were_written(
     for cut in range(len(found)):  # whichever row it goes on behind, it follows the history as far as that
         again.take(found[: cut + 1])
         task = begun(server, history, again, **settings)
-        assert told(read_until_quiet(task, None, 0.3)) == told(found)[cut + 1 :]
+        assert told(read(task, 3 - cut)) == told(found)[cut + 1 :]
         task.stop()
 
 
@@ -158,9 +158,9 @@ def test_a_server_that_crashes_is_read_on_behind_what_was_told(tmp_path: Path) -
     with private_server([*CAPTURED, "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1"]) as server:
         run_sql(server, "create database d; create table d.t (id int primary key)")
         task = begun(server, tmp_path / "history", None, **settings_of("d"))
-        records = read_until_quiet(task, None, 0.3)
+        records = read(task, 1)
         run_sql(server, "insert into d.t values (1), (2)")
-        records += read_until_quiet(task, None, 0.3)
+        records += read(task, 2)
         server.kill()
         assert not task.poll()
         server.start()
@@ -181,15 +181,15 @@ def test_where_changes_would_be_lost_the_task_says_so_and_what_to_do(tmp_path: P
         run_sql(server, "create database d; create table d.t (id int primary key); insert into d.t values (1)")
         history, store, settings = tmp_path / "history", Store(), settings_of("d")
         task = begun(server, history, store, **settings)
-        assert told(read_until_quiet(task, store, 0.3)) == [("r", 1)]
+        assert told(read(task, 1, store)) == [("r", 1)]
         run_sql(server, "insert into d.t values (2)")
-        assert told(read_until_quiet(task, store, 0.3)) == [("c", 2)]
+        assert told(read(task, 1, store)) == [("c", 2)]
         task.stop()
         with pytest.raises(ConnectError, match="history is empty or gone"):
             begun(server, tmp_path / "another", store, **settings)
         run_sql(server, "insert into d.t values (3)")
         task = begun(server, tmp_path / "another", store, **{**settings, "snapshot.mode": "recovery"})
-        assert told(read_until_quiet(task, None, 0.3)) == [("c", 3)]
+        assert told(read(task, 1)) == [("c", 3)]
         task.stop()
         run_sql(server, "flush binary logs; insert into d.t values (4); flush binary logs; insert into d.t values (5)")
         with connected(server) as connection, connection.cursor() as cursor:
@@ -199,7 +199,7 @@ def test_where_changes_would_be_lost_the_task_says_so_and_what_to_do(tmp_path: P
         with pytest.raises(ConnectError, match=r"no longer the part of its binlog.*when_needed"):
             begun(server, history, store, **settings)
         task = begun(server, history, store, **{**settings, "snapshot.mode": "when_needed"})
-        assert told(read_until_quiet(task, None, 0.3)) == [("r", number) for number in range(1, 6)]
+        assert told(read(task, 5)) == [("r", number) for number in range(1, 6)]
         task.stop()
 
 
@@ -251,7 +251,7 @@ def test_transactions_of_two_phases_and_tables_without_transactions_are_told(
     history, store = tmp_path / "history", Store()
     more = {"provide.transaction.metadata": "true", "snapshot.mode": "no_data"}
     task = begun(server, history, store, **settings_of(database), **more)
-    read_until_quiet(task, store, 0.3)
+    read(task, 1, store)
     run_sql(
         server,
         "xa start 'x'; insert into t values (1); xa end 'x'; xa prepare 'x'; xa commit 'x'; insert into m values (1), (2); "
@@ -259,7 +259,7 @@ def test_transactions_of_two_phases_and_tables_without_transactions_are_told(
         "create table made select 5 as id, 'x' as v; insert into t values (3)",
         database,
     )
-    found = read_until_quiet(task, None, 0.4)
+    found = read(task, 16)
     task.stop()
     rows = [each for each in found if not str(each.topic).endswith(".transaction")]
     assert told(rows) == [("c", 1), ("c", 1), ("c", 2), ("c", 3), ("c", 5), ("c", 3)]
@@ -271,7 +271,7 @@ def test_transactions_of_two_phases_and_tables_without_transactions_are_told(
         again.take(found[: cut + 1])
         stored = max((at + 1 for at in range(cut + 1) if found[at].source_offset is not None), default=0)
         task = begun(server, history, again, **settings_of(database), **more)
-        left = read_until_quiet(task, None, 0.25)
+        left = read(task, len(found) - stored)
         task.stop()
         assert [each.topic for each in left] == [each.topic for each in found[stored:]], cut
 
@@ -290,10 +290,10 @@ def test_a_lock_that_does_not_come_is_said(server: MariaDbServer, database: str,
 def test_a_statement_in_the_place_of_rows_is_refused(server: MariaDbServer, database: str, tmp_path: Path) -> None:
     run_sql(server, "create table t (id int primary key)", database)
     task = begun(server, tmp_path / "history", None, **settings_of(database))
-    read_until_quiet(task, None, 0.3)
+    read(task, 1)
     run_sql(server, "set session binlog_format = 'STATEMENT'; insert into t values (1)", database)
     with pytest.raises(ConnectError, match=r"a statement at .* in the place of rows"):
-        read_until_quiet(task, None, 1.0)
+        read(task, 1)
     task.stop()
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.connect import SourceRecord
-from tests.connectors.cdc.mariadb_replay import begun, connected, run_sql
-from tests.connectors.cdc.replay import read_until_quiet
+from tests.connectors.cdc.mariadb_replay import begun, connected, read, run_sql
 from tests.connectors.contexts import Store
 from tools.mariadb import MariaDbServer, missing, private_server
 
@@ -97,21 +96,21 @@ def test_snapshot_and_binlog_give_the_same(
     run_sql(server, TABLE, database)
     store = Store()
     task = begun(server, tmp_path / "a", store, **settings, **{"snapshot.mode": "no_data"})
-    read_until_quiet(task, store, 0.2)
+    read(task, 1, store)
     with connected(server, database) as connection, connection.cursor() as cursor:
         cursor.execute("set sql_mode = ''")
         for row in ROWS:
             cursor.execute(f"insert into t values {row}")
-    streamed = values_of(read_until_quiet(task, store, 0.4))
+    streamed = values_of(read(task, 4, store))
     task.stop()
     task = begun(server, tmp_path / "b", None, **settings)
-    read = values_of(read_until_quiet(task, None, 0.3))
+    snapshot = values_of(read(task, 4))
     task.stop()
-    assert set(streamed) == set(read) == {1, 2, 3, 4}
-    for number, row in read.items():
+    assert set(streamed) == set(snapshot) == {1, 2, 3, 4}
+    for number, row in snapshot.items():
         assert streamed[number] == row, number
     if not mode:
-        first = read[1]
+        first = snapshot[1]
         assert first["u"] == "01890a5d-ac96-774b-bcce-b302099a8057" and first["i6"] == "2001:db8::ff00:42:8329"
         assert (
             first["v"] == "ä" * 300
@@ -122,7 +121,7 @@ def test_snapshot_and_binlog_give_the_same(
         assert first["e"] == "e299" and first["s"] == "s0,s39" and first["b33"] == bytes.fromhex("ffffffff01")
         assert str(first["n65"]) == "-99999999999999999999999999999999999.999999999999999999999999999999"
         assert first["t1"] == -3_020_398_900_000 and first["s5"] == "2001-09-09T01:46:40.00001Z"
-        assert set(map(str, list(read[3].values())[1:])) == {"None"}
+        assert set(map(str, list(snapshot[3].values())[1:])) == {"None"}
 
 
 def test_a_row_of_many_packets_comes_whole(server: MariaDbServer, tmp_path: Path) -> None:
@@ -130,11 +129,11 @@ def test_a_row_of_many_packets_comes_whole(server: MariaDbServer, tmp_path: Path
     run_sql(server, f"create database {database}; set global max_allowed_packet = {64 << 20}")
     run_sql(server, "create table t (id int primary key, b longblob)", database)
     task = begun(server, tmp_path / "h", None, **{"topic.prefix": "p", "database.include.list": database})
-    read_until_quiet(task, None, 0.3)
+    read(task, 1)
     run_sql(
         server, f"insert into t values (1, repeat('x', {17 << 20})), (2, 'y'), (3, repeat('z', {16 << 20}))", database
     )
-    found = read_until_quiet(task, None, 1.5)
+    found = read(task, 3)
     task.stop()
     assert [(each.value["after"]["id"], len(each.value["after"]["b"])) for each in found] == [
         *((1, 17 << 20), (2, 1), (3, 16 << 20)),

@@ -32,7 +32,7 @@ MODES: Final[Mapping[str, tuple[bool, bool]]] = {
     "verify-full": (True, True),
     "verify_identity": (True, True),
 }
-"""database.ssl.mode: whether TLS is asked for, and whether the server's certificate is checked."""
+"""database.ssl.mode: whether TLS has to be, and whether the server's certificate is checked."""
 
 
 def quoted(name: str) -> str:
@@ -59,6 +59,8 @@ def connection_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         "connect_timeout": max(1, settings["connect.timeout.ms"] // 1000),
         "charset": "utf8mb4",
     }
+    if settings["database.ssl.mode"] in ("disable", "disabled"):
+        found["ssl_disabled"] = True
     has_tls, is_checked = MODES[settings["database.ssl.mode"]]
     if has_tls:
         context = ssl.create_default_context(cafile=settings["database.ssl.ca"])

@@ -41,7 +41,7 @@ _OWN: Final[Sequence[Key]] = (
         "database.ssl.mode",
         _STR,
         "preferred",
-        "required and verify-ca or verify-full (verify_ca, verify_identity) ask for TLS; preferred and disabled do not.",
+        "preferred (TLS where it is, unchecked), disabled, required, verify-ca, verify-full (verify_ca, verify_identity).",
     ),
     ("database.ssl.ca", _STR, None, "The authorities that are trusted, as PEM."),
     ("database.ssl.cert", _STR, None, "The client's certificate, as PEM."),
