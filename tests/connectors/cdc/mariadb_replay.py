@@ -18,7 +18,7 @@ from tools.mariadb import PASSWORD, USER, MariaDbServer
 __all__ = ["MARIADB_RECORDED", "begun", "connected", "props_of", "read", "run_sql"]
 
 QUIET_SECONDS = 0.15
-MARIADB_RECORDED = Path(__file__).parent / "recorded_mariadb"
+MARIADB_RECORDED = Path(__file__).parent / "recorded" / "mariadb"
 
 
 def connected(server: MariaDbServer, database: str | None = None) -> pymysql.Connection[Any]:

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
 LOST: Final = (2003, 2006, 2013, 2014, 1053, 1158, 1159, 1160, 1161, 1927)
 """The driver's and servers' numbers for a connection that is gone."""
+SLOW_SECONDS: Final = 3600
+"""For so long a server waits for us to take what it sends."""
 NOT_GRANTED: Final = (1044, 1045, 1142, 1227)
 MODES: Final[Mapping[str, tuple[bool, bool]]] = {
     "disable": (False, False),
@@ -58,6 +60,8 @@ def connection_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         "password": settings["database.password"] or "",
         "connect_timeout": max(1, settings["connect.timeout.ms"] // 1000),
         "charset": "utf8mb4",
+        # a server hangs up on who takes nothing for a minute, and Kafka may be as slow
+        "init_command": f"set session net_write_timeout = {SLOW_SECONDS}",
     }
     if settings["database.ssl.mode"] in ("disable", "disabled"):
         found["ssl_disabled"] = True
@@ -182,9 +186,12 @@ class Server:
         }
 
     def close(self) -> None:
-        """Hang up."""
+        """Hang up, in the middle of rows too."""
         import pymysql
 
+        result = getattr(self._connection, "_result", None)
+        if result is not None:
+            result.unbuffered_active = False  # else the driver would read what is left of a query first
         with contextlib.suppress(pymysql.err.Error):  # it was closed by the server
             self._connection.close()
 
