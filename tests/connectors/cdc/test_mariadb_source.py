@@ -209,6 +209,34 @@ def purged(cursor: Any, last: str) -> bool:
     return len(cursor.fetchall()) == 1
 
 
+def test_never_begins_with_what_is_left_of_the_binlog(tmp_path: Path) -> None:
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    with private_server() as server:
+        run_sql(
+            server,
+            "create database d; create table d.t (id int primary key); insert into d.t values (1); "
+            "set gtid_domain_id = 7; insert into d.t values (2); set gtid_domain_id = 0; insert into d.t values (3); "
+            "flush binary logs; insert into d.t values (4)",
+        )
+        with connected(server) as connection, connection.cursor() as cursor:
+            cursor.execute("show binary logs")
+            last = cursor.fetchall()[-1][0]
+            until(lambda: purged(cursor, last), "the binlog purged")
+        store, settings = Store(), settings_of("d", snapshot_mode="never")
+        task = begun(server, tmp_path / "history", store, **settings)
+        assert told(read(task, 1, store)) == [("c", 4)]
+        task.stop()
+        run_sql(server, "create table d.u (id int primary key); insert into d.u values (5)")
+        for mode in ("never", "recovery"):
+            task = begun(server, tmp_path / mode, store, **{**settings, "snapshot.mode": mode})
+            assert told(read(task, 1)) == [("c", 5)]
+            task.stop()
+        task = begun(server, tmp_path / "lost", store, **{**settings, "snapshot.mode": "when_needed"})
+        assert [op for op, _ in told(read(task, 5))] == ["r"] * 5
+        task.stop()
+
+
 def test_truncates_masks_headers_and_heartbeats_are_as_they_are_asked_for(
     server: MariaDbServer, database: str, tmp_path: Path
 ) -> None:

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
 LOST: Final = (2003, 2006, 2013, 2014, 1053, 1158, 1159, 1160, 1161, 1927)
 """The driver's and servers' numbers for a connection that is gone."""
+FIRST_BYTE: Final = 4
+"""Where the first event of a file begins."""
 SLOW_SECONDS: Final = 3600
 """For so long a server waits for us to take what it sends."""
 NOT_GRANTED: Final = (1044, 1045, 1142, 1227)
@@ -151,6 +153,17 @@ class Server:
         """Return the names of the binlog's files, the oldest first."""
         return [str(each[0]) for each in self.rows("show binary logs")]
 
+    def oldest(self) -> Start:
+        """Return where the binlog begins, and what was executed before that."""
+        files = self.files()
+        if not files:
+            raise ConnectError("The server has no binlog")
+        if self.is_mariadb:
+            [[gtids]] = self.rows("select binlog_gtid_pos(%s, %s)", files[0], str(FIRST_BYTE))
+        else:
+            [[gtids]] = self.rows("select @@global.gtid_purged")
+        return Start(files[0], FIRST_BYTE, str(gtids or "").replace("\n", ""))
+
     def databases(self) -> list[str]:
         """Return the names of users' databases."""
         return sorted(name for (name,) in self.rows("show databases") if name.lower() not in SYSTEM)
@@ -266,21 +279,11 @@ def _check(server: Server, *, wants_mariadb: bool) -> None:
 
 def refuse_purged(server: Server, position: Position) -> None:
     """Raise ConnectError where the server has no more what is behind a position."""
-    files = server.files()
-    if not files:
-        raise ConnectError("The server has no binlog")
+    oldest = server.oldest()
     if not position.gtids:
-        if position.file not in files:
-            raise purged_error(f"{position.file} is gone, {files[0]} is the oldest file")
-        return
-    if server.is_mariadb:
-        [[oldest]] = server.rows("select binlog_gtid_pos(%s, %s)", files[0], "4")
-        if oldest and not gtid_state(position.gtids).holds(str(oldest)):
-            raise purged_error(
-                f"the oldest file, {files[0]}, begins behind {oldest}, and {position.gtids} is before that"
-            )
-        return
-    [[gone]] = server.rows("select @@global.gtid_purged")
-    text = str(gone or "").replace("\n", "")
-    if text and not gtid_state(position.gtids).holds(text):
-        raise purged_error(f"{text} is purged, and {position.gtids} does not hold all of it")
+        if position.file not in server.files():
+            raise purged_error(f"{position.file} is gone, {oldest.file} is the oldest file")
+    elif oldest.gtids and not gtid_state(position.gtids).holds(oldest.gtids):
+        raise purged_error(
+            f"the oldest file, {oldest.file}, begins behind {oldest.gtids}, and {position.gtids} is before it"
+        )

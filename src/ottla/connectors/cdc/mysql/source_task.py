@@ -20,9 +20,10 @@ from ottla.connectors.cdc.mysql.binlog_events import SchemaChanges, binlog_diale
 from ottla.connectors.cdc.mysql.history import MEMORY, history_store, recovered
 from ottla.connectors.cdc.mysql.positions import Position
 from ottla.connectors.cdc.mysql.reading import BinlogReading
-from ottla.connectors.cdc.mysql.server import Server, connection_settings, opened_server, refuse_purged
+from ottla.connectors.cdc.mysql.server import FIRST_BYTE, Server, connection_settings, opened_server, refuse_purged
 from ottla.connectors.cdc.mysql.settings import BINLOG_DEF, sql_kinds
 from ottla.connectors.cdc.mysql.snapshot import Snapshot
+from ottla.connectors.cdc.mysql.tables import Tables
 from ottla.connectors.cdc.replication import ServerAwayError
 from ottla.connectors.cdc.server import plain_settings
 from ottla.connectors.cdc.settings import Selection, keys_without_effect
@@ -35,8 +36,6 @@ RETRY_SECONDS: Final = 5.0
 SERVER_IDS: Final = (5400, 6400)
 """Of which one is taken by chance where none is given, as Debezium does."""
 SYNONYMS: Final = {"schema_only": "no_data", "schema_only_recovery": "recovery"}
-FIRST_BYTE: Final = 4
-"""Where the first event of a file begins."""
 
 
 class BinlogSourceTask(SourceTask):
@@ -130,7 +129,8 @@ class BinlogSourceTask(SourceTask):
             raise ConnectError("snapshot.mode=recovery makes a lost history anew, and there is no offset to go on from")
         charsets = self._server.charsets()
         if self._mode == "never":
-            self._changes.begin(Position(self._server.files()[0], FIRST_BYTE), charsets)
+            oldest = self._server.oldest()
+            self._changes.begin(Position(oldest.file, oldest.position, oldest.gtids), charsets)
             return
         self._stopping.wait(self._settings["snapshot.delay.ms"] / 1000)
         has_rows = self._mode != "no_data"
@@ -150,6 +150,12 @@ class BinlogSourceTask(SourceTask):
         charsets = self._server.charsets()
         is_lost = self._mode == "recovery" or self._settings["schema.history.internal"] == MEMORY
         tables = None if is_lost else recovered(self._history.load(), position, charsets)
+        if tables is None and self._mode == "when_needed":
+            log.warning("The tables' history is empty or gone, and the tables are read anew")
+            self._begin_anew()
+            return
+        if tables is None and self._mode == "never":
+            tables = Tables()  # each is asked for when its rows come
         if tables is None and not is_lost:
             raise ConnectError(
                 "The connector has an offset, and the tables' history is empty or gone: without it rows of the binlog "
